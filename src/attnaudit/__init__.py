@@ -1,0 +1,41 @@
+"""Is attention a faithful explanation of what a model does?
+
+    trace = attnaudit.collect(model, corpus)      # or Trace.read(path)
+    results = attnaudit.audit(trace)
+    results["adversary"].table
+
+Importing this package, and every experiment on a trace, works without importing torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from attnaudit.collector import collect
+    from attnaudit.corpora import Corpus, planted_corpus, read_corpus
+    from attnaudit.errors import AttnauditError, InputError, TraceError
+    from attnaudit.experiments import audit
+    from attnaudit.readout import Readout
+    from attnaudit.report import write_report
+    from attnaudit.results import Result, Results
+    from attnaudit.runner import RunSpec, run
+    from attnaudit.trace import Trace
+
+_HOME = {
+    "collect": "collector", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "errors",
+    "InputError": "errors", "TraceError": "errors", "audit": "experiments", "Readout": "readout",
+    "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner", "run": "runner", "Trace": "trace",
+}  # fmt: skip
+
+__all__ = [
+    "AttnauditError", "Corpus", "InputError", "Readout", "Result", "Results", "RunSpec", "Trace", "TraceError",
+    "audit", "collect", "planted_corpus", "read_corpus", "run", "write_report",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"attnaudit.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'attnaudit' has no attribute {name!r}")

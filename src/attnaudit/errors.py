@@ -1,0 +1,37 @@
+"""Every failure a user can cause, as one readable line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AttnauditError(Exception):
+    """A failure that is the input's, not the program's; the command line prints it and exits with status 2."""
+
+
+class InputError(AttnauditError):
+    """Bad input, told in one line.
+
+    ``operation`` is what was being done, ``where`` the file and row, the instance or the option,
+    ``came`` what was found there, ``wanted`` what would have been right, ``do`` what the user can do.
+    """
+
+    def __init__(self, operation: str, where: str, came: str, wanted: str, do: str = "") -> None:
+        self.operation, self.where, self.came, self.wanted, self.do = operation, where, came, wanted, do
+        line = f"{operation}: {where}: {came}; wanted {wanted}" + (f"; {do}" if do else "")
+        super().__init__(" ".join(line.split()))
+
+
+class TraceError(InputError):
+    """A trace that breaks the schema, or that an experiment cannot use."""
+
+
+class RunError(InputError):
+    """A run directory that cannot be used as asked."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean X?`` for the known name nearest to ``name``, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else ""

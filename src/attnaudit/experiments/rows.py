@@ -1,0 +1,32 @@
+"""What all experiments share: the keys of a trace's rows, and the groups that summaries are taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import polars as pl
+
+from attnaudit.trace import Trace
+
+KEYS = ("split", "instance", "layer", "head", "query", "predicted")
+
+
+def keys(trace: Trace) -> pl.DataFrame:
+    """The columns that name a row: ``instance``, those of split, layer, head and query that are there, ``predicted``."""
+    names = [name for name in KEYS if trace.has(name)]
+    frame = pl.from_arrow(trace.table.select(names))
+    assert isinstance(frame, pl.DataFrame)
+    classes = np.array(trace.class_names, dtype=object)
+    return frame.with_columns(
+        *([pl.col("split").cast(pl.String)] if "split" in names else []),
+        pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String),
+    )
+
+
+def by_group(table: pl.DataFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+    """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``)."""
+    groups = {"all": measures(table)}
+    for name in sorted(table["predicted"].unique()):
+        groups[f"predicted:{name}"] = measures(table.filter(pl.col("predicted") == name))
+    return groups

@@ -1,0 +1,49 @@
+"""Distances between predictions and between attention distributions, as in Jain & Wallace 2019."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import expit, rel_entr, softmax
+
+Activation = Literal["sigmoid", "softmax"]
+LN2 = float(np.log(2.0))
+
+
+def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.ndarray, "*n"]:
+    """Total variation distance ``½ Σ|p − q|`` over the last axis, in ``[0, 1]``.
+
+    A single column is the probability of class 1, so that the distance is ``|p − q|`` (both classes counted).
+    """
+    gap = np.abs(p - q).sum(axis=-1)
+    return gap if p.shape[-1] == 1 else 0.5 * gap
+
+
+def jsd(p: Float[np.ndarray, "*n T"], q: Float[np.ndarray, "*n T"]) -> Float[np.ndarray, "*n"]:
+    """Jensen-Shannon divergence over the last axis, in nats: 0 for equal distributions, at most ``ln 2``."""
+    return jsd_terms(p, q).sum(axis=-1)
+
+
+def jsd_terms(p: Float[np.ndarray, "*n"], q: Float[np.ndarray, "*n"]) -> Float[np.ndarray, "*n"]:
+    """What each entry adds to the divergence; an entry that is zero in both adds 0."""
+    middle = 0.5 * (p + q)
+    return 0.5 * (rel_entr(p, middle) + rel_entr(q, middle))
+
+
+def activate(
+    logits: Float[np.ndarray, "n C"], activation: Activation, candidates: Bool[np.ndarray, "n C"] | None = None
+) -> Float[np.ndarray, "n C"]:
+    """Probabilities of logits; answers that are no candidates get exactly 0."""
+    if activation == "sigmoid":
+        return expit(logits)
+    masked = logits if candidates is None else np.where(candidates, logits, -np.inf)
+    return softmax(masked, axis=-1)
+
+
+def predicted_class(prediction: Float[np.ndarray, "n C"]) -> np.ndarray:
+    """The class of highest probability; a single sigmoid output predicts class 1 from 0.5 upwards."""
+    if prediction.shape[1] == 1:
+        return (prediction[:, 0] >= 0.5).astype(np.int64)
+    return prediction.argmax(axis=1)

@@ -1,0 +1,86 @@
+"""Rows of different lengths as one flat array plus offsets; all offset arithmetic of the package is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int64, Shaped
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """``n`` rows; row ``i`` is ``values[offsets[i]:offsets[i + 1]]``.
+
+    ``values`` has shape ``(N, ...)``, ``offsets`` shape ``(n + 1,)`` with ``offsets[0] == 0`` and ``offsets[n] == N``.
+    """
+
+    values: Shaped[np.ndarray, "N ..."]
+    offsets: Int64[np.ndarray, " n1"]
+
+    @classmethod
+    def from_lengths(cls, values: np.ndarray, lengths: Iterable[int] | np.ndarray) -> Ragged:
+        counts = np.fromiter(lengths, dtype=np.int64)
+        return cls(values, np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]))
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[np.ndarray | list], dtype: np.dtype | type | None = None) -> Ragged:
+        arrays = [np.asarray(row, dtype=dtype) for row in rows]
+        values = np.concatenate(arrays) if arrays else np.zeros(0, dtype or np.float64)
+        return cls.from_lengths(values, (len(a) for a in arrays))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> np.ndarray:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return (self[row] for row in range(len(self)))
+
+    @property
+    def lengths(self) -> Int64[np.ndarray, " n"]:
+        return np.diff(self.offsets)
+
+    @property
+    def row_of_value(self) -> Int64[np.ndarray, " N"]:
+        """The row that every flat value belongs to."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def with_values(self, values: np.ndarray) -> Ragged:
+        """The same rows holding other values, one for each of the old."""
+        return Ragged(values, self.offsets)
+
+    def reduce(self, ufunc: np.ufunc) -> np.ndarray:
+        """``ufunc`` over every row, shape ``(n, ...)``; an empty row gives the ufunc's identity."""
+        width = self.values.shape[1:]
+        full = self.lengths > 0
+        identity = 0 if ufunc.identity is None else ufunc.identity
+        out = np.full((len(self), *width), identity, dtype=self.values.dtype)
+        if full.any():
+            out[full] = ufunc.reduceat(self.values, self.offsets[:-1][full], axis=0)
+        return out
+
+    def sum(self) -> np.ndarray:
+        return self.reduce(np.add)
+
+    def max(self) -> np.ndarray:
+        return self.reduce(np.maximum)
+
+    def spread(self, per_row: np.ndarray) -> np.ndarray:
+        """One value per row, repeated for each of the row's positions: ``(n, ...) -> (N, ...)``."""
+        return np.repeat(per_row, self.lengths, axis=0)
+
+    def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:
+        """The chosen rows, in the order given."""
+        lengths = self.lengths[rows]
+        picked = Ragged.from_lengths(self.values[:0], lengths)
+        within = np.arange(picked.offsets[-1]) - np.repeat(picked.offsets[:-1], lengths)
+        return Ragged(self.values[np.repeat(self.offsets[rows], lengths) + within], picked.offsets)
+
+
+def concatenate(parts: list[Ragged]) -> Ragged:
+    """All rows of ``parts``, one after another."""
+    values = np.concatenate([part.values for part in parts])
+    return Ragged.from_lengths(values, np.concatenate([part.lengths for part in parts]))

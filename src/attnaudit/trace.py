@@ -1,0 +1,260 @@
+"""The trace: a table with a row per attention distribution, all that an analysis may know of a model.
+
+Schema version 1; `docs/trace.md` describes every column for programs that write traces of their own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors.numpy import load_file, save_file
+
+from attnaudit.errors import TraceError
+from attnaudit.files import atomic
+from attnaudit.measures import predicted_class
+from attnaudit.ragged import Ragged
+from attnaudit.readout import IdentityTail, Readout, Tail, TanhTail
+from attnaudit.trace_schema import arrow_type, check_rows, conform
+
+SCHEMA = 1
+METADATA_KEY = b"attnaudit"
+TAIL_FILE = "tail.safetensors"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Rows of attention with what each position contributes to the output.
+
+    ``table`` follows the schema of `docs/trace.md`; ``metadata`` holds at least ``activation`` and ``tail``.
+    Use `Trace.read`, `Trace.shards` or `Trace.from_arrays` to make one: they check every row and raise TraceError.
+    """
+
+    table: pa.Table
+    metadata: dict[str, Any]
+    tail: Tail = field(default_factory=IdentityTail)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        *,
+        activation: str,
+        class_names: Sequence[str],
+        metadata: dict[str, Any] | None = None,
+        tail: Tail | None = None,
+        origin: str = "trace",
+        **columns: Any,
+    ) -> Trace:
+        """A checked trace of arrays: `Ragged` for columns with a value per position, arrays or lists for the others.
+
+        Required: ``instance`` (n), ``tokens`` (lists of strings), ``alpha`` (T), ``readout`` (T, P), ``offset`` (n, P) and
+        ``prediction`` (n, C). ``tokens`` of a row with T positions must have T entries. Raises TraceError.
+        """
+        tail = IdentityTail() if tail is None else tail
+        arrays = {name: _to_arrow(name, value) for name, value in columns.items() if value is not None}
+        kind = "identity" if isinstance(tail, IdentityTail) else "tanh_mlp"
+        full = {"schema": SCHEMA, "activation": activation, "tail": kind, "class_names": list(class_names), **(metadata or {})}
+        return cls(pa.table(arrays), full, tail).checked(origin)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Trace:
+        """The whole trace of a folder of shards, or of one Parquet file. Raises TraceError."""
+        shards = list(cls.shards(path))
+        return concatenate(shards)
+
+    @classmethod
+    def shards(cls, path: str | Path) -> Iterator[Trace]:
+        """The trace one shard at a time, in the order of their names, so that memory depends on the shard alone."""
+        files = trace_files(Path(path))
+        return (_read_shard(file) for file in files)
+
+    def write(self, folder: str | Path) -> Path:
+        """Write the trace as one shard of ``folder`` and return its path; see `write_shards` for many."""
+        return write_shards(folder, [self])[0]
+
+    def checked(self, origin: str) -> Trace:
+        """This trace in the exact types of the schema, every row checked, ``metadata["residual"]`` set."""
+        table = conform(self.table, origin)
+        residual = check_rows(Trace(table, self.metadata, self.tail), origin)
+        return Trace(table, {**self.metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
+
+    def __len__(self) -> int:
+        return self.table.num_rows
+
+    def has(self, *names: str) -> bool:
+        """Whether all these columns are there."""
+        return all(name in self.table.column_names for name in names)
+
+    def ragged(self, name: str) -> Ragged:
+        """A column with a value per position; a null row has length 0."""
+        array = self.table.column(name).combine_chunks()
+        values = array.flatten()
+        flat = _numpy_rows(values)
+        lengths = array.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        return Ragged.from_lengths(flat, lengths)
+
+    def array(self, name: str) -> np.ndarray:
+        """A column with one value, or one fixed-size row of values, per trace row; null becomes -1."""
+        array = self.table.column(name).combine_chunks()
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(pa.string())
+        if pa.types.is_integer(array.type):
+            array = array.fill_null(-1)
+        return _numpy_rows(array)
+
+    @property
+    def instance(self) -> np.ndarray:
+        return self.array("instance")
+
+    @cached_property
+    def alpha(self) -> Ragged:
+        """Attention in float64, every row rescaled to sum to 1 exactly."""
+        alpha = self.ragged("alpha")
+        values = alpha.values.astype(np.float64)
+        total = alpha.with_values(values).sum()
+        return alpha.with_values(values / alpha.spread(total))
+
+    @cached_property
+    def readout(self) -> Readout:
+        """The function ``alpha -> prediction`` of these rows."""
+        contribution = self.ragged("readout")
+        return Readout(
+            contribution=contribution.with_values(contribution.values.astype(np.float64)),
+            offset=self.array("offset").astype(np.float64),
+            activation=self.metadata["activation"],
+            tail=self.tail,
+            candidates=self.candidates,
+        )
+
+    @property
+    def prediction(self) -> np.ndarray:
+        """Probabilities as the model gave them, float64 ``(n, C)``."""
+        return self.array("prediction").astype(np.float64)
+
+    @property
+    def candidates(self) -> np.ndarray | None:
+        """Answers allowed, bool ``(n, C)``; None where all are."""
+        if not self.has("candidates"):
+            return None
+        rows = self.table.column("candidates").to_pylist()
+        classes = self.array("prediction").shape[1]
+        return np.array([[True] * classes if row is None else row for row in rows], dtype=bool).reshape(-1, classes)
+
+    @property
+    def class_names(self) -> list[str]:
+        outputs = self.table.schema.field("prediction").type.list_size
+        names = self.metadata.get("class_names")
+        return list(names) if names else [str(k) for k in range(max(outputs, 2))]
+
+    @property
+    def predicted(self) -> np.ndarray:
+        """Predicted class of every row, int64 ``(n,)``."""
+        return predicted_class(self.array("prediction"))
+
+    def tokens(self, row: int) -> list[str]:
+        return self.table.column("tokens")[row].as_py()
+
+    def take(self, rows: np.ndarray) -> Trace:
+        """The chosen rows, in the order given."""
+        return Trace(self.table.take(pa.array(rows)).combine_chunks(), self.metadata, self.tail)
+
+
+def concatenate(shards: Sequence[Trace]) -> Trace:
+    """One trace of several shards of the same model."""
+    first = shards[0]
+    residual = max(float(shard.metadata.get("residual") or 0.0) for shard in shards)
+    table = pa.concat_tables([shard.table for shard in shards], promote_options="permissive").combine_chunks()
+    return Trace(table, {**first.metadata, "residual": residual}, first.tail)
+
+
+def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
+    """Write ``part-00000.parquet``, … into ``folder``, each whole or not at all. Raises TraceError and RunError."""
+    folder, written = Path(folder), []
+    for number, shard in enumerate(shards):
+        path = folder / f"part-{number:05d}.parquet"
+        checked = shard.checked(str(path))
+        if number == 0 and isinstance(shard.tail, TanhTail):
+            with atomic(folder / TAIL_FILE) as temporary:
+                save_file({"weight": shard.tail.weight, "bias": shard.tail.bias}, temporary)
+        metadata = {METADATA_KEY: json.dumps(checked.metadata, sort_keys=True).encode()}
+        with atomic(path) as temporary:
+            pq.write_table(checked.table.replace_schema_metadata(metadata), temporary, compression="zstd")
+        written.append(path)
+    return written
+
+
+def trace_files(path: Path) -> list[Path]:
+    """The Parquet files of a trace: the file itself, a folder's shards, or those of the ``trace`` folder of a run."""
+    if path.is_file():
+        return [path]
+    folder = path / "trace" if (path / "trace").is_dir() else path
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        came = "no .parquet file there" if folder.is_dir() else "no such file or folder"
+        raise TraceError("read trace", str(path), came, "a trace folder, one shard or a run directory")
+    return files
+
+
+def _read_shard(path: Path) -> Trace:
+    try:
+        table = pq.read_table(path, partitioning=None)
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error
+    metadata = _metadata(table, path)
+    return Trace(table.replace_schema_metadata(None), metadata, _tail(metadata, path)).checked(str(path))
+
+
+def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
+    raw = (table.schema.metadata or {}).get(METADATA_KEY)
+    wanted = "JSON under the Parquet metadata key 'attnaudit' with schema, activation and tail"
+    if raw is None:
+        raise TraceError("read trace", str(path), "no metadata key 'attnaudit'", wanted, "see docs/trace.md")
+    try:
+        metadata = json.loads(raw)
+    except ValueError as error:
+        raise TraceError("read trace", str(path), f"metadata that is no JSON ({error})", wanted, "see docs/trace.md") from error
+    allowed = {"schema": [SCHEMA], "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "replay"]}
+    for key, values in allowed.items():
+        if not isinstance(metadata, dict) or metadata.get(key) not in values:
+            came = metadata.get(key) if isinstance(metadata, dict) else metadata
+            raise TraceError("read trace", str(path), f"metadata {key} = {came!r}", f"one of {values}", "see docs/trace.md")
+    return metadata
+
+
+def _tail(metadata: dict[str, Any], path: Path) -> Tail:
+    if metadata["tail"] == "identity":
+        return IdentityTail()
+    if metadata["tail"] == "replay":
+        raise TraceError("read trace", str(path), "tail 'replay'", "a tail that is stored with the trace", "collect it from its model")
+    try:
+        weights = load_file(path.parent / TAIL_FILE)
+        return TanhTail(weights["weight"].astype(np.float64), weights["bias"].astype(np.float64))
+    except (OSError, KeyError) as error:
+        raise TraceError("read trace", str(path.parent / TAIL_FILE), str(error), "tensors 'weight' (C, P) and 'bias' (C)") from error
+
+
+def _to_arrow(name: str, value: Any) -> pa.Array:
+    if isinstance(value, Ragged):
+        values = np.ascontiguousarray(value.values)
+        inner = pa.array(values.reshape(-1))
+        if values.ndim == 2:
+            inner = pa.FixedSizeListArray.from_arrays(inner, values.shape[1])
+        return pa.ListArray.from_arrays(pa.array(value.offsets.astype(np.int32)), inner)
+    if isinstance(value, np.ndarray) and value.ndim == 2:
+        return pa.FixedSizeListArray.from_arrays(pa.array(np.ascontiguousarray(value).reshape(-1)), value.shape[1])
+    known = arrow_type(name)
+    return pa.array(value, type=known) if known is not None and not isinstance(value, np.ndarray) else pa.array(value)
+
+
+def _numpy_rows(array: pa.Array) -> np.ndarray:
+    if pa.types.is_fixed_size_list(array.type):
+        return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), array.type.list_size)
+    return array.to_numpy(zero_copy_only=False)

@@ -1,0 +1,170 @@
+"""Schema version 1 of the trace: exact types, and the checks that every row passes on reading and writing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from attnaudit.errors import TraceError
+from attnaudit.measures import tvd
+
+if TYPE_CHECKING:
+    from attnaudit.trace import Trace
+
+REQUIRED = ("instance", "tokens", "alpha", "readout", "offset", "prediction")
+TOLERANCE = 1e-4  # of the sum of alpha, and of the readout against the prediction
+
+_SCALARS = {
+    "instance": pa.int64(), "split": pa.dictionary(pa.int32(), pa.string()), "label": pa.int32(),
+    "layer": pa.int32(), "head": pa.int32(), "query": pa.int32(),
+}  # fmt: skip
+_PER_POSITION = {
+    "tokens": pa.list_(pa.string()), "alpha": pa.list_(pa.float32()), "gradient": pa.list_(pa.float32()),
+    "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()), "candidates": pa.list_(pa.bool_()),
+}  # fmt: skip
+_NULLABLE = {"label", "candidates", "rationale", "layer", "head", "query", "split"}
+
+
+def arrow_type(name: str) -> pa.DataType | None:
+    """The type of a column, None where it depends on the model (``readout``, ``offset``, ``prediction``)."""
+    if name.startswith("importance_"):
+        return pa.list_(pa.float32())
+    return _SCALARS.get(name) or _PER_POSITION.get(name)
+
+
+def conform(table: pa.Table, origin: str) -> pa.Table:
+    """``table`` cast to the schema, unknown columns kept as they are. Raises TraceError."""
+    missing = [name for name in REQUIRED if name not in table.column_names]
+    if missing:
+        came = f"columns {', '.join(table.column_names) or '(none)'}"
+        raise TraceError("check trace", origin, came, f"also {', '.join(missing)}", "see docs/trace.md")
+    if table.num_rows == 0:
+        raise TraceError("check trace", origin, "no row", "at least one attention distribution")
+    columns = {name: _conform_column(table, name, origin) for name in table.column_names}
+    return pa.table(columns)
+
+
+def _conform_column(table: pa.Table, name: str, origin: str) -> pa.Array:
+    array = table.column(name).combine_chunks()
+    array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+    if array.null_count and name not in _NULLABLE and (name in REQUIRED or arrow_type(name) is not None):
+        row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
+        raise TraceError("check trace", f"{origin}: column {name}, row {row}", "null", "a value")
+    try:
+        target = arrow_type(name) or _model_type(name, array)
+        return array if target is None or array.type == target else array.cast(target)
+    except (pa.ArrowException, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError("check trace", f"{origin}: column {name}", f"type {array.type} ({reason})", "the type of docs/trace.md") from error
+
+
+def _model_type(name: str, array: pa.Array) -> pa.DataType | None:
+    if name in ("offset", "prediction"):
+        return pa.list_(pa.float32(), _width(array))
+    if name == "readout":
+        return pa.list_(pa.list_(pa.float32(), _width(array.flatten())))
+    return None
+
+
+def _width(array: pa.Array) -> int:
+    if pa.types.is_fixed_size_list(array.type):
+        return array.type.list_size
+    lengths = set(array.value_lengths().to_pylist())
+    if len(lengths) != 1:
+        raise ValueError(f"rows of {len(lengths)} different widths")
+    return lengths.pop()
+
+
+def check_rows(trace: Trace, origin: str) -> float:
+    """Check every row of a conformed trace and return the largest residual of its readout. Raises TraceError."""
+    check = _RowCheck(trace, origin)
+    check.lengths()
+    check.numbers()
+    check.classes()
+    return check.residual()
+
+
+class _RowCheck:
+    def __init__(self, trace: Trace, origin: str) -> None:
+        self.trace, self.origin = trace, origin
+        self.rows = trace.ragged("alpha")
+
+    def refuse(self, bad: np.ndarray, column: str, came: np.ndarray, wanted: str) -> None:
+        """Raise for the first row of the boolean ``bad``; ``came`` holds what each row has."""
+        if bad.any():
+            row = int(bad.argmax())
+            where = f"{self.origin}: column {column}, instance {self.trace.instance[row]} (row {row})"
+            value = came[row].item() if isinstance(came[row], np.generic) else came[row]
+            shown = f"{value:.6g}" if isinstance(value, float) else str(value)
+            raise TraceError("check trace", where, shown, wanted, f"{int(bad.sum())} such row(s)")
+
+    def lengths(self) -> None:
+        positions = self.rows.lengths
+        self.refuse(positions == 0, "alpha", positions, "at least one position")
+        for name in self.trace.table.column_names:
+            kind = self.trace.table.schema.field(name).type
+            if name == "candidates" or not pa.types.is_list(kind):
+                continue
+            column = self.trace.table.column(name).combine_chunks()
+            lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
+            wrong = (lengths != positions) & (lengths >= 0)
+            self.refuse(wrong, name, lengths, "as many entries as alpha")
+
+    def numbers(self) -> None:
+        for name in self.trace.table.column_names:
+            kind = self.trace.table.schema.field(name).type
+            if pa.types.is_list(kind) and (name in ("alpha", "readout") or pa.types.is_floating(kind.value_type)):
+                self._finite(name, self.trace.ragged(name).values, self.rows.row_of_value)
+        for name in ("offset", "prediction"):
+            self._finite(name, self.trace.array(name), np.arange(len(self.trace)))
+        alpha = self.rows.with_values(self.rows.values.astype(np.float64))
+        lowest = -alpha.with_values(-alpha.values).max()
+        self.refuse(lowest < 0, "alpha", lowest, "weights of 0 or more")
+        total = alpha.sum()
+        self.refuse(np.abs(total - 1) > TOLERANCE, "alpha", total, f"a sum of 1 within {TOLERANCE:g}")
+
+    def _finite(self, name: str, values: np.ndarray, row_of_value: np.ndarray) -> None:
+        flat = values.reshape(len(values), -1)
+        finite = np.isfinite(flat).all(axis=1)
+        if not finite.all():
+            bad, came = np.zeros(len(self.trace), bool), np.zeros(len(self.trace))
+            first = int(np.argmin(finite))
+            bad[row_of_value[~finite]] = True
+            came[row_of_value[first]] = flat[first][~np.isfinite(flat[first])][0]
+            self.refuse(bad, name, came, "finite numbers")
+
+    def classes(self) -> None:
+        trace = self.trace
+        prediction = trace.prediction
+        outputs = prediction.shape[1]
+        classes = max(outputs, 2)
+        outside = ((prediction < -TOLERANCE) | (prediction > 1 + TOLERANCE)).any(axis=1)
+        self.refuse(outside, "prediction", prediction.max(axis=1), "probabilities")
+        names = trace.metadata.get("class_names") or []
+        if names and len(names) != classes:
+            came = f"{len(names)} class names"
+            raise TraceError(
+                "check trace", f"{self.origin}: metadata class_names", came, f"{classes}, as prediction has {outputs} column(s)"
+            )
+        if trace.has("label"):
+            label = trace.array("label")
+            self.refuse((label < -1) | (label >= classes), "label", label, f"null or 0 to {classes - 1}")
+
+    def residual(self) -> float:
+        trace = self.trace
+        width, offset = trace.ragged("readout").values.shape[1], trace.array("offset").shape[1]
+        if width != offset:
+            raise TraceError("check trace", f"{self.origin}: column offset", f"{offset} numbers a row", f"{width}, as readout has")
+        try:
+            predicted = trace.readout(trace.alpha)
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise TraceError("check trace", f"{self.origin}: readout", reason, "readout, tail and prediction of matching sizes") from error
+        if predicted.shape != trace.prediction.shape:
+            came = f"{trace.prediction.shape[1]} column(s)"
+            raise TraceError("check trace", f"{self.origin}: column prediction", came, f"{predicted.shape[1]}, as the readout gives")
+        residual = tvd(predicted, trace.prediction)
+        self.refuse(residual > TOLERANCE, "prediction", residual, f"readout(alpha) within {TOLERANCE:g} of the prediction")
+        return float(residual.max())
