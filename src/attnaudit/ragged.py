@@ -72,12 +72,24 @@ class Ragged:
         """One value per row, repeated for each of the row's positions: ``(n, ...) -> (N, ...)``."""
         return np.repeat(per_row, self.lengths, axis=0)
 
+    def positions(self, rows: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " M"]:
+        """Where the values of the chosen rows stand in ``values``, row after row."""
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths)
+        within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+        return np.repeat(self.offsets[rows], lengths) + within
+
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:
         """The chosen rows, in the order given."""
-        lengths = self.lengths[rows]
-        picked = Ragged.from_lengths(self.values[:0], lengths)
-        within = np.arange(picked.offsets[-1]) - np.repeat(picked.offsets[:-1], lengths)
-        return Ragged(self.values[np.repeat(self.offsets[rows], lengths) + within], picked.offsets)
+        return Ragged.from_lengths(self.values[self.positions(rows)], self.lengths[rows])
+
+    def blocks(self, positions: int) -> Iterator[Int64[np.ndarray, " m"]]:
+        """The rows cut into runs of at most ``positions`` values each; a longer row is a run of its own."""
+        start = 0
+        while start < len(self):
+            stop = int(np.searchsorted(self.offsets, self.offsets[start] + positions, side="right")) - 1
+            yield np.arange(start, max(stop, start + 1))
+            start = max(stop, start + 1)
 
 
 def concatenate(parts: list[Ragged]) -> Ragged:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int64
 
 from attnaudit.measures import Activation, activate
 from attnaudit.ragged import Ragged
@@ -50,6 +50,11 @@ class Readout:
     activation: Activation
     tail: Tail = IdentityTail()
     candidates: Bool[np.ndarray, "n C"] | None = None
+
+    def take(self, rows: Int64[np.ndarray, " m"]) -> Readout:
+        """The readout of the chosen rows, in the order given."""
+        candidates = None if self.candidates is None else self.candidates[rows]
+        return replace(self, contribution=self.contribution.take(rows), offset=self.offset[rows], candidates=candidates)
 
     def __call__(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """Predictions under ``alpha`` (same rows and lengths), shape ``(n, C)``."""

@@ -1,4 +1,4 @@
-"""What all experiments share: the keys of a trace's rows, and the groups that summaries are taken over."""
+"""What all experiments share: the keys of a trace's rows, their random streams, and the groups that summaries are taken over."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
+from jaxtyping import UInt64
 
+from attnaudit.stats.keyed_random import stream_keys
 from attnaudit.trace import Trace
 
 KEYS = ("split", "instance", "layer", "head", "query", "predicted")
@@ -22,6 +24,13 @@ def keys(trace: Trace) -> pl.DataFrame:
         *([pl.col("split").cast(pl.String)] if "split" in names else []),
         pl.Series("predicted", classes[trace.predicted].tolist(), dtype=pl.String),
     )
+
+
+def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, " n"]:
+    """The random stream of every row, by seed, experiment and the numbers that name the row."""
+    unnamed = np.full(len(trace), -1)
+    names = [trace.array(name) if trace.has(name) else unnamed for name in ("instance", "layer", "head", "query")]
+    return stream_keys(seed, experiment, *names)
 
 
 def by_group(table: pl.DataFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:

@@ -1,0 +1,84 @@
+"""What a corpus is once it is read: splits of token lists with labels, and what the user should know about them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int, Int32, Int64
+
+SPLITS = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Split:
+    """``n`` instances of one split.
+
+    ``instance`` (n,) is the 0-based row of the source split before any filter, a stable id; ``tokens`` holds ``n`` lists of
+    normalised words without BOS and EOS; ``label`` (n,) counts classes from 0; ``rationale`` marks, per token, the words that
+    are known to decide the label (None: not known).
+    """
+
+    instance: Int64[np.ndarray, " n"]
+    tokens: list[list[str]]
+    label: Int32[np.ndarray, " n"]
+    rationale: list[list[bool]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> Split:
+        """The chosen rows, in the order given."""
+        chosen = rows.tolist()
+        rationale = None if self.rationale is None else [self.rationale[row] for row in chosen]
+        return Split(self.instance[rows], [self.tokens[row] for row in chosen], self.label[rows], rationale)
+
+
+@dataclass(frozen=True)
+class SkippedRow:
+    """A row that could not be used: ``row`` counts from 0 in ``file``."""
+
+    file: str
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A corpus ready for training.
+
+    ``splits`` has the keys ``train``, ``dev`` and ``test``; ``class_names[c]`` names label ``c``; ``min_df`` is the number of
+    train rows that a word must occur in to get into the vocabulary; ``fingerprint`` is the SHA-256 of everything that a model
+    could learn from (rows, words, labels, rationale, classes, ``min_df``); ``notes`` are one-line remarks for the user.
+    Made by `read_corpus` and `planted_corpus`.
+    """
+
+    name: str
+    class_names: tuple[str, ...]
+    splits: dict[str, Split]
+    min_df: int
+    fingerprint: str
+    notes: tuple[str, ...] = ()
+    skipped: tuple[SkippedRow, ...] = ()
+
+
+def row_digests(split: Split) -> list[bytes]:
+    """16 bytes for every row, equal for rows with the same words."""
+    return [hashlib.blake2b("\x1f".join(row).encode(), digest_size=16).digest() for row in split.tokens]
+
+
+def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> str:
+    """SHA-256 of all that a model could learn from; ``digests`` are `row_digests` of each split."""
+    total = hashlib.sha256(json.dumps([list(class_names), min_df]).encode())
+    for name in sorted(splits):
+        split = splits[name]
+        total.update(f"{name} {len(split)} {split.rationale is not None}".encode())
+        total.update(split.instance.astype("<i8").tobytes())
+        total.update(split.label.astype("<i4").tobytes())
+        total.update(b"".join(digests[name]))
+        for row in split.rationale or ():
+            total.update(bytes(row))
+    return total.hexdigest()

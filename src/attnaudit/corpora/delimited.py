@@ -1,0 +1,86 @@
+"""csv and tsv files, quoted as RFC 4180 says; a field may hold line ends."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from attnaudit.corpora.lines import invalid_utf8, numbered_lines
+from attnaudit.corpora.rows import Row, require_columns
+from attnaudit.errors import InputError
+
+Record = tuple[int, list[str]]  # the line where it begins, its fields
+_LONGEST_FIELD = 2**31 - 1
+
+
+def csv_rows(path: Path, text: str, label: str) -> Iterator[Row]:
+    """Rows of a comma-separated file with a header. Raises InputError."""
+    return _rows(path, _quoted_records(path, ","), text, label)
+
+
+def tsv_rows(path: Path, text: str, label: str) -> Iterator[Row]:
+    """Rows of a tab-separated file with a header.
+
+    Where every line has the header's number of tabs, a line is a row and a quotation mark inside a text is only that;
+    otherwise fields are quoted as in csv. Raises InputError.
+    """
+    records = _plain_records(path) if _one_row_a_line(path) else _quoted_records(path, "\t")
+    return _rows(path, records, text, label)
+
+
+def _rows(path: Path, records: Iterable[Record], text: str, label: str) -> Iterator[Row]:
+    records = iter(records)
+    _, header = next(records, (0, []))
+    names = [name.strip() for name in header]
+    for name in names:
+        if wrong := invalid_utf8(name):
+            raise InputError("read corpus", f"{path}: header", wrong, "UTF-8", "save the file as UTF-8")
+    require_columns(path, names, text, label)
+    text_at, label_at = names.index(text), names.index(label)
+    for row, (line, fields) in enumerate(records):
+        if len(fields) == len(names):
+            yield Row(row, line, fields[text_at], fields[label_at])
+        else:
+            yield Row(row, line, problem=f"{len(fields)} field(s) where the header has {len(names)}")
+
+
+def _quoted_records(path: Path, delimiter: str) -> Iterator[Record]:
+    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter, strict=True)
+    begins = 1
+    with _long_fields():
+        try:
+            for fields in reader:
+                if fields:  # an empty line is no row
+                    yield begins, fields
+                begins = reader.line_num + 1
+        except csv.Error as error:
+            where = f"{path}: row that begins in line {begins}"
+            raise InputError("read corpus", where, f"{error}", "fields quoted as RFC 4180 says", "correct the quotation marks") from error
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    before = csv.field_size_limit(_LONGEST_FIELD)  # the module's own limit, 128 KiB, is shorter than a long document
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _one_row_a_line(path: Path) -> bool:
+    tabs = {line.count("\t") for _, line in numbered_lines(path) if line.strip("\r\n")}
+    return len(tabs) == 1
+
+
+def _plain_records(path: Path) -> Iterator[Record]:
+    for number, line in numbered_lines(path):
+        if fields := line.rstrip("\r\n"):
+            yield number, [_unquoted(field) for field in fields.split("\t")]
+
+
+def _unquoted(field: str) -> str:
+    inner = field[1:-1]
+    whole = len(field) >= 2 and field[0] == field[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if whole else field

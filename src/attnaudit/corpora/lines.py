@@ -1,0 +1,61 @@
+"""Lines of a plain or gzipped text file, with every way in which a file can be unreadable told as an InputError."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from attnaudit.errors import InputError
+
+GZIP_MAGIC = b"\x1f\x8b"
+BYTE_ORDER_MARK = "\ufeff"
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """The bytes of a file, unpacked when they are gzip, whatever the file is called. Raises InputError while it is read."""
+    try:
+        with path.open("rb") as raw:
+            packed = raw.read(2) == GZIP_MAGIC
+            raw.seek(0)
+            if packed:
+                with gzip.open(raw) as file:
+                    yield file  # type: ignore[misc]  # a GzipFile reads like a binary file
+            elif path.suffix == ".gz" and path.stat().st_size:
+                raise InputError("read corpus", str(path), "no gzip file", "gzip, as the name says", "rename it or compress it again")
+            else:
+                yield raw
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        reason = "the gzip file is cut off" if isinstance(error, EOFError) else f"damaged gzip ({error})"
+        raise InputError("read corpus", str(path), reason, "a whole file", "copy or download it again") from error
+    except OSError as error:
+        raise InputError("read corpus", str(path), error.strerror or str(error), "a file that can be read") from error
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are no UTF-8 become surrogates.
+
+    Raises InputError for a file that is missing, empty, damaged or cut off. `invalid_utf8` tells where a text is not UTF-8.
+    """
+    number = 0
+    with opened(path) as file:
+        for number, line in enumerate(file, start=1):
+            text = line.decode("utf-8", errors="surrogateescape")
+            yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+    if number == 0:
+        raise InputError("read corpus", str(path), "an empty file", "at least one row of each class")
+
+
+def invalid_utf8(text: str) -> str:
+    """What is wrong with a text that was decoded with surrogates, or nothing."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        code = ord(text[error.start])
+        shown = f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"half a character U+{code:04X}"
+        return f"invalid UTF-8 ({shown} at character {error.start})"
+    return ""

@@ -1,0 +1,40 @@
+"""Parquet files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attnaudit.corpora.lines import opened
+from attnaudit.corpora.rows import Row, require_columns
+from attnaudit.errors import InputError
+
+
+def parquet_rows(path: Path, text: str, label: str) -> Iterator[Row]:
+    """Rows of a parquet file; only the two columns are read. Raises InputError."""
+    row = 0
+    with opened(path) as file:
+        source = io.BytesIO(file.read()) if path.suffix == ".gz" else file
+        try:
+            table = pq.ParquetFile(source)
+            require_columns(path, table.schema_arrow.names, text, label)
+            for batch in table.iter_batches(batch_size=4096, columns=[text, label]):
+                for cell, name in zip(_values(batch.column(text)), _values(batch.column(label)), strict=True):
+                    yield Row(row, None, cell, name)
+                    row += 1
+        except pa.ArrowException as error:
+            reason = " ".join(str(error).split())
+            raise InputError("read corpus", str(path), f"no readable parquet ({reason})", "a whole parquet file") from error
+
+
+def _values(array: pa.Array) -> list[object]:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        raw = array.cast(pa.large_binary()).to_pylist()  # a text that is no UTF-8 must cost its row, not the file
+        return [None if value is None else value.decode("utf-8", errors="surrogateescape") for value in raw]
+    return array.to_pylist()

@@ -1,0 +1,59 @@
+"""How well a ranking of tokens finds those of a rationale, ties included."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from attnaudit.ragged import Ragged
+
+
+def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Precision at the size of the rationale, average precision, and the share of rationale tokens, ``(n,)`` each.
+
+    A rationale of length 0 is unknown. NaN where it is unknown, empty or the whole text.
+    """
+    out = np.full((3, len(score)), np.nan)
+    values = np.require(score.values, np.float64, "CW")
+    relevant = np.require(rationale.values, np.bool_, "CW")
+    _agreement_rows(values, score.offsets, relevant, rationale.offsets, out)
+    return out[0], out[1], out[2]
+
+
+@njit(cache=True, parallel=True)
+def _agreement_rows(score, score_offsets, relevant, relevant_offsets, out):
+    for row in prange(len(score_offsets) - 1):
+        size = score_offsets[row + 1] - score_offsets[row]
+        chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
+        wanted = chosen.sum()
+        if len(chosen) == size and 0 < wanted < size:
+            out[0, row], out[1, row] = agreement_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, wanted)
+            out[2, row] = wanted / size
+
+
+@njit(cache=True)
+def agreement_row(score, relevant, wanted):
+    """One walk down the groups of equal scores.
+
+    Precision at ``wanted`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
+    Σ precision · Δrecall over groups, as scikit-learn defines it.
+    """
+    order = np.argsort(-score)
+    found, seen = 0.0, 0.0
+    at_cut, average = math.nan, 0.0
+    start = 0
+    while start < len(order):
+        hits, stop = 0.0, start
+        while stop < len(order) and score[order[stop]] == score[order[start]]:
+            hits += relevant[order[stop]]
+            stop += 1
+        group = stop - start
+        if seen < wanted <= seen + group:
+            at_cut = (found + hits * (wanted - seen) / group) / wanted
+        found += hits
+        seen += group
+        average += found / seen * hits / wanted
+        start = stop
+    return at_cut, average

@@ -1,0 +1,69 @@
+"""Attention pooling when some of its terms are left out or replaced: sums of ``exp(score)`` and ``exp(score) · readout``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Pool:
+    """``Σ exp(score)`` and ``Σ exp(score) · readout``, both scaled by ``exp(−peak)``; in float64."""
+
+    peak: Float[Tensor, "*n"]
+    mass: Float[Tensor, "*n"]
+    moment: Float[Tensor, "*n K"]
+
+    def __add__(self, other: Pool) -> Pool:
+        peak = torch.maximum(self.peak, other.peak)
+        mine, theirs = weight(self.peak - peak), weight(other.peak - peak)
+        return Pool(
+            peak,
+            self.mass * mine + other.mass * theirs,
+            self.moment * mine[..., None] + other.moment * theirs[..., None],
+        )
+
+    def logits(self, bias: Float[Tensor, " K"]) -> Float[Tensor, "*n K"]:
+        """The pooled readout plus the bias; the bias alone where nothing was pooled."""
+        empty = self.mass == 0
+        pooled = self.moment / torch.where(empty, 1.0, self.mass)[..., None]
+        return torch.where(empty[..., None], 0.0, pooled) + bias.double()
+
+
+def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
+    """A pool of nothing; its peak is −∞."""
+    peak = torch.full(shape, -torch.inf, dtype=torch.float64, device=device)
+    return Pool(peak, torch.zeros_like(peak), torch.zeros(*shape, outputs, dtype=torch.float64, device=device))
+
+
+def weight(gap: Float[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+    """``exp(gap)``, and 0 where both peaks are −∞."""
+    return torch.exp(torch.nan_to_num(gap, nan=-torch.inf, neginf=-torch.inf))
+
+
+def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K"]) -> Pool:
+    """The pool of the last axis; a score of −∞ is no term."""
+    scores, readouts = scores.double(), readouts.double()
+    peak = scores.amax(dim=-1)
+    terms = weight(scores - peak[..., None])
+    return Pool(peak, terms.sum(dim=-1), (terms[..., None] * readouts).sum(dim=-2))
+
+
+def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"], radius: int) -> Pool:
+    """For every position the pool of all others that are more than ``radius`` away.
+
+    Sums from the left and from the right instead of a total less the window, so that nothing cancels.
+    """
+    scores, readouts = scores.double(), readouts.double()
+    peak = scores.amax(dim=1, keepdim=True)
+    terms = weight(scores - peak)
+    stacked = torch.cat([terms[..., None], terms[..., None] * readouts], dim=-1)
+    left, right = stacked.cumsum(dim=1), stacked.flip(1).cumsum(dim=1).flip(1)
+    far = torch.zeros_like(stacked)
+    step = radius + 1
+    far[:, step:] += left[:, :-step]
+    far[:, :-step] += right[:, step:]
+    return Pool(peak.expand_as(scores), far[..., 0], far[..., 1:])

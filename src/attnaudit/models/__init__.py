@@ -1,0 +1,60 @@
+"""Models: encoders × attention × heads, built from settings and kept without pickle."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+
+from attnaudit.corpora import Vocabulary
+from attnaudit.errors import RunError
+from attnaudit.files import atomic, read_json, write_json
+from attnaudit.models.classifier import Classifier
+from attnaudit.models.settings import ModelSettings, model_preset
+
+__all__ = ["Classifier", "ModelSettings", "build_model", "load_model", "model_preset", "save_model"]
+
+
+def build_model(
+    settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int
+) -> Classifier:
+    """A fresh model whose embedding starts from ``vectors`` (and has their width); all else is drawn from ``seed`` alone."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = Classifier(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names)
+    with torch.no_grad():
+        model.embedding.weight.copy_(torch.from_numpy(vectors))
+    return model
+
+
+def save_model(model: Classifier, folder: Path) -> None:
+    """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
+    metadata = {"settings": json.dumps(asdict(model.settings), sort_keys=True), "class_names": json.dumps(model.class_names)}
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with atomic(folder / "weights.safetensors") as temporary:
+        save_file(weights, temporary, metadata=metadata)
+    write_json(folder / "vocab.json", model.vocabulary.to_json())
+
+
+def load_model(folder: str | Path) -> Classifier:
+    """The model that `save_model` wrote. Raises RunError when it is missing or damaged."""
+    path = Path(folder) / "weights.safetensors"
+    vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata()
+        stored = json.loads(metadata["settings"])
+        settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})
+        model = Classifier(settings, vocabulary, json.loads(metadata["class_names"]))
+        model.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError("load model", str(path), reason, "weights written by attnaudit", "train the model again") from error
+    return model

@@ -1,0 +1,56 @@
+"""Token ids on their way into a model: padded on the right, BOS and EOS around every text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Int
+
+from attnaudit.ragged import Ragged
+
+PAD, UNK, BOS, EOS = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Batch:
+    """``ids`` is ``(B, L)`` with ``L = max T + 2``; ``lengths`` counts BOS and EOS too."""
+
+    ids: Int[torch.Tensor, "B L"]
+    lengths: Int[torch.Tensor, " B"]
+
+    @property
+    def attended(self) -> Bool[torch.Tensor, "B L"]:
+        """The positions that attention covers: all but BOS, EOS and padding."""
+        place = torch.arange(self.ids.shape[1], device=self.ids.device)
+        return (place > 0) & (place < self.lengths[:, None] - 1)
+
+    @property
+    def inside(self) -> Bool[torch.Tensor, "B L"]:
+        """The positions that are no padding."""
+        return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
+
+
+def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
+    """The chosen rows of ``ids`` as one batch."""
+    chosen = ids.take(rows)
+    lengths = chosen.lengths
+    padded = np.full((len(rows), int(lengths.max(initial=0)) + 2), PAD, dtype=np.int64)
+    padded[:, 0] = BOS
+    within = np.arange(len(chosen.values)) - chosen.spread(chosen.offsets[:-1])
+    padded[chosen.row_of_value, within + 1] = chosen.values
+    padded[np.arange(len(rows)), lengths + 1] = EOS
+    return Batch(torch.from_numpy(padded).to(device), torch.from_numpy(lengths + 2).to(device))
+
+
+def batches_by_length(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
+    """Row numbers in batches of similar length whose padded size stays within ``budget`` positions (one row at least)."""
+    order = np.argsort(lengths, kind="stable")
+    start = 0
+    while start < len(order):
+        sizes = (lengths[order[start:]] + 2) * np.arange(1, len(order) - start + 1)
+        count = max(1, int(np.searchsorted(sizes, budget, side="right")))
+        yield order[start : start + count]
+        start += count

@@ -1,0 +1,67 @@
+"""Encoders: embedded tokens ``(B, L, E)`` to hidden states ``(B, L, m)``, never looking at padding."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnaudit.models.settings import ModelSettings
+
+
+class BiLSTM(nn.Module):
+    """One LSTM from each end; the backward one reads every text reversed within its own length, so padding is never read first."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.forward_lstm = nn.LSTM(settings.embedding, settings.hidden, batch_first=True)
+        self.backward_lstm = nn.LSTM(settings.embedding, settings.hidden, batch_first=True)
+        self.width = 2 * settings.hidden
+
+    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+        mirror = reversal(lengths, embedded.shape[1])
+        ahead, _ = self.forward_lstm(embedded)
+        behind, _ = self.backward_lstm(rearrange(embedded, mirror))
+        return torch.cat([ahead, rearrange(behind, mirror)], dim=-1)
+
+
+class CNN(nn.Module):
+    """Parallel same-padded convolutions of several widths, ReLU; padded embeddings are zero, as beyond the text's ends."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.convolutions = nn.ModuleList(
+            nn.Conv1d(settings.embedding, settings.hidden, kernel, padding=kernel // 2) for kernel in settings.kernels
+        )
+        self.width = settings.hidden * len(settings.kernels)
+
+    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+        channels = embedded.transpose(1, 2)
+        return torch.cat([torch.relu(convolution(channels)) for convolution in self.convolutions], dim=1).transpose(1, 2)
+
+
+class Average(nn.Module):
+    """Every token by itself through one linear layer: attention is all that mixes positions."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.linear = nn.Linear(settings.embedding, settings.hidden)
+        self.activation = torch.relu if settings.activation == "relu" else torch.tanh
+        self.width = settings.hidden
+
+    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+        return self.activation(self.linear(embedded))
+
+
+ENCODERS = {"bilstm": BiLSTM, "cnn": CNN, "average": Average}
+
+
+def reversal(lengths: Int[Tensor, " B"], width: int) -> Int[Tensor, "B L"]:
+    """Where each position comes from when every row is reversed within its length; padding stays. Its own inverse."""
+    place = torch.arange(width, device=lengths.device)
+    mirrored = lengths[:, None] - 1 - place
+    return torch.where(mirrored >= 0, mirrored, place)
+
+
+def rearrange(values: Float[Tensor, "B L d"], source: Int[Tensor, "B L"]) -> Float[Tensor, "B L d"]:
+    return values.gather(1, source[:, :, None].expand(-1, -1, values.shape[2]))

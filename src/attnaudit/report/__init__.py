@@ -1,0 +1,9 @@
+"""Reports: the verdict card, the comparison with published numbers, and the page that shows everything."""
+
+from __future__ import annotations
+
+from attnaudit.report.card import Card, verdict
+from attnaudit.report.compare import compare
+from attnaudit.report.page import write_report
+
+__all__ = ["Card", "compare", "verdict", "write_report"]

@@ -1,0 +1,66 @@
+"""The verdict card: what an audit found, in degrees, one careful sentence for each question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attnaudit.report import card_rows
+from attnaudit.report.about import UNKNOWN, About
+from attnaudit.report.card_rows import CardRow, Figures
+from attnaudit.report.numbers import count
+
+_QUESTIONS = (
+    card_rows.prediction, card_rows.attention_gradient, card_rows.attention_loo, card_rows.permutation, card_rows.adversary,
+    card_rows.plausibility,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Card:
+    """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each."""
+
+    title: str
+    subtitle: str
+    rows: tuple[CardRow, ...]
+
+    def print(self, console: Console | None = None) -> None:
+        """Print the card as a table, the sentences below their figures."""
+        console = console or Console()
+        table = Table(title=escape(self.title), caption=escape(self.subtitle), title_justify="left", caption_justify="left", show_lines=True)
+        table.add_column("question", ratio=2)
+        table.add_column("this model", ratio=2)
+        table.add_column("to compare with", ratio=2)
+        table.add_column("what it says", ratio=5)
+        for row in self.rows:
+            answer = f"[bold]{escape(row.figure)}[/] {escape(row.interval)}\n[dim]{escape(row.measure)}[/]"
+            table.add_row(escape(row.question), answer, escape(row.yardstick), escape(row.sentence))
+        console.print(table if self.rows else escape(f"{self.title}: no experiment gave a figure"))
+
+
+def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:
+    """The card of a summary; questions that were not asked, or have no defined answer anywhere, are left out.
+
+    ``about`` is an `About`, or the content of ``spec.json``. The thresholds behind each word stand in `phrases`.
+    """
+    about = about if isinstance(about, About) else About.of(about)
+    figures = Figures.of(summary)
+    rows = tuple(row for question in _QUESTIONS for row in question(figures, about))
+    return Card(_title(about), _subtitle(summary, about), rows)
+
+
+def _title(about: About) -> str:
+    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN)
+    return f"{model or 'this model'} on {about.title if about.corpus != UNKNOWN else 'this trace'}"
+
+
+def _subtitle(summary: pl.DataFrame, about: About) -> str:
+    everything = summary.filter(pl.col("group") == "all")
+    total = (everything["n"] + everything["undefined"]).max()
+    parts = [count(total, "instance") if isinstance(total, int) else "", f"seed {about.seed}" if about.seed is not None else ""]
+    return ", ".join([*filter(None, parts), "brackets: 95 % bootstrap interval over instances"])

@@ -1,0 +1,189 @@
+"""The questions of the verdict card: each turns figures of a summary into one row and one sentence that claims no more than they do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from attnaudit.report.about import About
+from attnaudit.report.numbers import count, figure, interval, percent
+from attnaudit.report.phrases import LN2, difference, output_change, share_of_yardstick
+
+WEAK_YARDSTICK = 0.1  # below this τ two importance measures hardly agree, and a share of it says nothing
+
+
+@dataclass(frozen=True)
+class CardRow:
+    """One question and its answer.
+
+    ``value``, ``low``, ``high`` and ``mark`` (the yardstick) lie on ``scale``, for drawing; ``figure``, ``interval`` and
+    ``yardstick`` are their texts.
+    """
+
+    question: str
+    measure: str
+    figure: str
+    interval: str
+    yardstick: str
+    sentence: str
+    value: float
+    low: float | None
+    high: float | None
+    mark: float | None
+    scale: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The rows of group ``all`` of a summary that have a value, by experiment and measure."""
+
+    rows: Mapping[tuple[str, str], dict[str, Any]]
+
+    @classmethod
+    def of(cls, summary: pl.DataFrame) -> Figures:
+        known = summary.filter(pl.col("group") == "all", pl.col("value").is_not_null(), pl.col("value").is_not_nan())
+        return cls({(row["experiment"], row["measure"]): row for row in known.iter_rows(named=True)})
+
+    def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
+        return self.rows.get((experiment, measure))
+
+    def value(self, experiment: str, measure: str) -> float | None:
+        row = self.get(experiment, measure)
+        return None if row is None else float(row["value"])
+
+
+def _row(
+    question: str, measure: str, row: Mapping[str, Any], yardstick: str, sentence: str, *,
+    mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2,
+) -> CardRow:  # fmt: skip
+    value, low, high = float(row["value"]), row.get("low"), row.get("high")
+    return CardRow(question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale)
+
+
+def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
+    """How good the model is; without that nothing else is worth much."""
+    f1, accuracy, auc = (figures.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
+    main = f1 or accuracy
+    if main is None:
+        return
+    others = [f"accuracy {figure(accuracy['value'])}" if accuracy and f1 else "", f"ROC-AUC {figure(auc['value'])}" if auc else ""]
+    right = f"It is right on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}. " if accuracy else ""
+    weak = auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= 0.5))
+    sentence = right + (
+        "It ranks the classes hardly better than chance, so what explains its output is of little weight."
+        if weak
+        else "Everything below is about this one model; another model on the same texts can give other answers."
+    )
+    name = "F1" if f1 else "accuracy"
+    yield _row("How well does the model predict?", name, main, ", ".join(filter(None, others)) or "–", sentence)
+
+
+def attention_gradient(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Attention against gradient, beside gradient against leave-one-out."""
+    yield from _agreement(figures, "gradient", "gradients")
+
+
+def attention_loo(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Attention against leave-one-out, beside gradient against leave-one-out."""
+    yield from _agreement(figures, "loo", "leave-one-out")
+
+
+def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
+    row, yardstick = figures.get("correlation", f"tau_{name}"), figures.get("correlation", "tau_gradient_loo")
+    if row is None:
+        return
+    label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
+    sentence = _agreement_sentence(row, yardstick, figures.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
+    told = "no gradient–LOO τ is defined" if yardstick is None else f"gradient–LOO τ {figure(yardstick['value'])} {interval(yardstick)}"
+    mark = None if yardstick is None else float(yardstick["value"])
+    yield _row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
+
+
+def _agreement_sentence(
+    row: Mapping[str, Any], yardstick: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str
+) -> str:
+    undefined = f" {count(row['undefined'], 'instance')} of undefined τ left out." if row["undefined"] else ""
+    if yardstick is None:
+        return f"Attention and {words} agree at τ {figure(row['value'])}; there is nothing to hold that against.{undefined}"
+    value, against = float(row["value"]), float(yardstick["value"])
+    if against < WEAK_YARDSTICK:
+        said = f"The two importance measures hardly agree with each other (τ {figure(against)}), so they give no firm standard here."
+    elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
+        said = f"No agreement of attention with {words} is seen, where the two importance measures agree with each other."
+    elif gap and gap["low"] is not None and gap["low"] <= 0 <= gap["high"]:
+        said = f"Attention agrees with {words} about as well as the two importance measures agree with each other."
+    else:
+        said = f"Attention agrees with {words} {share_of_yardstick(value, against)} the two importance measures agree with each other."
+    return said + undefined
+
+
+def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
+    """What shuffling the weights does to the output."""
+    row = figures.get("permutation", "median_delta_y")
+    if row is None:
+        return
+    sentence = (
+        f"With its attention weights shuffled among the tokens, the output {output_change(row['value'])} "
+        f"(by {figure(row['value'], 3)} of probability for the average instance); "
+        "how little it moves tells how little it depends on which token has which weight."
+    )
+    yield _row(
+        "How much does shuffling attention change the output?", "mean of the median Δŷ", row, "0 no change, 1 another certain answer",
+        sentence, places=3,
+    )  # fmt: skip
+
+
+def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
+    """How different an attention can be that gives nearly the same output."""
+    row = figures.get("adversary", "emax_jsd")
+    if row is None:
+        return
+    upper, certified = figures.value("adversary", "emax_jsd_upper"), figures.value("adversary", "certified")
+    epsilon = about.setting("adversary", "epsilon")
+    within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
+    proven = "" if certified is None else f" The best found is proven to be the largest there is for {percent(certified)} of instances."
+    sentence = (
+        f"There are attention weights {difference(row['value'])} from the model's own that leave the output the same {within}; "
+        f"that they exist does not mean that training would find them.{proven}"
+    )
+    bound = "" if upper is None else f"at most {figure(upper, 3)} (upper bound), "
+    yield _row(
+        "How different an attention gives the same output?", "mean ε-max JSD, found", row, f"{bound}ln 2 = 0.693", sentence,
+        mark=LN2 if upper is None else upper, scale=(0.0, LN2), places=3,
+    )  # fmt: skip
+
+
+def plausibility(figures: Figures, about: About) -> Iterator[CardRow]:
+    """How well attention finds the tokens that are known, or annotated, to matter."""
+    for kind, measure in (("precision", "precision at the number of known tokens"), ("auprc", "AUPRC")):
+        row = figures.get("plausibility", f"{kind}_attention")
+        if row is None:
+            continue
+        others = {name: figures.value("plausibility", f"{kind}_{name}") for name in ("gradient", "loo")}
+        chance = figures.value("plausibility", "precision_chance")
+        told = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
+        told += [f"share of known tokens {figure(chance)}"] if chance is not None else []
+        question = "Does attention find the tokens known to matter?" if kind == "precision" else "Does it rank them first?"
+        yield _row(question, measure, row, ", ".join(told) or "–", _found(kind, row, others, chance), mark=_best(others))
+
+
+def _best(others: Mapping[str, float | None]) -> float | None:
+    return max((value for value in others.values() if value is not None), default=None)
+
+
+def _found(kind: str, row: Mapping[str, Any], others: Mapping[str, float | None], chance: float | None) -> str:
+    best = _best(others)
+    what = f"{percent(row['value'])} of attention's top tokens are known to matter" if kind == "precision" else (
+        f"Ranked by attention, the known tokens reach an average precision of {figure(row['value'])}"
+    )  # fmt: skip
+    against = "" if chance is None else f", where chance would give about {percent(chance) if kind == 'precision' else figure(chance)}"
+    if best is None:
+        return f"{what}{against}."
+    low, high = row["low"], row["high"]
+    less, more = (row["value"], row["value"]) if low is None or high is None else (low, high)
+    than = "about as well as" if less <= best <= more else "less well than" if more < best else "better than"
+    name = next(name for name, value in others.items() if value == best)
+    return f"{what}{against}: it finds them {than} {'leave-one-out' if name == 'loo' else 'gradients'} ({figure(best)})."

@@ -1,0 +1,44 @@
+"""Degrees in words. Every threshold behind a word of the verdict card stands here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log
+
+_SHARES = (
+    (0.12, "hardly at all, compared with how"),
+    (0.29, "about a quarter as well as"),
+    (0.42, "about a third as well as"),
+    (0.58, "about half as well as"),
+    (0.71, "about two thirds as well as"),
+    (0.85, "about three quarters as well as"),
+    (0.95, "nearly as well as"),
+    (1.05, "about as well as"),
+)
+_OUTPUT_CHANGE = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
+_DIFFERENT = (
+    (0.05, "almost the same"),
+    (0.25, "a little different"),
+    (0.5, "clearly different"),
+    (0.8, "very different"),
+)
+LN2 = log(2.0)
+
+
+def share_of_yardstick(value: float, yardstick: float) -> str:
+    """How ``value`` compares with a positive yardstick: ``about half as well as``."""
+    return _word(_SHARES, value / yardstick, "better than")
+
+
+def output_change(delta: float) -> str:
+    """A change of probability, 0 to 1: ``hardly moves``."""
+    return _word(_OUTPUT_CHANGE, delta, "moves strongly")
+
+
+def difference(divergence: float) -> str:
+    """A Jensen-Shannon divergence as a share of ln 2: ``very different``."""
+    return _word(_DIFFERENT, divergence / LN2, "almost as different as two attentions can be")
+
+
+def _word(ladder: Sequence[tuple[float, str]], value: float, above: str) -> str:
+    return next((word for bound, word in ladder if value < bound), above)

@@ -1,0 +1,80 @@
+"""A run as a report reads it: its summary, its tables, and what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.errors import InputError, RunError
+from attnaudit.experiments.rows import KEYS
+from attnaudit.files import read_json
+from attnaudit.report.about import About
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.trace import Trace
+
+ROW_KEYS = tuple(name for name in KEYS if name != "predicted")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """Everything that a report, a card or a comparison needs; ``tables`` maps experiments to their per-instance frames."""
+
+    name: str
+    summary: pl.DataFrame
+    about: About = field(default_factory=About)
+    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def rows(self) -> pl.DataFrame:
+        """All tables side by side, a row per trace row, in the trace's order; empty where there is no table."""
+        return reduce(_beside, self.tables.values()) if self.tables else pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
+
+
+def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
+    """Read a run directory, or a folder of results with a trace elsewhere. Raises RunError and TraceError."""
+    folder = Path(folder)
+    spec = read_json(folder / "spec.json") if (folder / "spec.json").exists() else {}
+    return RunRecord(
+        name=folder.resolve().name,
+        summary=_read_summary(folder / "summary.json"),
+        about=About.of(spec if isinstance(spec, Mapping) else {}, _metadata(folder, trace)),
+        tables={path.stem: _read_table(path) for path in sorted((folder / "results").glob("*.parquet"))},
+    )
+
+
+def _metadata(folder: Path, trace: Trace | str | Path | None) -> Mapping[str, Any]:
+    if isinstance(trace, Trace):
+        return trace.metadata
+    place = Path(trace) if trace is not None else folder / "trace"
+    return next(Trace.shards(place)).metadata if trace is not None or place.exists() else {}
+
+
+def _read_summary(path: Path) -> pl.DataFrame:
+    rows = read_json(path)
+    wanted = f"a list of rows with {', '.join(SUMMARY_SCHEMA)}"
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and {"experiment", "measure", "group"} <= row.keys() for row in rows):
+        raise RunError("read summary", str(path), "other JSON", wanted, "run the audit again")
+    try:
+        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+    except (pl.exceptions.PolarsError, TypeError) as error:
+        raise RunError("read summary", str(path), str(error), wanted, "run the audit again") from error
+
+
+def _read_table(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", "run the audit again") from error
+
+
+def _beside(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
+    """Two tables of the same trace, joined row by row."""
+    keys = [name for name in ROW_KEYS if name in left.columns and name in right.columns]
+    if left.height != right.height or not left.select(keys).equals(right.select(keys)):
+        came = f"tables of {left.height} and {right.height} rows that name different instances"
+        raise InputError("read results", "results/", came, "tables of one trace", "run the audit again")
+    return left.hstack(right.select(name for name in right.columns if name not in left.columns))

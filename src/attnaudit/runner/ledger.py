@@ -1,0 +1,141 @@
+"""Which steps of a run are done: a step's outputs count when they follow from the same content and are whole."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from attnaudit.errors import RunError
+from attnaudit.files import read_json, sha256, write_json
+
+MANIFEST = "manifest.json"
+UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
+_LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished step: the key of what it was made from, the sha256 of every file it wrote, and what it cost."""
+
+    key: str
+    files: dict[str, str]
+    seconds: float
+    peak_memory_bytes: int
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Ledger:
+    """The records of a run directory's steps, kept in ``.unfinished/`` until the manifest takes them over."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.records = _manifest_records(out) or _unfinished_records(out)
+        self.worked = False
+        sweep(out)
+
+    @property
+    def scratch(self) -> Path:
+        return self.out / UNFINISHED
+
+    def step(self, name: str, key: str, outputs: Sequence[str], work: Callable[[], dict[str, Any]]) -> Record:
+        """The record of step ``name``: the one at hand if it has this key and its files are whole, else that of ``work`` now done.
+
+        ``outputs`` are the files and folders that the step owns; they are removed before it starts over. ``work`` returns notes for
+        the manifest.
+        """
+        known = self.records.get(name)
+        if known is not None and known.key == key and _whole(self.out, known, outputs):
+            return known
+        self._reopen(name)
+        for output in outputs:
+            _remove(self.out / output)
+        started = time.perf_counter()
+        notes = work()
+        record = Record(key, digests(self.out, outputs), round(time.perf_counter() - started, 3), peak_memory(), notes)
+        self.records[name] = record
+        write_json(self.scratch / f"{name}.json", asdict(record))
+        return record
+
+    def close(self, manifest: dict[str, Any]) -> None:
+        """Write the manifest, last of all files, and drop the unfinished state."""
+        if self.worked or not (self.out / MANIFEST).exists():
+            write_json(self.out / MANIFEST, manifest | {"steps": {name: asdict(record) for name, record in self.records.items()}})
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _reopen(self, name: str) -> None:
+        """From here on the run is unfinished: the other records move to ``.unfinished/`` and the manifest goes."""
+        self.worked = True
+        self.records.pop(name, None)
+        (self.scratch / f"{name}.json").unlink(missing_ok=True)
+        if (self.out / MANIFEST).exists():
+            for other, record in self.records.items():
+                write_json(self.scratch / f"{other}.json", asdict(record))
+            (self.out / MANIFEST).unlink()
+
+
+def digests(out: Path, outputs: Sequence[str]) -> dict[str, str]:
+    """sha256 of every file of ``outputs``, files and folders of ``out``, by its path within ``out``."""
+    files = [file for output in outputs for file in _files(out / output)]
+    return {file.relative_to(out).as_posix(): sha256(file) for file in files}
+
+
+def peak_memory() -> int:
+    """Largest resident size of this process so far, in bytes; 0 where the system does not tell."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return 0
+
+
+def sweep(out: Path) -> None:
+    """Remove half-written temporary files that a killed process left."""
+    for path in [path for path in out.rglob(".*") if _LEFTOVER.fullmatch(path.name) and path.is_file()]:
+        path.unlink(missing_ok=True)
+
+
+def is_empty(out: Path) -> bool:
+    """Whether nothing but leftovers of a killed process is there."""
+    return not out.exists() or (out.is_dir() and all(_LEFTOVER.fullmatch(path.name) for path in out.iterdir()))
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _whole(out: Path, record: Record, outputs: Sequence[str]) -> bool:
+    try:
+        return digests(out, outputs) == record.files
+    except OSError:
+        return False
+
+
+def _manifest_records(out: Path) -> dict[str, Record]:
+    path = out / MANIFEST
+    return {name: _record(value, path) for name, value in read_json(path)["steps"].items()} if path.exists() else {}
+
+
+def _unfinished_records(out: Path) -> dict[str, Record]:
+    return {path.stem: _record(read_json(path), path) for path in sorted((out / UNFINISHED).glob("*.json"))}
+
+
+def _record(value: Any, path: Path) -> Record:
+    try:
+        return Record(**value)
+    except TypeError as error:
+        raise RunError("read run", str(path), str(error), "a record written by attnaudit", "remove the file to start over") from error

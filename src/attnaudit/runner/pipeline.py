@@ -1,0 +1,159 @@
+"""A run: prepare → train → collect → audit → report → manifest, each step done once for what it follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnaudit.errors import InputError
+from attnaudit.files import sha256, write_json
+from attnaudit.runner.ledger import Ledger, Record
+from attnaudit.runner.place import check_place
+from attnaudit.runner.spec import PLANTED, CorpusSpec, RunSpec, content_key
+from attnaudit.runner.steps import Battery, Progress, audit_step, manifest, report_step, silent
+from attnaudit.runner.versions import versions
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.trace import Trace
+
+SHARD_ROWS = 20_000
+
+
+def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Path:
+    """Train, collect, audit and report into the folder ``out``; returns it.
+
+    A run that was killed goes on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is
+    left as it is. Raises InputError for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
+    """
+    out, progress = Path(out), progress or silent
+    plain = spec.to_json()
+    check_place(out, plain)
+    device = resolve_device(spec.device)
+    progress("read the corpus", 0, 0)
+    corpus = read(spec.corpus, spec.seed, spec.preset)
+    plain["fingerprint"] = corpus.fingerprint
+    check_place(out, plain)
+    if not (out / "spec.json").exists():
+        write_json(out / "spec.json", plain)
+    return _Run(spec, corpus, device, Ledger(out), progress)()
+
+
+def read(spec: CorpusSpec, seed: int, preset: str) -> Corpus:
+    """The corpus that a spec names. Raises InputError."""
+    from attnaudit.corpora import planted_corpus, read_corpus
+
+    if spec.source.startswith(PLANTED):
+        sizes = {name: value for name in ("size", "length") if (value := getattr(spec, name)) is not None}
+        return planted_corpus(spec.source.removeprefix(PLANTED), seed=seed, **sizes)
+    return read_corpus(
+        spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, on_bad_row=spec.on_bad_row,
+        max_tokens=spec.max_tokens, min_df=spec.min_df, preset=preset,
+    )  # fmt: skip
+
+
+def resolve_device(device: str) -> str:
+    """``auto`` is CUDA where it is there. Raises InputError for a device that is not."""
+    import torch
+
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    known = ["cpu", *(["cuda"] if torch.cuda.is_available() else []), *(f"cuda:{k}" for k in range(torch.cuda.device_count()))]
+    if device not in known:
+        raise InputError("run", "--device", repr(device), f"auto or one of {', '.join(known)} on this machine")
+    return device
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The steps of one run whose corpus is read and whose place is its own."""
+
+    spec: RunSpec
+    corpus: Corpus
+    device: str
+    ledger: Ledger
+    progress: Progress
+
+    def __call__(self) -> Path:
+        out, experiments = self.ledger.out, self.spec.experiments
+        self._collect(self._train())
+        audit_step(self.ledger, out / "trace", Battery(list(experiments), experiments), self.progress)
+        report_step(self.ledger, None, self.progress)
+        self.ledger.close(self._manifest())
+        return out
+
+    def _train(self) -> Record:
+        vectors, spec = Path(self.spec.vectors), self.spec.to_json()
+        digest = sha256(vectors) if vectors.is_file() else None
+        parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
+        key = content_key("train", self.corpus.fingerprint, parts, digest, self.device)
+        checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
+        return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint))
+
+    def _fit(self, checkpoint: Path) -> dict[str, Any]:
+        from attnaudit.corpora import Vocabulary, word_vectors
+        from attnaudit.models import build_model, save_model
+        from attnaudit.training import train
+
+        spec, corpus = self.spec, self.corpus
+        tokens = corpus.splits["train"].tokens
+        vocabulary = Vocabulary.build(tokens, corpus.min_df)
+        self.progress("make the word vectors", 0, 0)
+        vectors = word_vectors(spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed)
+        model = build_model(spec.model, vectors.matrix, len(corpus.class_names), spec.seed)
+        history = train(
+            model, vocabulary, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress
+        )
+        save_model(model, vocabulary, self.ledger.out / "model")
+        best = max(history, key=lambda epoch: epoch.dev)
+        return {"history": [asdict(epoch) for epoch in history], "best_epoch": best.epoch, "vectors": vectors.note}
+
+    def _collect(self, train: Record) -> Record:
+        from attnaudit.trace import write_shards
+
+        key = content_key("collect", self.corpus.fingerprint, train.files, self.device)
+        folder = self.ledger.out / "trace"
+        return self.ledger.step("collect", key, ("trace",), lambda: {"shards": len(write_shards(folder, self._shards(train)))})
+
+    def _shards(self, train: Record) -> Iterator[Trace]:
+        from attnaudit.collector import collect_shards
+        from attnaudit.models import load_model
+
+        model, vocabulary = load_model(self.ledger.out / "model")
+        return collect_shards(
+            model, vocabulary, self.corpus.splits["test"], class_names=self.corpus.class_names, metadata=self._metadata(train),
+            device=self.device, shard_rows=SHARD_ROWS, progress=self.progress,
+        )  # fmt: skip
+
+    def _metadata(self, train: Record) -> dict[str, Any]:
+        """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
+        spec, corpus = self.spec.to_json(), self.corpus
+        settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
+        return {
+            "corpus": {**settings, "name": corpus.name, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes)},
+            "model": {**spec["model"], "preset": spec["preset"], "vectors": spec["vectors"], "files": train.files},
+            "training": {**spec["training"], "best_epoch": train.notes["best_epoch"]},
+            "notes": [train.notes["vectors"]] if train.notes["vectors"] else [],
+            "seed": self.spec.seed,
+            "versions": versions(),
+        }
+
+    def _manifest(self) -> dict[str, Any]:
+        corpus, experiments = self.corpus, self.spec.experiments
+        rows = {name: len(split.label) for name, split in corpus.splits.items()}
+        return {
+            **manifest(self.ledger),
+            "kind": "run",
+            "device": self.device,
+            "seeds": {"run": self.spec.seed} | {name: values["seed"] for name, values in experiments.items() if "seed" in values},
+            "corpus": {"name": corpus.name, "fingerprint": corpus.fingerprint, "rows": rows, "class_names": list(corpus.class_names)},
+            "notes": list(corpus.notes),
+            "skipped": [_plain(row) for row in corpus.skipped],
+        }
+
+
+def _plain(row: Any) -> Any:
+    """A skipped row as JSON keeps it."""
+    return asdict(row) if hasattr(row, "__dataclass_fields__") else row

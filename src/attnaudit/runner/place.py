@@ -1,0 +1,49 @@
+"""The folder that a run may write into: new, empty, or a run of this very spec."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attnaudit.errors import RunError
+from attnaudit.files import read_json
+from attnaudit.runner.ledger import is_empty
+from attnaudit.runner.spec import differences
+
+SHOWN = 4  # differing settings that an error line names
+
+
+def check_place(out: Path, spec: Mapping[str, Any]) -> None:
+    """Raise RunError unless ``out`` is free or holds work of this ``spec``, finished or not.
+
+    Before the corpus is read ``spec`` has no ``fingerprint``; that of a run there is then not compared.
+    """
+    if is_empty(out):
+        return
+    if not out.is_dir():
+        raise RunError("run", str(out), "a file", "a folder to write into", "choose another --out")
+    if not (out / "spec.json").exists():
+        raise RunError("run", str(out), "a folder that is not empty and holds no run", "a new or empty folder", "choose another --out")
+    found = read_spec(out)
+    compared = found if "fingerprint" in spec else {key: value for key, value in found.items() if key != "fingerprint"}
+    differing = differences(spec, compared)
+    if differing:
+        raise RunError(
+            "run", str(out), f"it holds a run of another spec: {_some(differing)}", "the same spec",
+            "resume that run by giving its options, or keep it and choose another --out",
+        )  # fmt: skip
+
+
+def read_spec(folder: Path) -> dict[str, Any]:
+    """What ``spec.json`` of a run or of an audit holds. Raises RunError."""
+    path = folder / "spec.json"
+    spec = read_json(path)
+    if not isinstance(spec, dict):
+        raise RunError("read run", str(path), "other JSON", "the spec of a run", "choose another folder")
+    return spec
+
+
+def _some(lines: list[str]) -> str:
+    more = len(lines) - SHOWN
+    return ", ".join(lines[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,141 @@
+"""What a run is: its whole resolved configuration, as JSON, and in what two of them differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from attnaudit.errors import InputError
+from attnaudit.files import read_json
+from attnaudit.runner.settings import from_plain, override
+
+if TYPE_CHECKING:
+    from attnaudit.models.settings import ModelSettings
+    from attnaudit.training import TrainingSettings
+
+SCHEMA = 1
+PLANTED = "planted:"  # a corpus of our own grammar: planted:<kind>
+_WHEREABOUTS = {"corpus.data_dir"}  # where the data lies is not what it is: the corpus fingerprint guards that
+
+
+@dataclass(frozen=True)
+class CorpusSpec:
+    """Where the texts come from: a registered name, a file, a folder, or ``planted:<kind>`` with its ``size`` and ``length``."""
+
+    source: str
+    data_dir: str | None = None
+    text: str = "text"
+    label: str = "label"
+    on_bad_row: Literal["error", "skip"] = "error"
+    max_tokens: int | None = None
+    min_df: int | None = None
+    size: int | None = None
+    length: int | None = None
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults.
+
+    ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
+    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``.
+    """
+
+    corpus: CorpusSpec
+    model: ModelSettings
+    training: TrainingSettings
+    experiments: Mapping[str, Mapping[str, Any]]
+    vectors: str = "corpus"
+    preset: str = "paper"
+    seed: int = 0
+    device: str = "auto"
+
+    @classmethod
+    def of(
+        cls, source: str | Path, *, encoder: str = "bilstm", attention: str = "additive", preset: str = "paper",
+        vectors: str = "corpus", seed: int = 0, device: str = "auto", settings: Mapping[str, Any] | None = None, **corpus: Any,
+    ) -> RunSpec:  # fmt: skip
+        """A run of ``source`` with the preset's sizes; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
+
+        ``corpus`` takes the other fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
+        """
+        from attnaudit.models.settings import model_preset
+        from attnaudit.training import training_preset
+
+        sections: dict[str, Any] = {
+            "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
+            "model": model_preset(encoder, attention, preset),
+            "training": training_preset(preset),
+            **_all_experiments(),
+        }
+        changed = override(sections, settings or {})
+        experiments = {name: asdict(changed[name]) for name in _all_experiments()}
+        return cls(changed["corpus"], changed["model"], changed["training"], experiments, vectors, preset, seed, device)
+
+    @classmethod
+    def read(cls, folder: str | Path) -> RunSpec:
+        """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
+        from attnaudit.models.settings import ModelSettings
+        from attnaudit.training import TrainingSettings
+
+        path = Path(folder) / "spec.json"
+        plain = read_json(path)
+        if not isinstance(plain, dict) or plain.get("kind") != "run" or plain.get("schema") != SCHEMA:
+            raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
+        return cls(
+            from_plain(CorpusSpec, plain["corpus"], "corpus"),
+            from_plain(ModelSettings, plain["model"], "model"),
+            from_plain(TrainingSettings, plain["training"], "training"),
+            plain["experiments"], plain["vectors"], plain["preset"], plain["seed"], plain["device"],
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        return {"schema": SCHEMA, "kind": "run", **json.loads(json.dumps(asdict(self)))}
+
+    @property
+    def name(self) -> str:
+        """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run directory."""
+        base = Path(self.corpus.source.removeprefix(PLANTED)).name.split(".")[0] or "corpus"
+        parent = Path(self.corpus.source).parent.name
+        corpus = parent if base in ("all", "data") and parent else base
+        return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+
+
+def _all_experiments() -> dict[str, Any]:
+    from attnaudit.experiments import REGISTRY, make_experiment
+
+    return {name: make_experiment(name) for name in REGISTRY}
+
+
+def experiment_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The resolved settings of every experiment, with dotted ``settings`` in place. Raises InputError."""
+    return {name: asdict(experiment) for name, experiment in override(_all_experiments(), settings).items()}
+
+
+def content_key(*parts: Any) -> str:
+    """sha256 of the canonical JSON of what a step's outputs follow from."""
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """``key = ours, there theirs`` for every dotted key in which two specs differ, whereabouts apart."""
+    left, right = _flat(ours), _flat(theirs)
+    keys = [key for key in dict.fromkeys([*left, *right]) if key not in _WHEREABOUTS and left.get(key) != right.get(key)]
+    return [f"{key} = {_shown(left, key)}, there {_shown(right, key)}" for key in keys]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, entry in value.items():
+        flat |= _flat(entry, f"{prefix}{key}.") if isinstance(entry, Mapping) else {f"{prefix}{key}": entry}
+    return flat
+
+
+def _shown(flat: Mapping[str, Any], key: str) -> str:
+    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"

@@ -1,0 +1,76 @@
+"""The steps that a run and an audit of a ready trace share: audit, report, manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnaudit.files import sha256
+from attnaudit.runner.ledger import Ledger, Record
+from attnaudit.runner.spec import content_key
+from attnaudit.runner.versions import versions
+
+Progress = Callable[[str, int, int], None]  # what is going on, how much of it is done, how much there is (0: not known)
+
+
+@dataclass(frozen=True)
+class Battery:
+    """Which experiments, with which settings; those ``chosen`` by name must be able to run, others may be left out."""
+
+    names: Sequence[str]
+    settings: Mapping[str, Mapping[str, Any]]
+    chosen: bool = False
+
+
+def audit_step(ledger: Ledger, trace: Path, battery: Battery, progress: Progress) -> Record:
+    """Audit the trace at ``trace`` into ``results/`` and ``summary.json``. Raises TraceError."""
+
+    def work() -> dict[str, Any]:
+        from attnaudit.experiments import audit
+
+        progress("audit", 0, 0)
+        results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings)
+        results.save(ledger.out)
+        return {"left_out": dict(results.left_out)}
+
+    key = content_key("audit", trace_digests(trace), list(battery.names), battery.settings, battery.chosen)
+    return ledger.step("audit", key, ("results", "summary.json"), work)
+
+
+def report_step(ledger: Ledger, trace: Path | None, progress: Progress) -> Record:
+    """Write ``report.html`` from the results, and from the trace where it lies elsewhere."""
+
+    def work() -> dict[str, Any]:
+        from attnaudit.report import write_report
+
+        progress("write the report", 0, 0)
+        write_report(ledger.out, trace)
+        return {}
+
+    made_from = {name: record.files for name, record in ledger.records.items() if name in ("collect", "audit")}
+    return ledger.step("report", content_key("report", made_from, sha256(ledger.out / "spec.json")), ("report.html",), work)
+
+
+def manifest(ledger: Ledger) -> dict[str, Any]:
+    """What every manifest says: files, costs and versions."""
+    steps = ledger.records
+    files = {"spec.json": sha256(ledger.out / "spec.json")} | {k: v for record in steps.values() for k, v in record.files.items()}
+    return {
+        "schema": 1, "files": files, "versions": versions(), "timings": {name: record.seconds for name, record in steps.items()},
+        "peak_memory_bytes": max(record.peak_memory_bytes for record in steps.values()),
+    }  # fmt: skip
+
+
+def trace_digests(trace: Path) -> list[str]:
+    """sha256 of every shard of a trace, and of the tail beside them. Raises TraceError."""
+    from attnaudit.trace import TAIL_FILE, trace_files
+
+    shards = trace_files(trace)
+    tail = shards[0].parent / TAIL_FILE
+    return [sha256(file) for file in (*shards, *([tail] if tail.exists() else []))]
+
+
+def silent(what: str, done: int, total: int) -> None:
+    """Show no progress."""

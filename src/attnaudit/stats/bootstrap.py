@@ -1,0 +1,64 @@
+"""Percentile bootstrap over instances (Efron 1979)."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+from numba import njit, prange
+
+from attnaudit.stats.keyed_random import draw_below, stream_keys
+
+
+def bootstrap_means(
+    values: Float[np.ndarray, "n m"], *, seed: int, resamples: int = 1000, level: float = 0.95
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Percentile interval of the mean of every column, ``(low, high)``, each ``(m,)``.
+
+    NaN is undefined and left out of the means; a column of NaN has the interval (NaN, NaN). A resample draws the same rows for all
+    columns. The interval depends neither on the order of the rows nor on the number of threads.
+    """
+    rows = canonical_order(values)
+    known = ~np.isnan(rows)
+    means = np.full((resamples, values.shape[1]), np.nan)
+    if len(rows):
+        _resampled_means(np.where(known, rows, 0.0), known.astype(np.float64), resample_keys(seed, resamples), means)
+    return percentile_interval(means, level)
+
+
+def percentile_interval(
+    statistics: Float[np.ndarray, "resamples m"], level: float = 0.95
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """The middle ``level`` of every column's resampled statistics; NaN is left out, nothing left gives NaN."""
+    tails = [50.0 * (1.0 - level), 50.0 * (1.0 + level)]
+    ends = np.full((2, statistics.shape[1]), np.nan)
+    for k, column in enumerate(statistics.T):
+        known = column[~np.isnan(column)]
+        if len(known):
+            ends[:, k] = np.percentile(known, tails)
+    return ends[0], ends[1]
+
+
+def resample_keys(seed: int, resamples: int) -> np.ndarray:
+    """The random stream of every resample."""
+    return stream_keys(seed, "bootstrap", np.arange(resamples))
+
+
+def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
+    """The rows in an order that depends on what they hold alone; rows that are equal stand together."""
+    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
+    return np.ascontiguousarray(values[np.argsort(stream_keys(0, "order", *bits.T), kind="stable")])
+
+
+@njit(cache=True, parallel=True)
+def _resampled_means(filled, known, keys, means):
+    n, m = filled.shape
+    for b in prange(len(keys)):
+        total, count = np.zeros(m), np.zeros(m)
+        for draw in range(n):
+            row = draw_below(keys[b], draw, n)
+            for k in range(m):
+                total[k] += filled[row, k]
+                count[k] += known[row, k]
+        for k in range(m):
+            if count[k] > 0:
+                means[b, k] = total[k] / count[k]

@@ -1,0 +1,109 @@
+"""Accuracy, F1 and ROC-AUC from weighted rows, so that a bootstrap resample is only another set of weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from numba import njit, prange
+
+from attnaudit.stats.bootstrap import canonical_order, percentile_interval, resample_keys
+from attnaudit.stats.keyed_random import draw_below
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Figures of a classifier; NaN where undefined. ``low`` and ``high`` hold their bootstrap intervals in the same order."""
+
+    accuracy: float
+    f1: float
+    roc_auc: float
+    low: Float[np.ndarray, " 3"]
+    high: Float[np.ndarray, " 3"]
+
+
+def classification_scores(
+    label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, " n"], score: Float[np.ndarray, "n K"], *, seed: int, resamples: int = 1000
+) -> Scores:
+    """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows.
+
+    ``score`` has a column per class to be told from the rest, or a single one for class 1 of two. F1 is that of class 1 for a single
+    column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and some
+    rows lack.
+    """
+    if score.shape[1] == 2:
+        score = score[:, 1:]
+    rows = canonical_order(np.column_stack([label, predicted, score]).astype(np.float64))
+    label, predicted, score = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, 2:])
+    order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
+    statistics = np.full((resamples, 3), np.nan)
+    value = np.full((1, 3), np.nan)
+    if len(label):
+        value[0] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
+        _resampled_scores(label, predicted, score, order, resample_keys(seed, resamples), statistics)
+    low, high = percentile_interval(statistics)
+    return Scores(*value[0].tolist(), low, high)
+
+
+@njit(cache=True, parallel=True)
+def _resampled_scores(label, predicted, score, order, keys, statistics):
+    n = len(label)
+    for b in prange(len(keys)):
+        weight = np.zeros(n)
+        for draw in range(n):
+            weight[draw_below(keys[b], draw, n)] += 1.0
+        statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
+
+
+@njit(cache=True)
+def _weighted_scores(label, predicted, score, order, weight):
+    """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
+    columns = score.shape[1]
+    classes = max(columns, 2)
+    confusion = np.zeros((classes, classes))
+    for i in range(len(label)):
+        confusion[label[i], predicted[i]] += weight[i]
+    accuracy = np.trace(confusion) / weight.sum()
+    if columns == 1:
+        return accuracy, _f1(confusion, 1), _roc_auc(score[:, 0], label == 1, order[0], weight)
+    f1, auc = np.empty(classes), np.empty(classes)
+    for k in range(classes):
+        f1[k] = _f1(confusion, k)
+        auc[k] = _roc_auc(score[:, k], label == k, order[k], weight)
+    return accuracy, _defined_mean(f1), _defined_mean(auc)
+
+
+@njit(cache=True)
+def _f1(confusion, k):
+    """2 TP / (2 TP + FP + FN), undefined for a class that neither occurs nor is predicted."""
+    occurs = confusion[k].sum() + confusion[:, k].sum()
+    return 2.0 * confusion[k, k] / occurs if occurs > 0 else math.nan
+
+
+@njit(cache=True)
+def _roc_auc(score, positive, order, weight):
+    """Share of pairs (positive, negative) in the right order, ties counted half: one walk up the sorted scores."""
+    below, won, positives = 0.0, 0.0, 0.0
+    start = 0
+    while start < len(order):
+        tied_positive, tied_negative = 0.0, 0.0
+        stop = start
+        while stop < len(order) and score[order[stop]] == score[order[start]]:
+            if positive[order[stop]]:
+                tied_positive += weight[order[stop]]
+            else:
+                tied_negative += weight[order[stop]]
+            stop += 1
+        won += tied_positive * (below + 0.5 * tied_negative)
+        below += tied_negative
+        positives += tied_positive
+        start = stop
+    return won / (positives * below) if positives > 0 and below > 0 else math.nan
+
+
+@njit(cache=True)
+def _defined_mean(values):
+    known = values[~np.isnan(values)]
+    return known.mean() if len(known) else math.nan

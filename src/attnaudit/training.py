@@ -1,0 +1,172 @@
+"""The one training loop: dev selection, early stopping, class weight, and a checkpoint after every epoch that resumes exactly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from attnaudit.checkpoint import load_checkpoint, save_checkpoint
+from attnaudit.corpora import Corpus, Split, Vocabulary
+from attnaudit.errors import InputError
+from attnaudit.measures import predicted_class
+from attnaudit.models.batch import batches_by_length, pad
+from attnaudit.models.classifier import Classifier
+from attnaudit.ragged import Ragged
+from attnaudit.stats.classification import classification_scores
+
+POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
+EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How to train. ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``."""
+
+    epochs: int = 8
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    amsgrad: bool = False
+    class_weight: bool = True
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
+
+
+def training_preset(preset: str) -> TrainingSettings:
+    """The paper's training, or that of its released code (AMSGrad)."""
+    return TrainingSettings(amsgrad=preset == "code2019")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch gave; ``dev`` is the score that selects the model: ROC-AUC (one against the rest for several classes)."""
+
+    epoch: int
+    loss: float
+    dev: float
+    dev_accuracy: float
+    seconds: float
+
+
+Progress = Callable[[str, int, int], None]  # what is going on, how much of it is done, how much there is
+
+
+def train(
+    model: Classifier, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
+    device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
+) -> list[Epoch]:  # fmt: skip
+    """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
+
+    With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
+    without the interruption. The test split is never looked at.
+    """
+    data = _Data.of(corpus.splits["train"], model.vocabulary)
+    dev = _Data.of(corpus.splits["dev"], model.vocabulary)
+    model.to(device)
+    optimizer = _optimizer(model, settings)
+    history, best = _resume(model, optimizer, checkpoint)
+    loss_of = _loss(data.label, model.classes, settings.class_weight, device)
+    for number in range(len(history), settings.epochs):
+        if _exhausted(history, settings.patience):
+            break
+        started = time.perf_counter()
+        loss = _epoch(model, optimizer, loss_of, data, settings, np.random.default_rng((seed, number)), progress)
+        probabilities = predict(model, dev.ids)
+        scores = classification_scores(dev.label.astype(np.int64), predicted_class(probabilities), probabilities, seed=0, resamples=1)
+        history.append(Epoch(number, loss, scores.roc_auc, scores.accuracy, time.perf_counter() - started))
+        if best is None or history[-1].dev > max(epoch.dev for epoch in history[:-1]):
+            best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, model, optimizer, best, [asdict(epoch) for epoch in history])
+    model.load_state_dict(best or model.state_dict())
+    return history
+
+
+@dataclass(frozen=True)
+class _Data:
+    ids: Ragged
+    label: np.ndarray
+
+    @classmethod
+    def of(cls, split: Split, vocabulary: Vocabulary) -> _Data:
+        return cls(vocabulary.ids(split.tokens), split.label)
+
+
+def predict(model: Classifier, ids: Ragged) -> Float[np.ndarray, "n K"]:
+    """Probabilities of every row, in order, without gradients."""
+    device = next(model.parameters()).device
+    out = np.zeros((len(ids), model.output.out_features))
+    with torch.inference_mode():
+        for rows in batches_by_length(ids.lengths, EVALUATION_BUDGET):
+            out[rows] = model.probabilities(model(pad(ids, rows, device)).logits).double().cpu().numpy()
+    return out
+
+
+def _optimizer(model: Classifier, settings: TrainingSettings) -> torch.optim.Adam:
+    attention = [] if model.settings.attention_decay else list(model.attention.parameters())
+    spared = {id(parameter) for parameter in attention}
+    groups = [
+        {"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": settings.weight_decay},
+        {"params": attention, "weight_decay": 0.0},
+    ]
+    return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
+
+
+def _loss(label: np.ndarray, classes: int, weighted: bool, device: str | torch.device) -> Callable[[Tensor, Tensor], Tensor]:
+    """Two classes: binary cross-entropy, positives weighted by negatives over positives. More: cross-entropy."""
+    if classes > 2:
+        return functional.cross_entropy
+    positives = max(int((label == 1).sum()), 1)
+    weight = torch.tensor((len(label) - positives) / positives if weighted else 1.0, device=device)
+    return lambda logits, target: functional.binary_cross_entropy_with_logits(logits[:, 0], target.to(logits.dtype), pos_weight=weight)
+
+
+def _epoch(
+    model: Classifier, optimizer: torch.optim.Adam, loss_of: Callable[[Tensor, Tensor], Tensor], data: _Data, settings: TrainingSettings,
+    random: np.random.Generator, progress: Progress | None,
+) -> float:  # fmt: skip
+    device = next(model.parameters()).device
+    batches = shuffled_batches(data.ids.lengths, settings.batch_size, random)
+    total = 0.0
+    for done, rows in enumerate(batches):
+        loss = loss_of(model(pad(data.ids, rows, device)).logits, torch.from_numpy(data.label[rows].astype(np.int64)).to(device))
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        total += float(loss.detach()) * len(rows)
+        if progress is not None:
+            progress("train", done + 1, len(batches))
+    return total / len(data.label)
+
+
+def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator) -> list[np.ndarray]:
+    """All rows in batches of ``size``: shuffled, sorted by length within pools of `POOL` batches, the batches shuffled again."""
+    order = random.permutation(len(lengths))
+    pools = [order[start : start + POOL * size] for start in range(0, len(order), POOL * size)]
+    ordered = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
+    batches = [pool[start : start + size] for pool in ordered for start in range(0, len(pool), size)]
+    return [batches[k] for k in random.permutation(len(batches))]
+
+
+def _exhausted(history: list[Epoch], patience: int | None) -> bool:
+    if patience is None or not history:
+        return False
+    scores = [epoch.dev for epoch in history]
+    return len(scores) - 1 - int(np.argmax(scores)) >= patience
+
+
+def _resume(model: Classifier, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
+    state = load_checkpoint(checkpoint, model, optimizer) if checkpoint is not None else None
+    return ([Epoch(**epoch) for epoch in state.history], state.best) if state else ([], None)

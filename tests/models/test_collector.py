@@ -1,0 +1,66 @@
+"""The collector: a trace is the same whatever the batches, the padding, the order and the shards."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import attnaudit
+from attnaudit.collector import collect, collect_shards
+from attnaudit.corpora import planted_corpus
+from attnaudit.trace import Trace, concatenate
+from tests.models.tiny import tiny_model, tiny_split
+
+LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
+COLUMNS = ("alpha", "gradient", "importance_full_gradient", "loo", "readout")
+
+
+def assert_same(one: Trace, other: Trace) -> None:
+    assert one.table.column("tokens") == other.table.column("tokens")
+    for name in COLUMNS:
+        np.testing.assert_allclose(one.ragged(name).values, other.ragged(name).values, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(one.prediction, other.prediction, atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+def test_batch_size_padding_and_shards_do_not_matter(encoder: str) -> None:
+    model, split = tiny_model(encoder, "additive", classes=3), tiny_split(LENGTHS, classes=3)
+    together = concatenate(list(collect_shards(model, split)))
+    alone = concatenate(list(collect_shards(model, split, budget=1)))
+    sharded = concatenate(list(collect_shards(model, split, shard_rows=3)))
+    assert_same(together, alone)
+    assert_same(together, sharded)
+
+
+def test_order_does_not_matter() -> None:
+    model, split = tiny_model("bilstm", "additive"), tiny_split(LENGTHS)
+    order = np.array([3, 0, 7, 5, 1, 2, 6, 4])
+    turned = type(split)(split.instance[order], [split.tokens[k] for k in order], split.label[order], None)
+    assert_same(concatenate(list(collect_shards(model, split))).take(order), concatenate(list(collect_shards(model, turned))))
+
+
+def test_trace_covers_exactly_the_tokens() -> None:
+    model, split = tiny_model("cnn", "dot"), tiny_split(LENGTHS)
+    trace = concatenate(list(collect_shards(model, split)))
+    assert trace.ragged("alpha").lengths.tolist() == LENGTHS
+    assert trace.tokens(2) == split.tokens[2]
+    assert trace.metadata["residual"] < 1e-6
+    assert trace.array("label").tolist() == split.label.tolist()
+
+
+def test_rationale_of_a_planted_corpus_lands_in_the_trace() -> None:
+    corpus = planted_corpus("decisive", size=60, seed=3)
+    vocabulary_model = tiny_model("average", "additive")
+    test = corpus.splits["test"]
+    trace = concatenate(list(collect_shards(vocabulary_model, test)))
+    assert [row.tolist() for row in trace.ragged("rationale")] == [list(row) for row in test.rationale or []]
+
+
+def test_collect_refuses_a_corpus_of_other_classes() -> None:
+    corpus = planted_corpus("decisive", size=60, seed=3)
+    with pytest.raises(attnaudit.InputError, match="those of the model: class 0, class 1"):
+        collect(tiny_model("average", "additive"), corpus)
+    model = tiny_model("average", "additive")
+    model.class_names = corpus.class_names
+    with pytest.raises(attnaudit.InputError, match="split 'nowhere'"):
+        collect(model, corpus, "nowhere")

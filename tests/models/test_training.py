@@ -1,0 +1,131 @@
+"""The training loop: deterministic, resumable at every epoch, selected on dev, and never looking at test."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
+from attnaudit.errors import InputError, RunError
+from attnaudit.models import build_model, load_model, model_preset, save_model
+from attnaudit.models.batch import batches_by_length
+from attnaudit.models.classifier import Classifier
+from attnaudit.training import TrainingSettings, predict, shuffled_batches, train
+
+SETTINGS = TrainingSettings(epochs=4, batch_size=16)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return planted_corpus("decisive", size=400, length=(5, 15), seed=1)
+
+
+def fresh(corpus: Corpus, encoder: str = "bilstm") -> Classifier:
+    tokens = corpus.splits["train"].tokens
+    vocabulary = Vocabulary.build(tokens, 1)
+    vectors = word_vectors("random", vocabulary, tokens, dimension=16, seed=0).matrix
+    return build_model(replace(model_preset(encoder, "additive"), hidden=8), vocabulary, vectors, corpus.class_names, 0)
+
+
+def weights(model: Classifier) -> dict[str, list[float]]:
+    return {name: tensor.flatten().tolist() for name, tensor in model.state_dict().items()}
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+def test_learns_a_planted_corpus(corpus: Corpus, encoder: str) -> None:
+    model = fresh(corpus, encoder)
+    history = train(model, corpus, replace(SETTINGS, epochs=8, learning_rate=0.01))
+    test = corpus.splits["test"]
+    predicted = predict(model, model.vocabulary.ids(test.tokens))[:, 0] > 0.5
+    assert np.mean(predicted == test.label) > 0.9
+    assert max(epoch.dev for epoch in history) > 0.95
+
+
+def test_same_seed_same_weights(corpus: Corpus) -> None:
+    one, other, third = fresh(corpus), fresh(corpus), fresh(corpus)
+    train(one, corpus, SETTINGS, seed=5)
+    train(other, corpus, SETTINGS, seed=5)
+    train(third, corpus, SETTINGS, seed=6)
+    assert weights(one) == weights(other)
+    assert weights(one) != weights(third)
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 3])
+def test_resumed_training_ends_as_an_uninterrupted_one(corpus: Corpus, tmp_path: Path, stop_after: int) -> None:
+    whole = fresh(corpus)
+    expected = train(whole, corpus, SETTINGS)
+    train(fresh(corpus), corpus, replace(SETTINGS, epochs=stop_after), checkpoint=tmp_path)
+    resumed = fresh(corpus)
+    history = train(resumed, corpus, SETTINGS, checkpoint=tmp_path)
+    assert weights(resumed) == weights(whole)
+    assert [(e.loss, e.dev) for e in history] == [(e.loss, e.dev) for e in expected]
+
+
+def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
+    model = fresh(corpus)
+    history = train(model, corpus, replace(SETTINGS, epochs=6, learning_rate=0.05))
+    best = max(history, key=lambda epoch: epoch.dev)
+    dev = corpus.splits["dev"]
+    predicted = predict(model, model.vocabulary.ids(dev.tokens))[:, 0] >= 0.5
+    assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
+
+
+def test_test_split_is_never_read(corpus: Corpus) -> None:
+    without = replace(corpus, splits={name: split for name, split in corpus.splits.items() if name != "test"})
+    one, other = fresh(corpus), fresh(corpus)
+    train(one, corpus, SETTINGS)
+    train(other, without, SETTINGS)
+    assert weights(one) == weights(other)
+
+
+def test_patience_stops_early(corpus: Corpus) -> None:
+    history = train(fresh(corpus), corpus, replace(SETTINGS, epochs=50, learning_rate=0.05, patience=2))
+    scores = [epoch.dev for epoch in history]
+    assert len(scores) < 50
+    assert len(scores) - 1 - int(np.argmax(scores)) == 2
+
+
+def test_training_leaves_the_global_generator_alone(corpus: Corpus) -> None:
+    before = torch.random.get_rng_state()
+    train(fresh(corpus), corpus, replace(SETTINGS, epochs=1))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
+    model = fresh(corpus)
+    train(model, corpus, replace(SETTINGS, epochs=1))
+    save_model(model, tmp_path)
+    loaded = load_model(tmp_path)
+    ids = model.vocabulary.ids(corpus.splits["test"].tokens)
+    np.testing.assert_array_equal(predict(loaded, ids), predict(model, ids))
+    assert loaded.class_names == model.class_names
+    (tmp_path / "weights.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(RunError, match=r"weights\.safetensors.*train the model again"):
+        load_model(tmp_path)
+
+
+def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path) -> None:
+    train(fresh(corpus, "cnn"), corpus, replace(SETTINGS, epochs=1), checkpoint=tmp_path)
+    with pytest.raises(RunError, match="a checkpoint of this very model"):
+        train(fresh(corpus, "bilstm"), corpus, SETTINGS, checkpoint=tmp_path)
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(InputError, match=r"training\.epochs: 0; wanted a number above 0"):
+        TrainingSettings(epochs=0)
+    with pytest.raises(InputError, match="did you mean bilstm"):
+        model_preset("bilsm", "additive")
+
+
+def test_every_row_is_in_exactly_one_batch() -> None:
+    lengths = np.random.default_rng(0).integers(1, 60, 3001)
+    shuffled = shuffled_batches(lengths, 32, np.random.default_rng(1))
+    assert sorted(np.concatenate(shuffled).tolist()) == list(range(3001))
+    assert max(len(batch) for batch in shuffled) == 32
+    bounded = list(batches_by_length(lengths, 500))
+    assert sorted(np.concatenate(bounded).tolist()) == list(range(3001))
+    assert all(len(batch) * (lengths[batch].max() + 2) <= 500 for batch in bounded)

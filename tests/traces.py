@@ -1,0 +1,175 @@
+"""Random realistic traces: what a trained classifier might have left behind, without a model or a corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from attnaudit.measures import Activation, activate, predicted_class, tvd
+from attnaudit.ragged import Ragged
+from attnaudit.readout import IdentityTail, Readout, Tail, TanhTail
+from attnaudit.trace import Trace
+
+FILLER = (
+    "the a of and to in it that this with film movie story plot scene actor director which has been its for on as but from "
+    "every some more than about two hours screen script character one into over after <unk> qqq , . ' -- & <b>"
+).split()
+CUES = (
+    ("awful", "boring", "dull", "mess", "flat"),
+    ("superb", "moving", "charming", "witty", "gem"),
+    ("match", "league", "goal", "coach", "season"),
+    ("market", "shares", "profit", "bank", "trade"),
+    ("orbit", "cell", "virus", "planet", "theory"),
+)
+
+
+def make_trace(
+    n: int = 40,
+    lengths: tuple[int, int] | Sequence[int] = (1, 30),
+    outputs: int = 1,
+    seed: int = 0,
+    *,
+    sharpness: float = 1.5,
+    gradient: bool = True,
+    loo: bool = True,
+    rationale: bool = True,
+    label: bool = True,
+    candidates: bool = False,
+    split: str | None = "test",
+    class_names: Sequence[str] | None = None,
+    importance: Sequence[str] = (),
+    zeros: float = 0.0,
+    hidden: int | None = None,
+    first_instance: int = 0,
+) -> Trace:
+    """A trace of ``n`` rows whose tokens carry cues for their class, with attention that half follows them.
+
+    ``lengths`` is the range of T (both ends included) or the ``n`` lengths themselves. ``outputs`` is C: 1 for one sigmoid, else a
+    softmax. ``sharpness`` scales the attention scores, ``zeros`` is the share of positions whose attention is exactly 0,
+    ``importance`` names further ``importance_<name>`` columns, ``hidden`` is P of a tanh tail instead of the identity.
+    """
+    rng = np.random.default_rng([seed, n, outputs])
+    classes = max(outputs, 2)
+    counts = np.asarray(lengths) if len(lengths) == n and n != 2 else rng.integers(lengths[0], lengths[1] + 1, n)
+    gold = rng.integers(0, classes, n)
+    rows = [_row(rng, int(count), int(y), classes) for count, y in zip(counts, gold, strict=True)]
+    cue = Ragged.from_rows([r[1] for r in rows], dtype=bool)
+    relevance = np.concatenate([r[2] for r in rows])
+    alpha = _attention(rng, cue, sharpness, zeros)
+    readout = _readout(rng, alpha, relevance, outputs, hidden, n, candidates)
+    prediction = readout(_rounded(alpha))
+    columns: dict[str, Any] = {
+        "instance": np.arange(first_instance, first_instance + n), "tokens": [r[0] for r in rows],
+        "alpha": alpha.with_values(alpha.values.astype(np.float32)),
+        "readout": readout.contribution.with_values(readout.contribution.values.astype(np.float32)),
+        "offset": readout.offset.astype(np.float32), "prediction": prediction.astype(np.float32),
+    }  # fmt: skip
+    if split is not None:
+        columns["split"] = [split] * n
+    if label:
+        columns["label"] = gold.tolist()
+    if rationale:
+        columns["rationale"] = [row.tolist() for row in cue]
+    if candidates and readout.candidates is not None:
+        columns["candidates"] = readout.candidates.tolist()
+    effect = _leave_one_out(readout, _rounded(alpha), prediction)
+    if loo:
+        columns["loo"] = alpha.with_values(effect.astype(np.float32))
+    if gradient:
+        columns["gradient"] = _noisy(rng, alpha, np.abs(relevance).max(axis=1))
+    for name in importance:
+        columns[f"importance_{name}"] = _noisy(rng, alpha, effect)
+    activation = "sigmoid" if outputs == 1 else "softmax"
+    names = list(class_names or ("negative", "positive", "sport", "business", "science")[:classes])
+    names += [f"class {k}" for k in range(len(names), classes)]
+    metadata = {
+        "corpus": {"name": "random", "title": "Random trace"}, "seed": seed,
+        "model": {"encoder": "none", "attention": "random"}, "versions": {},
+    }  # fmt: skip
+    return Trace.from_arrays(activation=activation, class_names=names, metadata=metadata, tail=readout.tail, **columns)
+
+
+def _row(rng: np.random.Generator, length: int, gold: int, classes: int) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Tokens, which of them are cues, and what each says for every class."""
+    tokens = [FILLER[k] for k in rng.integers(0, len(FILLER), length)]
+    relevance = rng.normal(0, 0.4, (length, classes))
+    planted = rng.choice(length, size=min(length, 1 + length // 12), replace=False)
+    for position in planted:
+        kind = gold if rng.random() < 0.85 else int(rng.integers(0, classes))
+        tokens[position] = str(rng.choice(CUES[kind % len(CUES)]))
+        relevance[position, kind] += rng.uniform(2, 5)
+    return tokens, np.isin(np.arange(length), planted), relevance
+
+
+def _attention(rng: np.random.Generator, cue: Ragged, sharpness: float, zeros: float) -> Ragged:
+    scores = np.exp(sharpness * (rng.normal(size=len(cue.values)) + 1.5 * cue.values))
+    dead = rng.random(len(scores)) < zeros
+    dead[cue.offsets[:-1]] = False
+    weights = cue.with_values(np.where(dead, 0.0, scores))
+    return weights.with_values(weights.values / weights.spread(weights.sum()))
+
+
+def _rounded(alpha: Ragged) -> Ragged:
+    """What a reader of the float32 column sees."""
+    values = alpha.values.astype(np.float32).astype(np.float64)
+    return alpha.with_values(values / alpha.spread(alpha.with_values(values).sum()))
+
+
+def _readout(
+    rng: np.random.Generator, alpha: Ragged, relevance: np.ndarray, outputs: int, hidden: int | None, n: int, candidates: bool
+) -> Readout:
+    contribution = (relevance[:, 1] - relevance[:, 0])[:, None] if outputs == 1 else relevance
+    tail: Tail = IdentityTail()
+    if hidden is not None:
+        contribution = contribution @ rng.normal(0, 1, (contribution.shape[1], hidden))
+        tail = TanhTail(rng.normal(0, 2, (outputs, hidden)), rng.normal(0, 0.1, outputs))
+    offset = rng.normal(0, 0.1, (1, contribution.shape[1])).repeat(n, axis=0)
+    allowed = None
+    if candidates and outputs > 1:
+        allowed = rng.random((n, outputs)) < 0.7
+        allowed[np.arange(n), rng.integers(0, outputs, n)] = True
+    activation: Activation = "sigmoid" if outputs == 1 else "softmax"
+    single = contribution.astype(np.float32).astype(np.float64)
+    return Readout(alpha.with_values(single), offset.astype(np.float32).astype(np.float64), activation, tail, allowed)
+
+
+def _leave_one_out(readout: Readout, alpha: Ragged, prediction: np.ndarray) -> np.ndarray:
+    """TVD after removing each position and rescaling the others: what deletion does to a model with no context."""
+    effect = np.zeros(len(alpha.values))
+    for t in range(int(alpha.lengths.max())):
+        rows = np.flatnonzero(alpha.lengths > t)
+        values = alpha.values.copy()
+        values[alpha.offsets[rows] + t] = 0.0
+        total = alpha.with_values(values).sum()
+        left = alpha.with_values(values / np.maximum(alpha.spread(total), 1e-12))
+        effect[alpha.offsets[rows] + t] = tvd(readout(left), prediction)[rows]
+    return effect
+
+
+def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragged:
+    return alpha.with_values((values * np.exp(rng.normal(0, 0.5, len(values)))).astype(np.float32))
+
+
+def predictions_agree(trace: Trace) -> float:
+    """Share of rows whose label the trace predicts."""
+    return float((predicted_class(trace.prediction) == trace.array("label")).mean())
+
+
+def sigmoid_rows(alpha: Ragged, relevance: np.ndarray, offset: float = 0.0) -> Trace:
+    """The smallest trace: one sigmoid output, ``relevance`` a number per position, tokens ``w0``, ``w1``, …"""
+    alpha = alpha.with_values(np.asarray(alpha.values, np.float32))
+    contribution = _rounded(alpha).with_values(np.asarray(relevance, np.float32).astype(np.float64)[:, None])
+    bias = np.full((len(alpha), 1), np.float32(offset), np.float64)
+    logits = bias + contribution.with_values(_rounded(alpha).values[:, None] * contribution.values).sum()
+    return Trace.from_arrays(
+        activation="sigmoid",
+        class_names=["no", "yes"],
+        instance=np.arange(len(alpha)),
+        tokens=[[f"w{t}" for t in range(length)] for length in alpha.lengths],
+        alpha=alpha,
+        readout=contribution.with_values(contribution.values.astype(np.float32)),
+        offset=bias.astype(np.float32),
+        prediction=activate(logits, "sigmoid").astype(np.float32),
+    )
