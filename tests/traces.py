@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.measures import Activation, activate, predicted_class, tvd
+from attnaudit.measures import Activation, activate, tvd
 from attnaudit.ragged import Ragged
 from attnaudit.readout import IdentityTail, Readout, Tail, TanhTail
 from attnaudit.trace import Trace
 
 FILLER = (
-    "the a of and to in it that this with film movie story plot scene actor director which has been its for on as but from "
-    "every some more than about two hours screen script character one into over after <unk> qqq , . ' -- & <b>"
-).split()
+    "the", "a", "of", "and", "to", "in", "it", "that", "this", "with", "film", "movie", "story", "plot", "scene", "actor", "director",
+    "which", "has", "been", "its", "for", "on", "as", "but", "from", "every", "some", "more", "than", "about", "two", "hours", "screen",
+    "script", "character", "one", "into", "over", "after", "<unk>", "qqq", ",", ".", "'", "--", "&", "<b>",
+)  # fmt: skip
 CUES = (
     ("awful", "boring", "dull", "mess", "flat"),
     ("superb", "moving", "charming", "witty", "gem"),
@@ -27,7 +28,7 @@ CUES = (
 
 def make_trace(
     n: int = 40,
-    lengths: tuple[int, int] | Sequence[int] = (1, 30),
+    lengths: tuple[int, int] | list[int] | np.ndarray = (1, 30),
     outputs: int = 1,
     seed: int = 0,
     *,
@@ -46,13 +47,13 @@ def make_trace(
 ) -> Trace:
     """A trace of ``n`` rows whose tokens carry cues for their class, with attention that half follows them.
 
-    ``lengths`` is the range of T (both ends included) or the ``n`` lengths themselves. ``outputs`` is C: 1 for one sigmoid, else a
-    softmax. ``sharpness`` scales the attention scores, ``zeros`` is the share of positions whose attention is exactly 0,
+    ``lengths`` is the range of T as a pair (both ends included), or the ``n`` lengths as a list. ``outputs`` is C: 1 for one
+    sigmoid, else a softmax. ``sharpness`` scales the attention scores, ``zeros`` is the share of positions whose attention is exactly 0,
     ``importance`` names further ``importance_<name>`` columns, ``hidden`` is P of a tanh tail instead of the identity.
     """
     rng = np.random.default_rng([seed, n, outputs])
     classes = max(outputs, 2)
-    counts = np.asarray(lengths) if len(lengths) == n and n != 2 else rng.integers(lengths[0], lengths[1] + 1, n)
+    counts = rng.integers(lengths[0], lengths[1] + 1, n) if isinstance(lengths, tuple) else np.asarray(lengths)
     gold = rng.integers(0, classes, n)
     rows = [_row(rng, int(count), int(y), classes) for count, y in zip(counts, gold, strict=True)]
     cue = Ragged.from_rows([r[1] for r in rows], dtype=bool)
@@ -150,11 +151,6 @@ def _leave_one_out(readout: Readout, alpha: Ragged, prediction: np.ndarray) -> n
 
 def _noisy(rng: np.random.Generator, alpha: Ragged, values: np.ndarray) -> Ragged:
     return alpha.with_values((values * np.exp(rng.normal(0, 0.5, len(values)))).astype(np.float32))
-
-
-def predictions_agree(trace: Trace) -> float:
-    """Share of rows whose label the trace predicts."""
-    return float((predicted_class(trace.prediction) == trace.array("label")).mean())
 
 
 def sigmoid_rows(alpha: Ragged, relevance: np.ndarray, offset: float = 0.0) -> Trace:

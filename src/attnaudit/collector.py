@@ -78,12 +78,13 @@ def _shard(
         prediction[chosen] = columns["prediction"].cpu().numpy()
         progress.add(len(chosen))
     rationale = Ragged.from_rows([split.rationale[row] for row in rows], bool) if split.rationale is not None else None
+    columns: dict[str, Any] = {column: ids.with_values(values) for column, values in flat.items()}
     return Trace.from_arrays(
         activation=model.activation, class_names=model.class_names, metadata=metadata, origin=f"{name} split",
         instance=split.instance[rows], split=[name] * len(rows), label=split.label[rows],
         tokens=[split.tokens[row] for row in rows],
         readout=ids.with_values(readout), offset=np.repeat(model.output.bias.cpu().numpy()[None, :], len(rows), axis=0),
-        prediction=prediction, rationale=rationale, **{column: ids.with_values(values) for column, values in flat.items()},
+        prediction=prediction, rationale=rationale, **columns,
     )  # fmt: skip
 
 

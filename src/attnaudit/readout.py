@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
@@ -12,6 +12,7 @@ from attnaudit.measures import Activation, activate
 from attnaudit.ragged import Ragged
 
 
+@runtime_checkable
 class Tail(Protocol):
     """What the model does between the weighted sum and its logits: ``(n, P) -> (n, C)``."""
 

@@ -63,8 +63,10 @@ class Results(Mapping[str, Result]):
     def show(self, console: Console | None = None) -> None:
         """Print the summary over all instances as a table."""
         table = Table(title="attnaudit", title_justify="left")
-        for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
-            table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
+        table.add_column("experiment", no_wrap=True)
+        table.add_column("measure", overflow="fold")
+        for column in ("value", "95 % interval", "n", "undefined"):
+            table.add_column(column, justify="right", no_wrap=True)
         for row in self.summary.filter(pl.col("group") == "all").iter_rows(named=True):
             interval = f"{_number(row['low'])} to {_number(row['high'])}"
             table.add_row(row["experiment"], row["measure"], _number(row["value"]), interval, str(row["n"]), str(row["undefined"]))

@@ -204,7 +204,7 @@ def trace_files(path: Path) -> list[Path]:
 
 def _read_shard(path: Path) -> Trace:
     try:
-        table = pq.read_table(path, partitioning=None)
+        table = pq.ParquetFile(path).read()
     except (OSError, pa.ArrowException) as error:
         reason = " ".join(str(error).split())
         raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error

@@ -140,8 +140,8 @@ class _RowCheck:
         prediction = trace.prediction
         outputs = prediction.shape[1]
         classes = max(outputs, 2)
-        outside = ((prediction < -TOLERANCE) | (prediction > 1 + TOLERANCE)).any(axis=1)
-        self.refuse(outside, "prediction", prediction.max(axis=1), "probabilities")
+        outside = np.any((prediction < -TOLERANCE) | (prediction > 1 + TOLERANCE), axis=1)
+        self.refuse(np.asarray(outside), "prediction", prediction.max(axis=1), "probabilities")
         names = trace.metadata.get("class_names") or []
         if names and len(names) != classes:
             came = f"{len(names)} class names"

@@ -21,7 +21,7 @@ SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return planted_corpus("decisive", size=400, length=(5, 15), seed=1)
+    return planted_corpus("decisive", size=400, length=(10, 20), seed=1)
 
 
 def fresh(corpus: Corpus, encoder: str = "bilstm") -> Classifier:
@@ -38,7 +38,7 @@ def weights(model: Classifier) -> dict[str, list[float]]:
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
 def test_learns_a_planted_corpus(corpus: Corpus, encoder: str) -> None:
     model = fresh(corpus, encoder)
-    history = train(model, corpus, replace(SETTINGS, epochs=8, learning_rate=0.01))
+    history = train(model, corpus, replace(SETTINGS, epochs=25, learning_rate=0.01))
     test = corpus.splits["test"]
     predicted = predict(model, model.vocabulary.ids(test.tokens))[:, 0] > 0.5
     assert np.mean(predicted == test.label) > 0.9

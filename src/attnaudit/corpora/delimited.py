@@ -57,7 +57,9 @@ def _quoted_records(path: Path, delimiter: str) -> Iterator[Record]:
                 begins = reader.line_num + 1
         except csv.Error as error:
             where = f"{path}: row that begins in line {begins}"
-            raise InputError("read corpus", where, f"{error}", "fields quoted as RFC 4180 says", "correct the quotation marks") from error
+            raise InputError(
+                "read corpus", where, f"{error}", "fields quoted as RFC 4180 says", "correct its quotation marks or line ends"
+            ) from error
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 @contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path, operation: str = "read corpus") -> Iterator[BinaryIO | gzip.GzipFile]:
     """The bytes of a file, unpacked when they are gzip, whatever the file is called. Raises InputError while it is read."""
     try:
         with path.open("rb") as raw:
@@ -24,30 +24,30 @@ def opened(path: Path) -> Iterator[BinaryIO]:
             raw.seek(0)
             if packed:
                 with gzip.open(raw) as file:
-                    yield file  # type: ignore[misc]  # a GzipFile reads like a binary file
+                    yield file
             elif path.suffix == ".gz" and path.stat().st_size:
-                raise InputError("read corpus", str(path), "no gzip file", "gzip, as the name says", "rename it or compress it again")
+                raise InputError(operation, str(path), "no gzip file", "gzip, as the name says", "rename it or compress it again")
             else:
                 yield raw
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         reason = "the gzip file is cut off" if isinstance(error, EOFError) else f"damaged gzip ({error})"
-        raise InputError("read corpus", str(path), reason, "a whole file", "copy or download it again") from error
+        raise InputError(operation, str(path), reason, "a whole file", "copy or download it again") from error
     except OSError as error:
-        raise InputError("read corpus", str(path), error.strerror or str(error), "a file that can be read") from error
+        raise InputError(operation, str(path), error.strerror or str(error), "a file that can be read") from error
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, operation: str = "read corpus") -> Iterator[tuple[int, str]]:
     """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are no UTF-8 become surrogates.
 
     Raises InputError for a file that is missing, empty, damaged or cut off. `invalid_utf8` tells where a text is not UTF-8.
     """
     number = 0
-    with opened(path) as file:
+    with opened(path, operation) as file:
         for number, line in enumerate(file, start=1):
             text = line.decode("utf-8", errors="surrogateescape")
             yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
     if number == 0:
-        raise InputError("read corpus", str(path), "an empty file", "at least one row of each class")
+        raise InputError(operation, str(path), "an empty file", "a file with rows")
 
 
 def invalid_utf8(text: str) -> str:

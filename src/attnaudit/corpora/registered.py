@@ -18,6 +18,9 @@ class Bounds:
     below_longest: bool = False
 
 
+NO_BOUNDS = Bounds()
+
+
 @dataclass(frozen=True)
 class Registered:
     """A named corpus.

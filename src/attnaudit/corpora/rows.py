@@ -12,7 +12,7 @@ from pathlib import Path
 from attnaudit.corpora.lines import invalid_utf8
 from attnaudit.errors import InputError, did_you_mean
 
-_WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.0*)?")
+_WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 _MISSING = {"", "nan", "null"}
 
 
@@ -71,7 +71,7 @@ def usable_label(value: object) -> str:
         raise BadCell(f"a label with {wrong}")
     if name.lower() in _MISSING:
         raise BadCell(f"no label ({name or 'empty'})")
-    return sys.intern(str(int(float(name))) if _WHOLE_NUMBER.fullmatch(name) else name)
+    return sys.intern(str(int(name.split(".")[0])) if _WHOLE_NUMBER.fullmatch(name) else name)
 
 
 def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:

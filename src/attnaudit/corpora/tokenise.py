@@ -6,7 +6,7 @@ import re
 import sys
 
 DIGITS = "qqq"
-_ENDLESS = re.compile(r"\S{500}")  # no word is this long, and spaCy's time grows with the square of such a run
+_ENDLESS = re.compile(r"\S{200}")  # no word is this long, and spaCy's time grows with the square of such a run
 
 
 def normalise(word: str, mask_digits: bool) -> str:
@@ -17,7 +17,7 @@ def normalise(word: str, mask_digits: bool) -> str:
 class Tokeniser:
     """Callable: text → normalised words, without white space; a text of only white space gives none.
 
-    Equal words are one string in memory. Runs of 500 characters without white space are cut. No model is downloaded: the
+    Equal words are one string in memory. Runs of 200 characters without white space are cut. No model is downloaded: the
     rules are those of spaCy's blank English pipeline.
     """
 

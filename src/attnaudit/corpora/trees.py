@@ -28,8 +28,8 @@ def read_tree(line: str) -> tuple[str, list[str]]:
         elif not open_nodes:
             raise BadTree(f"'{piece}' before the first bracket")
         elif open_nodes[-1] == 0:
-            root = root or _label(piece)
-            _label(piece)
+            label = _label(piece)
+            root = root or label
             open_nodes[-1] = 1
         else:
             words.append(piece)

@@ -50,9 +50,7 @@ class Permutation:
         return summarise_means(self.name, by_group(table, lambda rows: rows.select("median_delta_y", "max_alpha")), self.seed)
 
 
-def median_delta_y(
-    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int
-) -> Float[np.ndarray, " n"]:
+def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
     """Median TVD under shuffled attention; the same shuffles whichever way they are read out."""
     if isinstance(readout.tail, IdentityTail):
         return median_change(readout, alpha, streams, permutations)
@@ -61,9 +59,7 @@ def median_delta_y(
     return np.concatenate([_median_through_tail(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
 
 
-def _median_through_tail(
-    readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int
-) -> Float[np.ndarray, " n"]:
+def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
     baseline = readout(alpha)
     shuffled = alpha.with_values(alpha.values.copy())
     change = np.empty((permutations, len(alpha)))

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit, prange
 
 from attnaudit.ragged import Ragged
+from attnaudit.stats.ordering import ascending
 
 
 def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,7 +41,7 @@ def agreement_row(score, relevant, wanted):
     Precision at ``wanted`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
     Σ precision · Δrecall over groups, as scikit-learn defines it.
     """
-    order = np.argsort(-score)
+    order = ascending(-score)
     found, seen = 0.0, 0.0
     at_cut, average = math.nan, 0.0
     start = 0

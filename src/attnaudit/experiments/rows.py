@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from jaxtyping import UInt64
 
+from attnaudit.ragged import Ragged
 from attnaudit.stats.keyed_random import stream_keys
 from attnaudit.trace import Trace
 
@@ -39,3 +41,11 @@ def by_group(table: pl.DataFrame, measures: Callable[[pl.DataFrame], pl.DataFram
     for name in sorted(table["predicted"].unique()):
         groups[f"predicted:{name}"] = measures(table.filter(pl.col("predicted") == name))
     return groups
+
+
+def list_column(name: str, rows: Ragged) -> pl.Series:
+    """One list of numbers per row."""
+    lists = pa.LargeListArray.from_arrays(pa.array(rows.offsets), pa.array(np.ascontiguousarray(rows.values)))
+    series = pl.from_arrow(lists)
+    assert isinstance(series, pl.Series)
+    return series.alias(name)

@@ -8,9 +8,12 @@ other direction is the same on the mirrored text, and attention pooling adds the
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attnaudit.leave_one_out.pooling import Pool, empty_pool
 from attnaudit.models.batch import Batch
@@ -42,7 +45,10 @@ def _terms_after(
     ``mine`` are the units of ``h`` that this direction computes anew, ``others`` those that stay as in ``hidden``.
     """
     rows, width, _ = embedded.shape
-    inputs = nn.functional.linear(embedded, lstm.weight_ih_l0, lstm.bias_ih_l0 + lstm.bias_hh_l0).transpose(0, 1)
+    inputs = functional.linear(embedded, parameter(lstm, "weight_ih"), parameter(lstm, "bias_ih") + parameter(lstm, "bias_hh")).transpose(
+        0, 1
+    )
+    recurrent = parameter(lstm, "weight_hh").T
     fixed = model.attention.project(hidden[..., others], others).transpose(0, 1)
     fixed_readout = model.readout(hidden[..., others], others).transpose(0, 1)
     state = torch.zeros(width, rows, lstm.hidden_size, device=embedded.device)  # slot 0 reads everything, slot t skips token t
@@ -52,7 +58,7 @@ def _terms_after(
         if step > 0:
             state[step], cell[step] = state[0], cell[0]
         active = max(step, 1)
-        advance(lstm, state[:active], cell[:active], inputs[step])
+        advance(recurrent, state[:active], cell[:active], inputs[step])
         if step < 2:
             continue
         scores = model.attention.finish(model.attention.project(state[1:step], mine) + fixed[step])
@@ -62,9 +68,15 @@ def _terms_after(
     return Pool(pool.peak.T, pool.mass.T, pool.moment.transpose(0, 1))
 
 
-def advance(lstm: nn.LSTM, state: Float[Tensor, "S B H"], cell: Float[Tensor, "S B H"], inputs: Float[Tensor, "B G"]) -> None:
+def parameter(lstm: nn.LSTM, name: str) -> Tensor:
+    return cast(Tensor, getattr(lstm, f"{name}_l0"))
+
+
+def advance(
+    recurrent: Float[Tensor, "H G"], state: Float[Tensor, "S B H"], cell: Float[Tensor, "S B H"], inputs: Float[Tensor, "B G"]
+) -> None:
     """One LSTM step of all runs, in place; ``inputs`` is the projected token that they all read."""
-    gates = torch.matmul(state, lstm.weight_hh_l0.T).add_(inputs)
+    gates = torch.matmul(state, recurrent).add_(inputs)
     enter, keep, new, show = gates.chunk(4, dim=-1)
     cell.mul_(keep.sigmoid_()).addcmul_(enter.sigmoid_(), new.tanh_())
     torch.mul(show.sigmoid_(), torch.tanh(cell), out=state)

@@ -9,9 +9,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int
 
+from attnaudit.corpora.vocabulary import BOS, EOS, PAD
 from attnaudit.ragged import Ragged
-
-PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
 
 @dataclass(frozen=True)

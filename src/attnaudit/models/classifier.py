@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.corpora import Vocabulary
+from attnaudit.corpora.vocabulary import PAD
 from attnaudit.models.attention import ALL, ATTENTION, attend
-from attnaudit.models.batch import PAD, Batch
+from attnaudit.models.batch import Batch
 from attnaudit.models.encoders import ENCODERS
 from attnaudit.models.settings import ModelSettings
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 UNKNOWN = "unknown"
+_TITLES = {"sst": "SST", "imdb": "IMDB", "ag_news": "AG News", "20news_sports": "20News sports", "snli": "SNLI"}
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class About:
     def title(self) -> str:
         """The corpus as people write it."""
         told = first_of(_entry(self.spec, "corpus", "title"), _entry(self.metadata, "corpus", "title"))
-        return str(told) if told else self.corpus
+        return str(told) if told else _TITLES.get(self.corpus, self.corpus)
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """A setting of an experiment, as the run was told, else ``default``."""

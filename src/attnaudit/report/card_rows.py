@@ -102,9 +102,7 @@ def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
     yield _row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
 
 
-def _agreement_sentence(
-    row: Mapping[str, Any], yardstick: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str
-) -> str:
+def _agreement_sentence(row: Mapping[str, Any], yardstick: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str) -> str:
     undefined = f" {count(row['undefined'], 'instance')} of undefined τ left out." if row["undefined"] else ""
     if yardstick is None:
         return f"Attention and {words} agree at τ {figure(row['value'])}; there is nothing to hold that against.{undefined}"
@@ -128,7 +126,7 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
     sentence = (
         f"With its attention weights shuffled among the tokens, the output {output_change(row['value'])} "
         f"(by {figure(row['value'], 3)} of probability for the average instance); "
-        "how little it moves tells how little it depends on which token has which weight."
+        "a small change means that it depends little on which token has which weight."
     )
     yield _row(
         "How much does shuffling attention change the output?", "mean of the median Δŷ", row, "0 no change, 1 another certain answer",
@@ -146,12 +144,12 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
     proven = "" if certified is None else f" The best found is proven to be the largest there is for {percent(certified)} of instances."
     sentence = (
-        f"There are attention weights {difference(row['value'])} from the model's own that leave the output the same {within}; "
-        f"that they exist does not mean that training would find them.{proven}"
+        f"On average there are attention weights that differ {difference(row['value'])} from the model's own and keep the output {within} "
+        f"of what it was; that they exist does not mean that training would find them (Wiegreffe & Pinter 2019).{proven}"
     )
     bound = "" if upper is None else f"at most {figure(upper, 3)} (upper bound), "
     yield _row(
-        "How different an attention gives the same output?", "mean ε-max JSD, found", row, f"{bound}ln 2 = 0.693", sentence,
+        "How different an attention gives nearly the same output?", "mean ε-max JSD, found", row, f"{bound}ln 2 = 0.693", sentence,
         mark=LN2 if upper is None else upper, scale=(0.0, LN2), places=3,
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ WITHIN_CELL = "within their spread"
 WITHIN_CORPUS = "within their spread on this corpus"
 FARTHER = "farther than their spread"
 UNKNOWN_SPREAD = "their spread is unknown"
+ABOVE_SEARCH = "above what their search found"
 NOT_MEASURED = "not measured in this run"
 _SEARCHED = "theirs is what a search found, ours the exact maximum: ours should be no lower"
 _ORDER = ("accuracy", "f1", "roc_auc", "tau_gradient", "significant_gradient", "tau_loo", "significant_loo", "tau_gradient_loo",
@@ -62,21 +63,21 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
         if group is None:
             continue  # a single class that their log file happens to name, such as babi2's answer 9
         ours = _ours(record, measure, statistic, group, bin_)
-        notes = [by_order if group != ALL else "", _SEARCHED if exact and measure == "emax_jsd" else ""]
+        searched = exact and measure == "emax_jsd" and statistic != "std"
         rows.append({
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
-            **_judge(published, ours["ours"], _corpus_spread(cell.corpus, measure, statistic)),
-            "note": "; ".join(filter(None, notes)),
+            **_judge(published, ours["ours"], _corpus_spread(cell.corpus, measure, statistic, bin_), searched),
+            "note": "; ".join(filter(None, [by_order if group != ALL else "", _SEARCHED if searched else ""])),
         })  # fmt: skip
     return rows
 
 
 def _groups(cell: PublishedCell) -> Iterable[tuple[tuple[str, str, str, int | None], dict[str, float]]]:
     """The two published values of every number of a cell, in the order of `_ORDER`."""
-    numbers = cell.numbers.with_columns(rank=pl.col("measure").replace_strict({m: k for k, m in enumerate(_ORDER)}))
-    ranked = numbers.sort("rank", "statistic", "class", "bin", descending=[False, False, True, False])
+    rank = pl.col("measure").replace_strict({measure: k for k, measure in enumerate(_ORDER)})
+    ranked = cell.numbers.sort(rank, "statistic", pl.col("class") != ALL, "class", "bin")
     for key, frame in ranked.group_by("measure", "statistic", "class", "bin", maintain_order=True):
         measure, statistic, index, bin_ = key
         assert isinstance(bin_, int | None)
@@ -91,14 +92,15 @@ def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
         raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
 
 
-def _judge(published: dict[str, float], ours: float | None, corpus_spread: float | None) -> dict[str, Any]:
+def _judge(published: dict[str, float], ours: float | None, corpus_spread: float | None, searched: bool) -> dict[str, Any]:
     paper, rerun = published.get(PAPER), published.get(RERUN)
     spread = None if paper is None or rerun is None else abs(paper - rerun)
     off = None if ours is None else _outside(ours, min(published.values()), max(published.values()))
     within = None if off is None or spread is None else off <= spread
+    agreement = _agreement(off, within, corpus_spread)
     return {
         "paper": paper, "rerun": rerun, "spread": spread, "within": within, "corpus_spread": corpus_spread,
-        "agreement": _agreement(off, within, corpus_spread),
+        "agreement": ABOVE_SEARCH if searched and off and ours == max(ours or 0.0, *published.values()) else agreement,
     }  # fmt: skip
 
 
@@ -117,10 +119,10 @@ def _outside(value: float, low: float, high: float) -> float:
     return max(low - value, value - high, 0.0)
 
 
-def _corpus_spread(corpus: str, measure: str, statistic: str) -> float | None:
+def _corpus_spread(corpus: str, measure: str, statistic: str, bin_: int | None) -> float | None:
     """`largest_difference`; τ gradient–LOO was published once only, so that all mean τ share the largest one."""
     measures = ["tau_gradient", "tau_loo"] if measure.startswith("tau_") else [measure]
-    found = [largest_difference(corpus, name, statistic) for name in measures]
+    found = [largest_difference(corpus, name, statistic, bin_) for name in measures]
     return max((value for value in found if value is not None), default=None)
 
 

@@ -29,6 +29,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def thousands(number: int) -> str:
+    """``1725``, ``25,000``."""
+    return f"{number:,}" if number >= 10_000 else str(number)
+
+
 def count(number: int, noun: str) -> str:
-    """``1 instance``, ``1 725 instances``; thousands set apart by a narrow space."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+    """``1 instance``, ``1725 instances``."""
+    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"

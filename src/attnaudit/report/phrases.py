@@ -16,12 +16,7 @@ _SHARES = (
     (1.05, "about as well as"),
 )
 _OUTPUT_CHANGE = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
-_DIFFERENT = (
-    (0.05, "almost the same"),
-    (0.25, "a little different"),
-    (0.5, "clearly different"),
-    (0.8, "very different"),
-)
+_DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
 LN2 = log(2.0)
 
 
@@ -36,8 +31,8 @@ def output_change(delta: float) -> str:
 
 
 def difference(divergence: float) -> str:
-    """A Jensen-Shannon divergence as a share of ln 2: ``very different``."""
-    return _word(_DIFFERENT, divergence / LN2, "almost as different as two attentions can be")
+    """How much two attentions of this Jensen-Shannon divergence, at most ln 2, differ: ``very much``."""
+    return _word(_DIFFERENT, divergence / LN2, "almost as much as two attentions can")
 
 
 def _word(ladder: Sequence[tuple[float, str]], value: float, above: str) -> str:

@@ -67,10 +67,10 @@ def published_corpus(corpus: str) -> str | None:
     return by_plain_name.get(_plain(asked))
 
 
-def largest_difference(corpus: str, measure: str, statistic: str) -> float | None:
+def largest_difference(corpus: str, measure: str, statistic: str, bin_: int | None = None) -> float | None:
     """The most that the authors' two runs differ in this number on this corpus, over all their models and classes."""
-    same = published_numbers().filter(corpus=corpus, measure=measure, statistic=statistic)
-    paired = same.group_by("encoder", "attention", "class", "bin").agg(
+    same = published_numbers().filter(pl.col("bin").eq_missing(bin_), corpus=corpus, measure=measure, statistic=statistic)
+    paired = same.group_by("encoder", "attention", "class").agg(
         pl.len().alias("runs"), (pl.col("value").max() - pl.col("value").min()).alias("difference")
     )
     largest = paired.filter(pl.col("runs") == 2)["difference"].max()

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnaudit.errors import InputError, RunError, did_you_mean
-from attnaudit.files import write_json
-from attnaudit.runner.ledger import MANIFEST, Ledger, is_empty
+from attnaudit.errors import InputError, RunError
+from attnaudit.files import read_json, write_json
+from attnaudit.runner.ledger import MANIFEST, Ledger, is_free
 from attnaudit.runner.place import read_spec
 from attnaudit.runner.spec import SCHEMA, experiment_settings
-from attnaudit.runner.steps import Battery, Progress, audit_step, manifest, report_step, silent, trace_digests
+from attnaudit.runner.steps import RESULTS, Battery, Progress, manifest, report_step, silent, trace_digests
+
+if TYPE_CHECKING:
+    from attnaudit.results import Results
 
 
 def audit_into(
@@ -21,37 +24,83 @@ def audit_into(
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder beside it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    An earlier audit in ``out`` gives way; a run never does. Raises InputError, TraceError and RunError, and then leaves an earlier
-    audit of other experiments or another trace in peace.
+    An earlier audit in ``out`` gives way once the new one is computed; a run never does. Raises InputError, TraceError and RunError,
+    and then leaves ``out`` as it was.
     """
     trace, progress = Path(trace), progress or silent
-    battery = _battery(experiments, settings or {})
-    digests = trace_digests(trace)
+    battery = choose(experiments, settings or {})
+    shards = trace_digests(trace)
     out = Path(out) if out is not None else beside(trace)
     _check_place(out)
     spec = {
-        "schema": SCHEMA, "kind": "audit", "trace": str(trace), "shards": digests, "chosen": battery.chosen,
+        "schema": SCHEMA, "kind": "audit", "trace": str(trace), "shards": shards, "chosen": battery.chosen,
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
-    _audit(out, spec, trace, battery, progress)
+    ledger = Ledger(out)
+
+    def make() -> Results:
+        progress("audit", 0, 0)
+        return battery(trace)
+
+    def keep(results: Results) -> dict[str, Any]:
+        write_json(out / "spec.json", spec)
+        results.save(out)
+        return {"left_out": dict(results.left_out)}
+
+    ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), make, keep)
+    report_step(ledger, trace, progress)
+    ledger.close({**manifest(ledger), "kind": "audit"})
     return out
+
+
+def choose(experiments: Sequence[str], settings: Mapping[str, Any]) -> Battery:
+    """The experiments named, or all, with dotted settings in place. Raises InputError."""
+    from attnaudit.experiments import make_experiment
+
+    names = list(dict.fromkeys(make_experiment(name).name for name in experiments))
+    resolved = experiment_settings(settings)
+    for key in settings:
+        if names and key.partition(".")[0] not in names:
+            raise InputError("audit", f"setting {key}", "not of an experiment asked for", f"a setting of {', '.join(names)}")
+    chosen = names or list(resolved)
+    return Battery(chosen, {name: resolved[name] for name in chosen}, chosen=bool(names))
 
 
 def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     """Write the page of a finished run or audit again and return its path. Raises RunError."""
     folder = Path(folder)
     require_finished(folder)
-    ledger = Ledger(folder)
-    kept = {key: value for key, value in _manifest(folder).items() if key != "steps"}
-    ledger.forget("report")
-    spec = read_spec(folder)
+    kept = {key: value for key, value in read_json(folder / MANIFEST).items() if key != "steps"}
+    ledger, spec = Ledger(folder), read_spec(folder)
+    (folder / "report.html").unlink(missing_ok=True)
     report_step(ledger, Path(spec["trace"]) if spec.get("kind") == "audit" else None, progress or silent)
     ledger.close({**kept, **manifest(ledger)})
     return folder / "report.html"
 
 
+def require_finished(folder: Path) -> None:
+    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest."""
+    if not folder.is_dir():
+        raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
+    if not (folder / "spec.json").exists():
+        raise RunError("read run", str(folder), "no spec.json there", "a run directory", "make one with attnaudit run")
+    if not (folder / MANIFEST).exists():
+        raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
+
+
 def beside(trace: Path) -> Path:
     """Where an audit of ``trace`` goes by itself: ``<run>-audit`` or ``<trace>-audit``."""
-    base = trace.resolve()
-    base = base.parent if base.name == "trace" and (base.parent / "spec.json").exists() else base
-    return trace.parent / f"{base.stem}-audit" if base.is_file() else base.with_name(f"{base.name}-audit")
+    place = trace.resolve()
+    run = place.parent if place.name == "trace" and (place.parent / "spec.json").exists() else place
+    name = run.stem if run.is_file() else run.name
+    shown = trace if run == place else trace.parent
+    return (shown.parent if shown.name else shown.resolve().parent) / f"{name}-audit"
+
+
+def _check_place(out: Path) -> None:
+    if is_free(out):
+        return
+    kind = read_spec(out).get("kind") if (out / "spec.json").exists() else None
+    if kind != "audit":
+        came = "a folder that holds a run" if kind == "run" else "a folder that is not empty" if out.is_dir() else "a file"
+        raise RunError("audit", str(out), came, "a new folder, or one of an earlier audit", "choose another --out")

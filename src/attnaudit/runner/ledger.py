@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from attnaudit.errors import RunError
 from attnaudit.files import read_json, sha256, write_json
@@ -18,6 +18,8 @@ from attnaudit.files import read_json, sha256, write_json
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 _LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -36,42 +38,42 @@ class Ledger:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.records = _manifest_records(out) or _unfinished_records(out)
-        self.worked = False
+        self.records = _manifest_records(out) if (out / MANIFEST).exists() else _unfinished_records(out)
         sweep(out)
 
     @property
     def scratch(self) -> Path:
         return self.out / UNFINISHED
 
-    def step(self, name: str, key: str, outputs: Sequence[str], work: Callable[[], dict[str, Any]]) -> Record:
-        """The record of step ``name``: the one at hand if it has this key and its files are whole, else that of ``work`` now done.
+    def step(self, name: str, key: str, outputs: Sequence[str], make: Callable[[], Made], keep: Callable[[Made], dict[str, Any]]) -> Record:
+        """The record of step ``name``: the one at hand if it has this key and its files are whole, else that of doing it now.
 
-        ``outputs`` are the files and folders that the step owns; they are removed before it starts over. ``work`` returns notes for
-        the manifest.
+        ``make`` computes and touches no output, so that a failure in it leaves what is there; ``keep`` writes the ``outputs``, files
+        and folders that are the step's own and were removed just before, and returns notes for the manifest.
         """
         known = self.records.get(name)
         if known is not None and known.key == key and _whole(self.out, known, outputs):
             return known
+        started = time.perf_counter()
+        made = make()
         self._reopen(name)
         for output in outputs:
             _remove(self.out / output)
-        started = time.perf_counter()
-        notes = work()
-        record = Record(key, digests(self.out, outputs), round(time.perf_counter() - started, 3), peak_memory(), notes)
+        notes = keep(made)
+        seconds = round(time.perf_counter() - started, 3)
+        record = Record(key, digests(self.out, outputs), seconds, peak_memory(), notes)
         self.records[name] = record
         write_json(self.scratch / f"{name}.json", asdict(record))
         return record
 
     def close(self, manifest: dict[str, Any]) -> None:
-        """Write the manifest, last of all files, and drop the unfinished state."""
-        if self.worked or not (self.out / MANIFEST).exists():
+        """Write the manifest, last of all files, unless it is there; then drop the unfinished state."""
+        if not (self.out / MANIFEST).exists():
             write_json(self.out / MANIFEST, manifest | {"steps": {name: asdict(record) for name, record in self.records.items()}})
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _reopen(self, name: str) -> None:
         """From here on the run is unfinished: the other records move to ``.unfinished/`` and the manifest goes."""
-        self.worked = True
         self.records.pop(name, None)
         (self.scratch / f"{name}.json").unlink(missing_ok=True)
         if (self.out / MANIFEST).exists():
@@ -98,13 +100,14 @@ def peak_memory() -> int:
 
 def sweep(out: Path) -> None:
     """Remove half-written temporary files that a killed process left."""
-    for path in [path for path in out.rglob(".*") if _LEFTOVER.fullmatch(path.name) and path.is_file()]:
+    for path in [path for path in out.rglob(".*") if _LEFTOVER.fullmatch(path.name)]:
         path.unlink(missing_ok=True)
 
 
-def is_empty(out: Path) -> bool:
+def is_free(out: Path) -> bool:
     """Whether nothing but leftovers of a killed process is there."""
-    return not out.exists() or (out.is_dir() and all(_LEFTOVER.fullmatch(path.name) for path in out.iterdir()))
+    ours = (path.name == UNFINISHED or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
+    return not out.exists() or (out.is_dir() and all(ours))
 
 
 def _files(path: Path) -> list[Path]:
@@ -127,7 +130,11 @@ def _whole(out: Path, record: Record, outputs: Sequence[str]) -> bool:
 
 def _manifest_records(out: Path) -> dict[str, Record]:
     path = out / MANIFEST
-    return {name: _record(value, path) for name, value in read_json(path)["steps"].items()} if path.exists() else {}
+    manifest = read_json(path)
+    steps = manifest.get("steps") if isinstance(manifest, dict) else None
+    if not isinstance(steps, dict):
+        raise RunError("read run", str(path), "no steps", "a manifest written by attnaudit", "remove the file to do the run anew")
+    return {name: _record(value, path) for name, value in steps.items()}
 
 
 def _unfinished_records(out: Path) -> dict[str, Record]:
@@ -138,4 +145,4 @@ def _record(value: Any, path: Path) -> Record:
     try:
         return Record(**value)
     except TypeError as error:
-        raise RunError("read run", str(path), str(error), "a record written by attnaudit", "remove the file to start over") from error
+        raise RunError("read run", str(path), str(error), "a record written by attnaudit", "remove the file; the step is redone") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,15 +12,15 @@ from attnaudit.errors import InputError
 from attnaudit.files import sha256, write_json
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import check_place
-from attnaudit.runner.spec import PLANTED, CorpusSpec, RunSpec, content_key
+from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, content_key
 from attnaudit.runner.steps import Battery, Progress, audit_step, manifest, report_step, silent
 from attnaudit.runner.versions import versions
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
+    from attnaudit.models import Classifier
     from attnaudit.trace import Trace
-
-SHARD_ROWS = 20_000
+    from attnaudit.training import Epoch
 
 
 def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Path:
@@ -32,8 +33,7 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Pat
     plain = spec.to_json()
     check_place(out, plain)
     device = resolve_device(spec.device)
-    progress("read the corpus", 0, 0)
-    corpus = read(spec.corpus, spec.seed, spec.preset)
+    corpus = read(spec.corpus, spec.seed, spec.preset, progress)
     plain["fingerprint"] = corpus.fingerprint
     check_place(out, plain)
     if not (out / "spec.json").exists():
@@ -41,16 +41,18 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Pat
     return _Run(spec, corpus, device, Ledger(out), progress)()
 
 
-def read(spec: CorpusSpec, seed: int, preset: str) -> Corpus:
+def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silent) -> Corpus:
     """The corpus that a spec names. Raises InputError."""
     from attnaudit.corpora import planted_corpus, read_corpus
 
-    if spec.source.startswith(PLANTED):
-        sizes = {name: value for name in ("size", "length") if (value := getattr(spec, name)) is not None}
+    sizes = {name: value for name in ("size", "length") if (value := getattr(spec, name)) is not None}
+    if sizes and spec.source.startswith(PLANTED):
         return planted_corpus(spec.source.removeprefix(PLANTED), seed=seed, **sizes)
+    if sizes:
+        raise InputError("read settings", f"setting corpus.{min(sizes)}", f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
     return read_corpus(
         spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, on_bad_row=spec.on_bad_row,
-        max_tokens=spec.max_tokens, min_df=spec.min_df, preset=preset,
+        max_tokens=spec.max_tokens, min_df=spec.min_df, preset=preset, progress=lambda split, rows: progress(f"read {split}", rows, 0),
     )  # fmt: skip
 
 
@@ -64,6 +66,21 @@ def resolve_device(device: str) -> str:
     if device not in known:
         raise InputError("run", "--device", repr(device), f"auto or one of {', '.join(known)} on this machine")
     return device
+
+
+def weights_fingerprint(model: Classifier) -> str:
+    """sha256 of a model's parameters by name, whatever file they lie in."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name} {tuple(tensor.shape)} ".encode() + tensor.cpu().numpy().tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    model: Classifier
+    history: list[Epoch]
+    vectors: str
 
 
 @dataclass(frozen=True)
@@ -90,52 +107,57 @@ class _Run:
         parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
         key = content_key("train", self.corpus.fingerprint, parts, digest, self.device)
         checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
-        return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint))
+        return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint), self._save)
 
-    def _fit(self, checkpoint: Path) -> dict[str, Any]:
+    def _fit(self, checkpoint: Path) -> _Fitted:
         from attnaudit.corpora import Vocabulary, word_vectors
-        from attnaudit.models import build_model, save_model
+        from attnaudit.models import build_model
         from attnaudit.training import train
 
         spec, corpus = self.spec, self.corpus
         tokens = corpus.splits["train"].tokens
         vocabulary = Vocabulary.build(tokens, corpus.min_df)
         self.progress("make the word vectors", 0, 0)
-        vectors = word_vectors(spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed)
-        model = build_model(spec.model, vectors.matrix, len(corpus.class_names), spec.seed)
-        history = train(
-            model, vocabulary, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress
+        vectors = word_vectors(
+            spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
         )
-        save_model(model, vocabulary, self.ledger.out / "model")
-        best = max(history, key=lambda epoch: epoch.dev)
-        return {"history": [asdict(epoch) for epoch in history], "best_epoch": best.epoch, "vectors": vectors.note}
+        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed)
+        history = train(model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress)
+        return _Fitted(model, history, vectors.note)
+
+    def _save(self, fitted: _Fitted) -> dict[str, Any]:
+        from attnaudit.models import save_model
+
+        save_model(fitted.model, self.ledger.out / "model")
+        best = max(fitted.history, key=lambda epoch: epoch.dev)
+        return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best.epoch, "vectors": fitted.vectors}
 
     def _collect(self, train: Record) -> Record:
         from attnaudit.trace import write_shards
 
         key = content_key("collect", self.corpus.fingerprint, train.files, self.device)
         folder = self.ledger.out / "trace"
-        return self.ledger.step("collect", key, ("trace",), lambda: {"shards": len(write_shards(folder, self._shards(train)))})
+        return self.ledger.step(
+            "collect", key, ("trace",), lambda: self._shards(train), lambda shards: {"shards": len(write_shards(folder, shards))}
+        )
 
     def _shards(self, train: Record) -> Iterator[Trace]:
         from attnaudit.collector import collect_shards
         from attnaudit.models import load_model
 
-        model, vocabulary = load_model(self.ledger.out / "model")
-        return collect_shards(
-            model, vocabulary, self.corpus.splits["test"], class_names=self.corpus.class_names, metadata=self._metadata(train),
-            device=self.device, shard_rows=SHARD_ROWS, progress=self.progress,
-        )  # fmt: skip
+        model = load_model(self.ledger.out / "model").to(self.device)
+        metadata = self._metadata(train, weights_fingerprint(model))
+        return collect_shards(model, self.corpus.splits["test"], "test", metadata=metadata, progress=self.progress)
 
-    def _metadata(self, train: Record) -> dict[str, Any]:
+    def _metadata(self, train: Record, weights: str) -> dict[str, Any]:
         """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
         spec, corpus = self.spec.to_json(), self.corpus
         settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
         return {
             "corpus": {**settings, "name": corpus.name, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes)},
-            "model": {**spec["model"], "preset": spec["preset"], "vectors": spec["vectors"], "files": train.files},
+            "model": {**spec["model"], "preset": spec["preset"], "vectors": spec["vectors"], "fingerprint": weights},
             "training": {**spec["training"], "best_epoch": train.notes["best_epoch"]},
-            "notes": [train.notes["vectors"]] if train.notes["vectors"] else [],
+            "notes": [train.notes["vectors"]],
             "seed": self.spec.seed,
             "versions": versions(),
         }
@@ -149,11 +171,6 @@ class _Run:
             "device": self.device,
             "seeds": {"run": self.spec.seed} | {name: values["seed"] for name, values in experiments.items() if "seed" in values},
             "corpus": {"name": corpus.name, "fingerprint": corpus.fingerprint, "rows": rows, "class_names": list(corpus.class_names)},
-            "notes": list(corpus.notes),
-            "skipped": [_plain(row) for row in corpus.skipped],
+            "notes": [*corpus.notes, self.ledger.records["train"].notes["vectors"]],
+            "skipped": [asdict(row) for row in corpus.skipped],
         }
-
-
-def _plain(row: Any) -> Any:
-    """A skipped row as JSON keeps it."""
-    return asdict(row) if hasattr(row, "__dataclass_fields__") else row

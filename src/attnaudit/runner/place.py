@@ -8,7 +8,7 @@ from typing import Any
 
 from attnaudit.errors import RunError
 from attnaudit.files import read_json
-from attnaudit.runner.ledger import is_empty
+from attnaudit.runner.ledger import is_free
 from attnaudit.runner.spec import differences
 
 SHOWN = 4  # differing settings that an error line names
@@ -19,7 +19,7 @@ def check_place(out: Path, spec: Mapping[str, Any]) -> None:
 
     Before the corpus is read ``spec`` has no ``fingerprint``; that of a run there is then not compared.
     """
-    if is_empty(out):
+    if is_free(out):
         return
     if not out.is_dir():
         raise RunError("run", str(out), "a file", "a folder to write into", "choose another --out")

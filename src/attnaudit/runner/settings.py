@@ -80,9 +80,13 @@ def _as_type(value: Any, hint: Any) -> Any:
     if origin is Literal:
         return {str(choice): choice for choice in get_args(hint)}[_known(str(value), map(str, get_args(hint)))]
     if origin is tuple:
-        items = value.split(",") if isinstance(value, str) else value
-        return tuple(_as_type(item, get_args(hint)[0]) for item in items)
+        return _as_tuple(value.split(",") if isinstance(value, str) else list(value), get_args(hint))
     return _as_scalar(value, hint)
+
+
+def _as_tuple(items: list[Any], hints: tuple[Any, ...]) -> tuple[Any, ...]:
+    kinds = [hints[0]] * len(items) if hints[-1] is Ellipsis else list(hints)
+    return tuple(_as_type(item, kind) for item, kind in zip(items, kinds, strict=True))
 
 
 def _as_any(value: Any, hints: tuple[Any, ...]) -> Any:
@@ -103,10 +107,9 @@ def _as_scalar(value: Any, kind: type) -> Any:
         raise ValueError(f"{value!r} is no text")
     if isinstance(value, bool) or (kind is int and isinstance(value, float) and not value.is_integer()):
         raise ValueError(f"{value!r} is no {kind.__name__}")
-    number = kind(value)
-    if kind is float and not math.isfinite(number):
+    if kind is float and not math.isfinite(float(value)):
         raise ValueError(f"{value!r} is not finite")
-    return number
+    return kind(value)
 
 
 def _known(value: str, choices: Iterable[str]) -> str:
@@ -122,5 +125,6 @@ def _describe(hint: Any) -> str:
     if origin in (Union, types.UnionType):
         return " or ".join("none" if part is type(None) else _describe(part) for part in get_args(hint))
     if origin is tuple:
-        return f"{_describe(get_args(hint)[0])}, or several joined by commas"
+        many = get_args(hint)[-1] is Ellipsis
+        return "one or more joined by commas" if many else ",".join(f"<{_describe(part)}>" for part in get_args(hint))
     return _SCALARS.get(hint, str(hint))

@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.errors import InputError
 from attnaudit.files import read_json
-from attnaudit.runner.settings import from_plain, override
+from attnaudit.runner.settings import coerce, from_plain, override
 
 if TYPE_CHECKING:
     from attnaudit.models.settings import ModelSettings
     from attnaudit.training import TrainingSettings
 
+Preset = Literal["paper", "code2019"]
 SCHEMA = 1
-PLANTED = "planted:"  # a corpus of our own grammar: planted:<kind>
+PLANTED = "planted-"  # a corpus of our own grammar: planted-<kind>
+_OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
 _WHEREABOUTS = {"corpus.data_dir"}  # where the data lies is not what it is: the corpus fingerprint guards that
 
 
 @dataclass(frozen=True)
 class CorpusSpec:
-    """Where the texts come from: a registered name, a file, a folder, or ``planted:<kind>`` with its ``size`` and ``length``."""
+    """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
+
+    ``size`` and ``length`` (fewest and most tokens) are of planted corpora alone.
+    """
 
     source: str
     data_dir: str | None = None
@@ -34,7 +39,7 @@ class CorpusSpec:
     max_tokens: int | None = None
     min_df: int | None = None
     size: int | None = None
-    length: int | None = None
+    length: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class RunSpec:
     training: TrainingSettings
     experiments: Mapping[str, Mapping[str, Any]]
     vectors: str = "corpus"
-    preset: str = "paper"
+    preset: Preset = "paper"
     seed: int = 0
     device: str = "auto"
 
@@ -66,15 +71,18 @@ class RunSpec:
         from attnaudit.models.settings import model_preset
         from attnaudit.training import training_preset
 
+        for key in _OPTIONS.keys() & (settings or {}).keys():
+            raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {_OPTIONS[key]}")
+        chosen: Preset = coerce(preset, Preset, "preset")
         sections: dict[str, Any] = {
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
-            "model": model_preset(encoder, attention, preset),
-            "training": training_preset(preset),
+            "model": model_preset(encoder, attention, chosen),
+            "training": training_preset(chosen),
             **_all_experiments(),
         }
         changed = override(sections, settings or {})
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
-        return cls(changed["corpus"], changed["model"], changed["training"], experiments, vectors, preset, seed, device)
+        return cls(changed["corpus"], changed["model"], changed["training"], experiments, vectors, chosen, seed, device)
 
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
@@ -90,7 +98,7 @@ class RunSpec:
             from_plain(CorpusSpec, plain["corpus"], "corpus"),
             from_plain(ModelSettings, plain["model"], "model"),
             from_plain(TrainingSettings, plain["training"], "training"),
-            plain["experiments"], plain["vectors"], plain["preset"], plain["seed"], plain["device"],
+            plain["experiments"], plain["vectors"], coerce(plain["preset"], Preset, "preset"), plain["seed"], plain["device"],
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
@@ -100,10 +108,15 @@ class RunSpec:
     @property
     def name(self) -> str:
         """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run directory."""
-        base = Path(self.corpus.source.removeprefix(PLANTED)).name.split(".")[0] or "corpus"
+        base = Path(self.corpus.source).name.split(".")[0] or "corpus"
         parent = Path(self.corpus.source).parent.name
         corpus = parent if base in ("all", "data") and parent else base
         return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+
+
+def demo_spec() -> RunSpec:
+    """The run of ``attnaudit demo``: one decisive word among distractors, a model small enough for a laptop."""
+    return RunSpec.of("planted-decisive", settings={"corpus.size": 2000, "corpus.length": (10, 40)})
 
 
 def _all_experiments() -> dict[str, Any]:

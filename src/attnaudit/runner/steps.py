@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.files import sha256
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.spec import content_key
 from attnaudit.runner.versions import versions
 
+if TYPE_CHECKING:
+    from attnaudit.results import Results
+
 Progress = Callable[[str, int, int], None]  # what is going on, how much of it is done, how much there is (0: not known)
+RESULTS = ("results", "summary.json")
 
 
 @dataclass(frozen=True)
@@ -23,26 +27,34 @@ class Battery:
     settings: Mapping[str, Mapping[str, Any]]
     chosen: bool = False
 
+    def __call__(self, trace: Path) -> Results:
+        from attnaudit.experiments import audit
+
+        return audit(trace, list(self.names) if self.chosen else None, self.settings)
+
+    def key(self, trace: Path) -> str:
+        """The content that the results follow from."""
+        return content_key("audit", trace_digests(trace), list(self.names), self.settings, self.chosen)
+
 
 def audit_step(ledger: Ledger, trace: Path, battery: Battery, progress: Progress) -> Record:
     """Audit the trace at ``trace`` into ``results/`` and ``summary.json``. Raises TraceError."""
 
-    def work() -> dict[str, Any]:
-        from attnaudit.experiments import audit
-
+    def make() -> Results:
         progress("audit", 0, 0)
-        results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings)
+        return battery(trace)
+
+    def keep(results: Results) -> dict[str, Any]:
         results.save(ledger.out)
         return {"left_out": dict(results.left_out)}
 
-    key = content_key("audit", trace_digests(trace), list(battery.names), battery.settings, battery.chosen)
-    return ledger.step("audit", key, ("results", "summary.json"), work)
+    return ledger.step("audit", battery.key(trace), RESULTS, make, keep)
 
 
 def report_step(ledger: Ledger, trace: Path | None, progress: Progress) -> Record:
     """Write ``report.html`` from the results, and from the trace where it lies elsewhere."""
 
-    def work() -> dict[str, Any]:
+    def keep(_: None) -> dict[str, Any]:
         from attnaudit.report import write_report
 
         progress("write the report", 0, 0)
@@ -50,7 +62,8 @@ def report_step(ledger: Ledger, trace: Path | None, progress: Progress) -> Recor
         return {}
 
     made_from = {name: record.files for name, record in ledger.records.items() if name in ("collect", "audit")}
-    return ledger.step("report", content_key("report", made_from, sha256(ledger.out / "spec.json")), ("report.html",), work)
+    key = content_key("report", made_from, sha256(ledger.out / "spec.json"))
+    return ledger.step("report", key, ("report.html",), lambda: None, keep)
 
 
 def manifest(ledger: Ledger) -> dict[str, Any]:

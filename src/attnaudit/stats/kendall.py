@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit, prange
 
 from attnaudit.ragged import Ragged
+from attnaudit.stats.ordering import ascending
 
 
 def kendall_tau(x: Ragged, y: Ragged) -> tuple[np.ndarray, np.ndarray]:
@@ -43,16 +44,15 @@ def kendall_tau_row(x, y):
     size = len(x)
     if size < 2:
         return math.nan, math.nan
-    order = np.argsort(y)
-    sorted_y = y[order]
-    by_x = np.argsort(x[order], kind="mergesort")
-    ranked_x, ranked_y = x[order][by_x], sorted_y[by_x]
+    by_y = ascending(y)
+    then_by_x = ascending(x[by_y])
+    sorted_x, sorted_y = x[by_y][then_by_x], y[by_y][then_by_x]
     pairs = 0.5 * size * (size - 1.0)
-    tied_x, triple_x, spread_x = _ties(ranked_x)
-    tied_y, triple_y, spread_y = _ties(sorted_y)
+    tied_x, triple_x, spread_x = _ties(sorted_x)
+    tied_y, triple_y, spread_y = _ties(y[by_y])
     if tied_x == pairs or tied_y == pairs:
         return math.nan, math.nan
-    balance = pairs - tied_x - tied_y + _joint_ties(ranked_x, ranked_y) - 2.0 * _exchanges(ranked_y)
+    balance = pairs - tied_x - tied_y + _joint_ties(sorted_x, sorted_y) - 2.0 * _exchanges(sorted_y)
     tau = balance / math.sqrt(pairs - tied_x) / math.sqrt(pairs - tied_y)
     m = size * (size - 1.0)
     variance = (m * (2 * size + 5) - spread_x - spread_y) / 18.0 + 2.0 * tied_x * tied_y / m

@@ -1,0 +1,152 @@
+"""The commands."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from attnaudit.cli import options as o
+from attnaudit.cli.bars import progress
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _version(wanted: bool) -> bool:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"attnaudit {version('attnaudit')}")
+        raise typer.Exit
+    return wanted
+
+
+@app.callback()
+def attnaudit(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")] = False,
+) -> None:
+    """Is attention a faithful explanation of what your model does?
+
+    \b
+    attnaudit demo                          try it, with nothing but this package
+    attnaudit run sst --data-dir data       train, trace, audit and report
+    attnaudit audit path/to/trace           audit the trace of any other program
+    """
+
+
+@app.command(short_help="Try it: a small planted corpus, no data, no network.")
+def demo(out: o.Out = None, as_json: o.Json = False) -> None:
+    """Train, audit and report on a small planted corpus: no data, no network, under two minutes.
+
+    The words that decide the label are known there, so that the card can say how well attention finds them.
+
+    \b
+    Examples:
+      attnaudit demo
+      attnaudit demo --out runs/first --json
+    """
+    from attnaudit.cli.show import show_run
+    from attnaudit.runner import demo_spec, run
+
+    with progress() as bar:
+        folder = run(demo_spec(), out or "runs/demo", bar)
+    show_run(folder, as_json)
+
+
+@app.command("run", short_help="Train, record the attention, audit, report.")
+def run_(
+    corpus: o.CorpusName,
+    encoder: o.Encoder = "bilstm",
+    attention: o.Attention = "additive",
+    seed: o.Seed = 0,
+    out: o.Out = None,
+    settings: o.Settings = None,
+    data_dir: o.DataDir = None,
+    vectors: o.Vectors = "corpus",
+    preset: o.Preset = "paper",
+    text_column: o.TextColumn = "text",
+    label_column: o.LabelColumn = "label",
+    on_bad_row: o.OnBadRow = "error",
+    max_tokens: o.MaxTokens = None,
+    epochs: o.Epochs = None,
+    device: o.Device = "auto",
+    as_json: o.Json = False,
+) -> None:
+    """Train a model, record its attention, audit it and write the report.
+
+    DIR is runs/<corpus>-<encoder>-<attention>-s<seed> by default. A run that was stopped goes on when the same command is given again;
+    a finished one is left as it is.
+
+    \b
+    Examples:
+      attnaudit run sst --data-dir data --encoder bilstm --out runs/sst
+      attnaudit run reviews.csv.gz --encoder cnn --text-column body --label-column stars
+      attnaudit run folder/with/train/and/test --encoder average --attention dot --seed 1
+      attnaudit run sst --vectors glove.6B.300d.txt --set training.epochs=4 --set adversary.epsilon=0.05
+    """
+    from attnaudit.cli.show import show_run
+    from attnaudit.runner import RunSpec, parse_assignments, run
+
+    given = parse_assignments(settings or ()) | ({"training.epochs": epochs} if epochs is not None else {})
+    spec = RunSpec.of(
+        corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device, settings=given,
+        data_dir=None if data_dir is None else str(data_dir), text=text_column, label=label_column, on_bad_row=on_bad_row,
+        max_tokens=max_tokens,
+    )  # fmt: skip
+    with progress() as bar:
+        folder = run(spec, out or f"runs/{spec.name}", bar)
+    show_run(folder, as_json)
+
+
+@app.command(short_help="Audit a trace that is already there.")
+def audit(
+    trace: o.TracePath, experiments: o.Experiments = None, settings: o.Settings = None, out: o.Out = None, as_json: o.Json = False
+) -> None:
+    """Put the experiments to a trace that is already there, of this program or of any other.
+
+    Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit beside the trace.
+
+    \b
+    Examples:
+      attnaudit audit runs/sst-bilstm-additive-s0 --experiment adversary --set adversary.epsilon=0.05
+      attnaudit audit path/to/trace --out audits/mine --json
+    """
+    from attnaudit.cli.show import show_summary
+    from attnaudit.runner import audit_into, parse_assignments
+
+    with progress() as bar:
+        folder = audit_into(out, trace, experiments or (), parse_assignments(settings or ()), bar)
+    show_summary(folder, as_json)
+
+
+@app.command(short_help="Write the page of one run, or a site of several.")
+def report(runs: o.Runs, out: o.Out = None) -> None:
+    """Write the page of one run again, or one place with the pages of several.
+
+    \b
+    Examples:
+      attnaudit report runs/demo
+      attnaudit report runs/* --out site
+    """
+    from attnaudit.runner import report_into, site_into
+
+    with progress() as bar:
+        page = report_into(runs[0], bar) if len(runs) == 1 and out is None else site_into(runs, out or "site")
+    typer.echo(page)
+
+
+@app.command(short_help="Show runs beside published numbers.")
+def compare(
+    runs: o.Runs, to: Annotated[str, typer.Option("--to", help="Whose published numbers.")] = "jain2019", as_json: o.Json = False
+) -> None:
+    """Show runs beside published numbers: the paper's, its authors' own re-run, ours with intervals, and whether they agree.
+
+    \b
+    Examples:
+      attnaudit compare runs/sst-bilstm-additive-s0 --to jain2019
+      attnaudit compare runs/sst-* --json
+    """
+    from attnaudit.cli.show import show_comparison
+    from attnaudit.runner import compare_runs
+
+    show_comparison(compare_runs(runs, to), as_json)

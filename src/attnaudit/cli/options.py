@@ -1,0 +1,47 @@
+"""The options that commands share: names, types and help, in one place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+CorpusName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS", show_default=False,
+        help="A registered name (sst), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and perhaps dev files, or "
+        "planted-KIND.",
+    ),
+]  # fmt: skip
+TracePath = Annotated[
+    Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
+]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
+Encoder = Annotated[str, typer.Option("--encoder", help="bilstm, cnn or average.")]
+Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
+Preset = Annotated[str, typer.Option("--preset", help="paper: sizes and training as the paper says; code2019: as its released code.")]
+Vectors = Annotated[
+    str, typer.Option("--vectors", metavar="SOURCE", help="corpus (word2vec of the train split), random, or a GloVe or fastText text file.")
+]
+DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", help="Where registered corpora lie; else $ATTNAUDIT_DATA, else the user's cache.")
+]
+TextColumn = Annotated[str, typer.Option("--text-column", help="The column that holds the text.")]
+LabelColumn = Annotated[str, typer.Option("--label-column", help="The column that holds the label.")]
+OnBadRow = Annotated[str, typer.Option("--on-bad-row", help="error: stop at the first bad row; skip: leave it out and list it.")]
+MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Cut texts to this many tokens.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="The same as --set training.epochs=N.")]
+Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, for example training.epochs=4 or adversary.method=relaxed; repeatable."),
+]
+Experiments = Annotated[
+    list[str] | None,
+    typer.Option("--experiment", metavar="NAME", help="Just this experiment; repeatable. By default all that the trace allows."),
+]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]

@@ -1,0 +1,102 @@
+"""What commands print: cards and tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attnaudit.files import read_json
+from attnaudit.report import verdict
+from attnaudit.report.record import read_record
+
+SHOWN_SKIPPED = 3
+
+
+def show_run(folder: Path, as_json: bool) -> None:
+    """The verdict card of a run, what the user should know of it, and where its report is."""
+    record, manifest = read_record(folder), read_json(folder / "manifest.json")
+    card = verdict(record.summary, record.about)
+    if as_json:
+        show_json(
+            {
+                "run": str(folder), "report": str(folder / "report.html"), "card": asdict(card), "notes": manifest["notes"],
+                "skipped": manifest["skipped"], "left_out": manifest["steps"]["audit"]["notes"]["left_out"],
+                "summary": record.summary.to_dicts(),
+            }
+        )  # fmt: skip
+        return
+    console = _console()
+    card.print(console)
+    for line in _remarks(manifest):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_summary(folder: Path, as_json: bool) -> None:
+    """The summary of an audit over all instances, and where its report is; the JSON has the predicted classes too."""
+    rows = read_json(folder / "summary.json")
+    if as_json:
+        show_json(rows)
+        return
+    table = Table(title=f"audit of {escape(read_json(folder / 'spec.json')['trace'])}", title_justify="left")
+    for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
+        table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
+    for row in (row for row in rows if row["group"] == "all"):
+        texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), row["n"], row["undefined"])
+        table.add_row(*(escape(str(text)) for text in texts))
+    console = _console()
+    console.print(table)
+    for line in _left_out(read_json(folder / "manifest.json")):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
+    """Ours beside the published numbers; standard deviations are in the JSON only."""
+    if as_json:
+        show_json(rows.to_dicts())
+        return
+    for (run,), frame in rows.group_by(["run"], maintain_order=True):
+        table = Table(title=escape(f"{run} beside the published numbers"), title_justify="left")
+        for column in ("measure", "group", "max α", "paper", "re-run", "ours", "95 % interval", "ours lies"):
+            table.add_column(column, justify="right" if column in ("paper", "re-run", "ours", "95 % interval") else "left")
+        for row in frame.filter(pl.col("statistic") != "std").iter_rows(named=True):
+            numbers = [_number(row[name]) for name in ("paper", "rerun", "ours")]
+            texts = (row["measure"], row["group"], row["max_alpha"] or "", *numbers, _interval(row), row["agreement"])
+            table.add_row(*(escape(text) for text in texts))
+        _console().print(table)
+
+
+def show_json(value: Any) -> None:
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _remarks(manifest: dict[str, Any]) -> list[str]:
+    notes = [f"note: {note}" for note in manifest["notes"]]
+    skipped = [" ".join(str(part) for part in row.values()) for row in manifest["skipped"][:SHOWN_SKIPPED]]
+    told = [f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"] if skipped else []
+    return [*notes, *told, *_left_out(manifest)]
+
+
+def _left_out(manifest: dict[str, Any]) -> list[str]:
+    return [f"left out: {name}: {reason}" for name, reason in manifest["steps"]["audit"]["notes"]["left_out"].items()]
+
+
+def _console() -> Console:
+    return Console(width=None if Console().is_terminal else 140)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _interval(row: dict[str, Any]) -> str:
+    return "–" if row["low"] is None or row["high"] is None else f"{row['low']:.3f} to {row['high']:.3f}"

@@ -1,0 +1,109 @@
+"""How different can attention be while the output stays the same? (Jain & Wallace 2019, §4.2.2, Algorithm 3)"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from attnaudit.errors import InputError, did_you_mean
+from attnaudit.experiments.adversary_exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
+from attnaudit.experiments.adversary_relaxed import Search, search_attentions
+from attnaudit.experiments.rows import by_group, keys, list_column, row_streams
+from attnaudit.measures import jsd_terms, tvd
+from attnaudit.ragged import Ragged
+from attnaudit.readout import IdentityTail
+from attnaudit.results import summarise_means
+from attnaudit.trace import Trace
+
+METHODS = ("exact", "relaxed")
+CERTIFIED_GAP = 1e-3
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """The largest JSD to the model's attention among attentions whose output is within TVD ``epsilon`` (ε-max JSD).
+
+    ``method`` "exact" finds it by the vertices of the attentions allowed; "relaxed" is the paper's gradient search for ``k`` diverse
+    attentions in ``steps`` steps of Adam, which finds less or as much. Of what the search ends with, attentions within ``accept`` count
+    (None: within ``epsilon``, as the paper says; the released code used 0.05 for every epsilon).
+
+    The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed exceeds it), ``certified`` (the two
+    meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha`` and its ``prediction``.
+    """
+
+    name: ClassVar[str] = "adversary"
+    needs: ClassVar[tuple[str, ...]] = ()
+    paper: ClassVar[str] = "jain2019"
+    seed: int = 0
+    method: str = "exact"
+    epsilon: float = 0.01
+    k: int = 5
+    steps: int = 500
+    learning_rate: float = 0.01
+    penalty: float = 500.0
+    accept: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            wanted, hint = f"one of {', '.join(METHODS)}", did_you_mean(self.method, METHODS)
+            raise InputError("audit", "setting adversary.method", repr(self.method), wanted, hint)
+        if not 0 <= self.epsilon <= 1:
+            raise InputError("audit", "setting adversary.epsilon", str(self.epsilon), "a distance from 0 to 1")
+        if self.k < 1 or self.steps < 0:
+            raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
+
+    def refuses(self, trace: Trace) -> str | None:
+        readout = trace.readout
+        if not isinstance(readout.tail, IdentityTail):
+            return "the adversary does not yet go through a tail; it needs a model whose attended sum is the logits"
+        if readout.activation == "sigmoid" and readout.offset.shape[1] > 1:
+            return "several sigmoid outputs are no distribution; the adversary needs one sigmoid output or a softmax"
+        if self.method == "exact" and not one_logit_decides(readout):
+            return f"the exact adversary is for two classes, this trace has {readout.offset.shape[1]}; adversary.method=relaxed takes more"
+        return None
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        readout, alpha = trace.readout, trace.alpha
+        baseline = readout(alpha)
+        if self.method == "exact":
+            found = furthest_attention(alpha, slab_within(readout, alpha, self.epsilon))
+        else:
+            found = self._search(trace, baseline)
+        prediction = readout(found)
+        reached = divergence(found, alpha)
+        upper = reached if self.method == "exact" else np.maximum(unconstrained_bound(alpha), reached)
+        return keys(trace).with_columns(
+            pl.Series("emax_jsd", reached),
+            pl.Series("emax_jsd_upper", upper),
+            pl.Series("certified", upper - reached <= CERTIFIED_GAP),
+            pl.Series("delta_y", tvd(prediction, baseline)),
+            list_column("alpha", found),
+            list_column("prediction", Ragged.from_lengths(prediction.reshape(-1), np.full(len(trace), prediction.shape[1]))),
+        )
+
+    def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
+        """Of the attentions that the search ends with, the best one accepted; the model's own where none is."""
+        readout, alpha = trace.readout, trace.alpha
+        search = Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
+        ends = search_attentions(readout, alpha, row_streams(trace, self.seed, self.name), search)
+        limit = self.epsilon if self.accept is None else self.accept
+        best, reached = alpha.values.copy(), np.zeros(len(alpha))
+        for end in ends.T:
+            candidate = alpha.with_values(end)
+            value = divergence(candidate, alpha)
+            better = (tvd(readout(candidate), baseline) <= limit) & (value > reached)
+            best, reached = np.where(alpha.spread(better), end, best), np.where(better, value, reached)
+        return alpha.with_values(best)
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
+        return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
+
+
+def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:
+    """JSD of every row of ``one`` to the same row of ``other``, in nats."""
+    return np.maximum(one.with_values(jsd_terms(one.values, other.values)).sum(), 0.0)

@@ -1,0 +1,128 @@
+"""The comparison with published numbers as people read it, on a terminal and in the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attnaudit.errors import InputError
+from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, compare
+from attnaudit.report.labels import measure_label
+from attnaudit.report.numbers import count, figure, interval
+from attnaudit.report.record import RunRecord
+from attnaudit.report.reference import largest_difference, published_corpus
+from attnaudit.report.summary_table import group_label
+
+_STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", FARTHER: "red"}
+_MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One number as text; ``degree`` is ``cell``, ``corpus``, ``farther``, ``above`` or ``unknown``."""
+
+    measure: str
+    group: str
+    paper: str
+    rerun: str
+    ours: str
+    interval: str
+    spread: str
+    agreement: str
+    degree: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``parts`` are titled lists of rows; ``reason`` tells why there are none."""
+
+    sentence: str
+    notes: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[ComparisonRow, ...]], ...]
+    reason: str = ""
+
+
+def comparison_section(record: RunRecord) -> Comparison | None:
+    """The comparison of a run, or None where its corpus is not one of the paper's."""
+    if published_corpus(record.about.corpus) is None:
+        return None
+    try:
+        frame = compare([record])
+    except InputError as error:
+        return Comparison("", (), (), reason=str(error))
+    notes = frame.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
+    medians = frame["statistic"] == "median"
+    parts = (("Means, spreads and shares", frame.filter(~medians)), ("Medians by largest attention weight", frame.filter(medians)))
+    shown = tuple((title, tuple(_row(row) for row in part.iter_rows(named=True))) for title, part in parts if part.height)
+    return Comparison(comparison_sentence(frame), tuple(notes), shown)
+
+
+def comparison_sentence(frame: pl.DataFrame) -> str:
+    """How many numbers keep to the authors' spread, in words that claim no more."""
+    judged = frame.filter(pl.col("agreement") != NOT_MEASURED)
+    cell, corpus = (judged.filter(pl.col("agreement") == name).height for name in (WITHIN_CELL, WITHIN_CORPUS))
+    if not judged.height:
+        return "None of the published numbers was measured in this run."
+    name = str(frame["corpus"][0])
+    yardstick = max(filter(None, (largest_difference(name, measure, "mean") for measure in ("tau_gradient", "tau_loo"))), default=None)
+    known = "" if yardstick is None else f" On this corpus the authors' two runs differ by as much as {figure(yardstick)} in mean τ."
+    above = judged.filter(pl.col("agreement") == ABOVE_SEARCH).height
+    exact = f"; {above} more are exact maxima above what their search had found" if above else ""
+    return (
+        f"Of {count(judged.height, 'published number')}, {cell} lie within the spread of the authors' own two runs of the same model, and "
+        f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{exact}.{known}"
+    )
+
+
+def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> None:
+    """Print the frame of `compare`, a table for each run, without the standard deviations."""
+    console = console or Console()
+    for (run,), part in frame.group_by("run", maintain_order=True):
+        first = part.row(0, named=True)
+        title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, beside Jain & Wallace 2019"
+        table = Table(title=escape(title), title_justify="left")
+        for column in ("measure", "group"):
+            table.add_column(column)
+        for column in ("paper", "re-run", "ours", "95 % interval", "spread"):
+            table.add_column(column, justify="right")
+        table.add_column("ours lies")
+        for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
+            row, style = _row(entry), _STYLES.get(entry["agreement"], "dim")
+            texts = (row.measure, row.group, row.paper, row.rerun, row.ours, row.interval, row.spread)
+            table.add_row(*map(escape, texts), f"[{style}]{escape(row.agreement)}[/]")
+        console.print(table)
+        for note in part.filter(pl.col("note") != "")["note"].unique(maintain_order=True):
+            console.print(f"note: {note}", markup=False, highlight=False)
+        console.print(comparison_sentence(part), markup=False, highlight=False)
+
+
+def _row(row: dict[str, Any]) -> ComparisonRow:
+    places = 3 if row["measure"] in _MEDIAN else 2
+    degrees = {WITHIN_CELL: "cell", WITHIN_CORPUS: "corpus", FARTHER: "farther", ABOVE_SEARCH: "above"}
+    paper, rerun, ours, spread = ("–" if row[name] is None else figure(row[name], places) for name in ("paper", "rerun", "ours", "spread"))
+    return ComparisonRow(
+        _name(row),
+        _group(row),
+        paper,
+        rerun,
+        ours,
+        interval(row, places),
+        spread,
+        row["agreement"],
+        degrees.get(row["agreement"], "unknown"),
+    )
+
+
+def _name(row: dict[str, Any]) -> str:
+    if row["statistic"] == "median":
+        return f"median of {_MEDIAN[row['measure']]}"
+    return measure_label(row["measure"]) + (", standard deviation" if row["statistic"] == "std" else "")
+
+
+def _group(row: dict[str, Any]) -> str:
+    return group_label(row["group"]) + (f", max α in {row['max_alpha']}" if row["max_alpha"] else "")

@@ -1,0 +1,79 @@
+"""The report: one self-contained page that opens without a network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from attnaudit.files import write_text
+from attnaudit.report import numbers
+from attnaudit.report.card import verdict
+from attnaudit.report.citations import citations
+from attnaudit.report.comparison_view import comparison_section
+from attnaudit.report.displayed_trace import check_same_instances, read_displayed
+from attnaudit.report.figures import draw_figures
+from attnaudit.report.instance_view import instance_section
+from attnaudit.report.provenance import left_out, settings
+from attnaudit.report.record import read_record
+from attnaudit.report.summary_table import summary_tables
+from attnaudit.trace import Trace
+
+TEMPLATES = "report/templates"
+
+
+def write_report(folder: str | Path, trace: Trace | str | Path | None = None) -> Path:
+    """Write ``report.html`` of a run directory, or of a folder of results, and return its path.
+
+    Reads ``results/*.parquet``, ``summary.json``, and ``spec.json`` where there is one. ``trace`` is the trace of these results, by
+    default the folder's own; without any the page has no heatmaps and no list of instances, and says so. Raises RunError, TraceError,
+    and InputError where trace and results name different instances.
+    """
+    folder = Path(folder)
+    place = trace if trace is not None else folder / "trace"
+    shown, first = read_displayed(place) if trace is not None or (folder / "trace").exists() else (None, None)
+    record = read_record(folder, shown)
+    rows = record.rows()
+    if shown is not None:
+        check_same_instances(shown, rows)
+    drawn, legend = draw_figures(rows, record.about.class_names)
+    page = _environment().get_template("page.html.j2").render(
+        about=record.about,
+        card=verdict(record.summary, record.about),
+        figures=drawn,
+        legend=legend,
+        instances=None if shown is None else instance_section(shown, rows, record.about.seed or 0),
+        comparison=comparison_section(record),
+        summaries=summary_tables(record.summary),
+        settings=settings(record.about),
+        left_out=left_out(record, first),
+        bibtex=citations(record.tables, record.about.corpus),
+        **_assets(),
+    )  # fmt: skip
+    path = folder / "report.html"
+    write_text(path, page)
+    return path
+
+
+@cache
+def _environment() -> Environment:
+    """Templates that escape every text; only the package's own style, script and drawings are marked as safe."""
+    loader = PackageLoader("attnaudit", TEMPLATES)
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"figure": numbers.figure, "percent": numbers.percent, "drawing": Markup}
+    environment.globals |= {"count": numbers.count, "thousands": numbers.thousands}
+    return environment
+
+
+def _assets() -> dict[str, Any]:
+    """Style, script, and the hash by which the page's policy lets this script run and no other."""
+    folder = files("attnaudit").joinpath(TEMPLATES)
+    style, script = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return {"style": Markup(style), "script": Markup(script), "script_hash": digest}

@@ -1,0 +1,44 @@
+"""Array shapes are checked at run time in the tests, outside modules with compiled kernels.
+
+Compiled kernels are cached by the text of all of them: numba itself forgets that a kernel depends on those it calls in other files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+from tests import typecheck
+
+SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
+
+
+KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if "from numba import" in path.read_text()]
+
+
+def _modules_without_kernels() -> list[str]:
+    """Modules that the hook may wrap; a package's own file would stand for all below it."""
+    files = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" and path not in KERNELS]
+    return [".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files]
+
+
+text = hashlib.sha256(b"".join(path.read_bytes() for path in KERNELS)).hexdigest()[:16]
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"attnaudit-kernels-{text}"))
+install_import_hook(_modules_without_kernels(), f"{typecheck.__name__}.checked")
+settings.register_profile("attnaudit", deadline=None)
+settings.load_profile("attnaudit")
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real corpora beside the checkout."""
+    folder = Path(__file__).parents[2] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real corpora at {folder}")
+    return folder

@@ -1,0 +1,14 @@
+"""Real corpora that several tests look at, read once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from attnaudit.corpora import Corpus, read_corpus
+
+
+@pytest.fixture(scope="session")
+def sst(real_data: Path) -> Corpus:
+    return read_corpus("sst", data_dir=real_data / "raw")

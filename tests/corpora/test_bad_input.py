@@ -1,0 +1,299 @@
+"""Every way in which a corpus can be bad gives one line that says where, what came and what was wanted."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from attnaudit.corpora import Corpus, SkippedRow, read_corpus
+from attnaudit.corpora.reading import check_settings
+from attnaudit.errors import InputError
+
+from .writing import ROWS, encoded, write, write_folder
+
+SKIP = ", or go on without such rows: --on-bad-row skip"
+
+
+def refused(source: Path | str, **options: object) -> str:
+    with pytest.raises(InputError) as caught:
+        read_corpus(source, **options)  # type: ignore[arg-type]
+    line = str(caught.value)
+    assert "\n" not in line
+    return line
+
+
+def same_when_skipped(path: Path, bad: list[SkippedRow]) -> Corpus:
+    corpus = read_corpus(path, on_bad_row="skip")
+    assert list(corpus.skipped) == bad
+    assert sum(map(len, corpus.splits.values())) == len(ROWS)
+    return corpus
+
+
+def test_missing_column(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ROWS, ("Text", "label"))
+    hint = "did you mean Text? name it with the option text"
+    assert refused(path) == f"read corpus: {path}: columns Text, label; wanted one column 'text'; {hint}"
+    for kind in ("tsv", "jsonl", "parquet"):
+        assert "columns text, y; wanted one column 'label'" in refused(write(tmp_path / f"b.{kind}", ROWS, ("text", "y")))
+
+
+def test_a_column_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label,text\na,0,b\n")
+    assert "2 columns of that name; wanted one column 'text'" in refused(path)
+
+
+def test_truncated_gzip(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv.gz")
+    path.write_bytes(path.read_bytes()[:-20])
+    expected = f"read corpus: {path}: the gzip file is cut off; wanted a whole file; copy or download it again"
+    assert refused(path) == expected
+    assert refused(path, on_bad_row="skip") == expected
+
+
+def test_damaged_gzip(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv.gz")
+    raw = bytearray(path.read_bytes())
+    raw[40:60] = b"\xff" * 20
+    path.write_bytes(bytes(raw))
+    assert "damaged gzip" in refused(path)
+    path.write_bytes(encoded("csv", ROWS))
+    assert refused(path) == f"read corpus: {path}: no gzip file; wanted gzip, as the name says; rename it or compress it again"
+
+
+def test_gzip_without_the_name_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(gzip.compress(encoded("csv", ROWS)))
+    assert sum(map(len, read_corpus(path).splits.values())) == len(ROWS)
+
+
+@pytest.mark.parametrize(("kind", "line"), [("csv", " (line 2)"), ("tsv", " (line 2)"), ("jsonl", " (line 1)")])
+def test_invalid_utf8(tmp_path: Path, kind: str, line: str) -> None:
+    path = tmp_path / f"a.{kind}"
+    path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
+    told = refused(path)
+    at = "character 13" if kind == "jsonl" else "character 3"  # of the line, which begins with {"text": "
+    assert told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); wanted a text and a label; correct the row{SKIP}"
+    same_when_skipped(path, [SkippedRow(str(path), 0, f"invalid UTF-8 (byte 0xe9 at {at})")])
+
+
+def test_invalid_utf8_in_parquet_and_escapes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", [("caf__ au lait", 1), *ROWS])
+    path.write_bytes(path.read_bytes().replace(b"caf__", b"caf\xe9_"))
+    assert f"{path}: row 0: invalid UTF-8 (byte 0xe9 at character 3)" in refused(path)
+    path = write(tmp_path / "a.jsonl", [("half \ud83d", 1), *ROWS])
+    assert "invalid UTF-8 (half a character U+D83D at character 5)" in refused(path)
+
+
+def test_utf16(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(encoded("csv", ROWS).decode().encode("utf-16"))
+    assert f"{path}: header: invalid UTF-8 (byte 0xff at character 0)" in refused(path)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "\u00a0\t"])
+def test_empty_text(tmp_path: Path, text: str) -> None:
+    for kind, where in (("csv", "row 2 (line 4)"), ("jsonl", "row 2 (line 3)"), ("parquet", "row 2")):
+        path = write(tmp_path / f"a.{kind}", [("a", 0), ("b", 1), (text, 1), *ROWS[2:]])
+        assert refused(path) == f"read corpus: {path}: {where}: an empty text; wanted a text and a label; correct the row{SKIP}"
+        corpus = same_when_skipped(path, [SkippedRow(str(path), 2, "an empty text")]) if kind == "csv" else None
+        if corpus:
+            assert "1 bad row(s) skipped: 1 an empty text" in corpus.notes
+
+
+def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnaudit.corpora.tokenise.normalise", lambda word, mask_digits: "" if word == "~" else word)
+    path = write(tmp_path / "a.csv", [*ROWS, ("~ ~", 0)])
+    assert "a text without a word; wanted a text and a label" in refused(path)
+    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), "a text without a word")])
+
+
+@pytest.mark.parametrize(
+    ("kind", "label", "came"),
+    [
+        ("csv", "", "no label (empty)"),
+        ("csv", "NaN", "no label (NaN)"),
+        ("tsv", "null", "no label (null)"),
+        ("jsonl", None, "no label (null)"),
+        ("jsonl", float("nan"), "no label (null)"),
+        ("jsonl", [1], "a label of type list"),
+        ("jsonl", "\udcff", "a label with invalid UTF-8 (byte 0xff at character 0)"),
+        ("parquet", None, "no label (null)"),
+        ("parquet", float("nan"), "no label (null)"),
+    ],
+)
+def test_no_label(tmp_path: Path, kind: str, label: object, came: str) -> None:
+    path = write(tmp_path / f"a.{kind}", [*ROWS, ("some text", label)])
+    assert f"{came}; wanted a text and a label" in refused(path)
+    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), came)])
+
+
+@pytest.mark.parametrize(("text", "came"), [(None, "no text (null)"), (float("nan"), "no text (null)"), (7, "a text of type int")])
+def test_no_text(tmp_path: Path, text: object, came: str) -> None:
+    path = write(tmp_path / "a.jsonl", [*ROWS, (text, 1)])
+    assert came in refused(path)
+    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), came)])
+
+
+@pytest.mark.parametrize(
+    ("line", "came"),
+    [
+        ("{", "no JSON (Expecting property name enclosed in double quotes at column 2)"),
+        ("[1]", "a JSON list where an object was expected"),
+        ("[" * 100_000, "no usable JSON"),
+        ('{"text": "x"}', "no label (null)"),
+    ],
+)
+def test_bad_json(tmp_path: Path, line: str, came: str) -> None:
+    path = write(tmp_path / "a.jsonl")
+    path.write_text(path.read_text() + "\n" + line)
+    assert f"row {len(ROWS)} (line {len(ROWS) + 2}): {came}" in refused(path)
+    assert read_corpus(path, on_bad_row="skip").skipped[0].row == len(ROWS)
+
+
+def test_wrong_number_of_fields(tmp_path: Path) -> None:
+    for kind, row in (("csv", "a,b,0"), ("tsv", "only one field")):
+        path = write(tmp_path / f"a.{kind}")
+        path.write_text(path.read_text() + row + "\n")
+        count = row.count(",") + 1
+        assert f"row {len(ROWS)} (line " in refused(path)
+        same_when_skipped(path, [SkippedRow(str(path), len(ROWS), f"{count} field(s) where the header has 2")])
+
+
+def test_open_quotation_mark(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('text,label\ngood,1\n"bad,0\nworse,0\n')
+    expected = "unexpected end of data; wanted fields quoted as RFC 4180 says; correct its quotation marks or line ends"
+    assert refused(path, on_bad_row="skip") == f"read corpus: {path}: row that begins in line 3: {expected}"
+
+
+def test_one_class_only(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [(text, 1) for text, _ in ROWS])
+    assert refused(path) == f"read corpus: {path}: only rows of class 1; wanted at least two classes to train on"
+    folder = write_folder(tmp_path / "f", {"train": [ROWS[0]] * 3, "test": ROWS})
+    assert "no row of train has" in refused(folder)
+
+
+def test_a_label_that_train_lacks(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:4], "test": [*ROWS[:4], ("odd", 2), ("more", 2)]})
+    came = "label '2', which no row of train has (2 such row(s)); wanted one of 0, 1; add rows of that class to train"
+    assert refused(folder) == f"read corpus: {folder / 'test.csv'}: row 4: {came}{SKIP}"
+    corpus = read_corpus(folder, on_bad_row="skip")
+    assert len(corpus.splits["test"]) == 4
+    assert [skipped.row for skipped in corpus.skipped] == [4, 5]
+    assert corpus.skipped[0].reason == "label '2' is not in train"
+
+
+def test_test_has_nothing_in_common_with_train(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": [("odd", 2)]})
+    assert "no row with a label that train has; wanted rows for test" in refused(folder, on_bad_row="skip")
+
+
+def test_a_class_that_dev_or_test_lacks_is_told(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": ROWS[:1]})
+    assert "test has no row of class 0" in read_corpus(folder).notes
+
+
+def test_folders(tmp_path: Path) -> None:
+    wanted = "with one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz; to split one file 80/10/10, name the file itself"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert refused(empty) == f"read corpus: {empty}: no train split among no files; wanted a file train {wanted}"
+    folder = write_folder(tmp_path / "f", {"train": ROWS})
+    assert refused(folder) == f"read corpus: {folder}: no test split among train.csv; wanted a file test {wanted}"
+    write(folder / "train.jsonl.gz")
+    assert "both train.csv and train.jsonl.gz; wanted one file for train" in refused(folder)
+
+
+def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
+    known = "sst, planted-decisive, planted-negation, planted-conjunction, planted-prior"
+    expected = f"read corpus: sts: an unknown corpus; wanted one of {known}, a file or a folder; did you mean sst?"
+    assert refused("sts") == expected
+    path = write(tmp_path / "films.csv")
+    missing = tmp_path / "film.csv"
+    wanted = "a file, a folder or the name of a corpus; did you mean films.csv?"
+    assert refused(missing) == f"read corpus: {missing}: no such file or folder; wanted {wanted}"
+    text = path.rename(tmp_path / "films.txt")
+    assert refused(text) == (
+        f"read corpus: {text}: a file of format '.txt'; wanted one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz"
+    )
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.csv.gz"])
+def test_empty_file(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"" if not name.endswith("gz") else gzip.compress(b""))
+    assert refused(path) == f"read corpus: {path}: an empty file; wanted a file with rows"
+    path.write_bytes(b"")
+    assert "an empty file" in refused(path)
+
+
+def test_no_rows(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [])
+    assert refused(path) == f"read corpus: {path}: no row; wanted at least one row of each class"
+    path = write(tmp_path / "b.csv", [("", 0), ("", 1)])
+    assert "no usable row among 2" in refused(path, on_bad_row="skip")
+    path = tmp_path / "c.parquet"
+    path.write_bytes(b"PAR1")
+    assert "no readable parquet" in refused(path)
+
+
+def test_too_few_rows_and_too_many_classes(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ROWS[:4])
+    assert "4 rows, none of whose classes has three" in refused(path)
+    path = write(tmp_path / "b.csv", [(f"text {row}", f"score {row}") for row in range(50)])
+    assert "50 different labels in 50 rows; wanted classes that many rows share" in refused(path)
+    folder = write_folder(tmp_path / "f", {"train": ROWS[:2], "test": ROWS})
+    assert "no dev file, and 2 train rows, none of whose classes has two" in refused(folder)
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "a.csv")
+
+    def forbidden(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    assert refused(path) == f"read corpus: {path}: Permission denied; wanted a file that can be read"
+
+
+@pytest.mark.parametrize(
+    ("options", "came"),
+    [
+        (("skp", None, None, "paper"), "on_bad_row: 'skp'; wanted error or skip; did you mean skip?"),
+        (("skip", None, None, "code"), "preset: 'code'; wanted paper or code2019; did you mean code2019?"),
+        (("skip", 0, None, "paper"), "max_tokens: 0; wanted 1 or more"),
+        (("skip", 5, 0, "paper"), "min_df: 0; wanted 1 or more"),
+    ],
+)
+def test_settings(options: tuple, came: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_settings(*options)
+    assert str(caught.value) == f"read corpus: {came}"
+
+
+def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = "wanted the files of the Stanford Sentiment Treebank; give their place with --data-dir"
+    assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path / 'sst'}: no such folder (--data-dir); {wanted}"
+    monkeypatch.setenv("ATTNAUDIT_DATA", str(tmp_path))
+    assert "($ATTNAUDIT_DATA)" in refused("sst")
+    monkeypatch.delenv("ATTNAUDIT_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert f"{tmp_path / 'attnaudit' / 'corpora' / 'sst'}: no such folder (the user's cache)" in refused("sst")
+
+
+def test_a_million_tokens(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "f", {"train": [("so " * 1_000_000, 0), *ROWS], "dev": ROWS, "test": ROWS})
+    note = "1 row(s) of train longer than 10000 tokens are kept whole (longest 1000000, row 0); --max-tokens cuts them"
+    assert note in read_corpus(folder).notes
+    write(folder / "train.csv", [("so " * 20_000, 0), *ROWS])
+    assert "1 row(s) of train cut to 100 tokens (longest 20000)" in read_corpus(folder, max_tokens=100).notes
+
+
+@pytest.mark.parametrize("make", [lambda n: "(" * n, lambda n: "x" * n, lambda n: "'" * n, lambda n: "a.b" * n])
+def test_a_text_without_spaces_takes_no_longer_than_its_length(make: Callable[[int], str], tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [*ROWS, (make(40_000), 1)])
+    assert sum(map(len, read_corpus(path).splits.values())) == len(ROWS) + 1

@@ -1,0 +1,163 @@
+"""One corpus, many containers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnaudit as aa
+from attnaudit.corpora import Corpus, read_corpus
+
+from .writing import LABELS, ROWS, TEXTS, encoded, write, write_folder
+
+FORMATS = ["csv", "tsv", "jsonl", "parquet", "csv.gz", "tsv.gz", "jsonl.gz", "parquet.gz"]
+
+
+def labels_by_row(corpus: Corpus) -> dict[int, int]:
+    pairs = [zip(split.instance.tolist(), split.label.tolist(), strict=True) for split in corpus.splits.values()]
+    return dict(sorted(pair for split in pairs for pair in split))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format_holds_the_same_corpus(tmp_path: Path, kind: str) -> None:
+    corpus = read_corpus(write(tmp_path / f"films.{kind}"))
+    plain = read_corpus(write(tmp_path / "plain" / "films.csv"))
+    assert corpus.fingerprint == plain.fingerprint
+    assert (corpus.name, corpus.class_names, corpus.min_df) == ("films", ("0", "1"), 1)
+    assert labels_by_row(corpus) == dict(enumerate(LABELS))
+
+
+def test_public_names() -> None:
+    assert aa.read_corpus is read_corpus
+    assert aa.Corpus is Corpus
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv"])
+def test_byte_order_mark_and_crlf_change_nothing(tmp_path: Path, kind: str) -> None:
+    rows = [(text.replace("\n", " "), label) for text, label in ROWS]
+    plain = read_corpus(write(tmp_path / f"a.{kind}", rows))
+    marked = tmp_path / f"b.{kind}"
+    marked.write_bytes(b"\xef\xbb\xbf" + encoded(kind, rows).replace(b"\n", b"\r\n"))
+    assert read_corpus(marked).fingerprint == plain.fingerprint
+
+
+def test_quotation_marks_in_a_plain_tsv_are_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.tsv"
+    body = "".join(f'"Great" he said, row {row}\t{row % 2}\n"open ended {row}\t{row % 2}\n' for row in range(12))
+    path.write_text("text\tlabel\n" + body)
+    corpus = read_corpus(path)
+    assert sum(map(len, corpus.splits.values())) == 24
+    assert corpus.splits["train"].tokens[0][:3] == ['"', "great", '"']
+
+
+def test_long_fields_and_empty_lines(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", [("word " * 60_000, 0), *ROWS])
+    path.write_text(path.read_text().replace("\n", "\n\n", 1) + "\n\n")
+    corpus = read_corpus(path)
+    assert sum(map(len, corpus.splits.values())) == 1 + len(ROWS)
+    assert any("longer than 10000 tokens are kept whole (longest 60000, row 0); --max-tokens cuts them" in note for note in corpus.notes)
+
+
+def test_columns_are_named_by_options(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", ROWS, ("review", "stars"))
+    assert read_corpus(path, text="review", label="stars").fingerprint == read_corpus(write(tmp_path / "b.csv")).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["spam", "ham"], ("ham", "spam")),
+        (["10", "9"], ("9", "10")),
+        (["1.0", "1", "0"], ("0", "1")),
+        (["-1", "+1", "0.5"], ("-1", "0.5", "1")),
+        (["007", "7"], ("007", "7")),
+        ([" b ", "b", "a"], ("a", "b")),
+    ],
+)
+def test_class_names(tmp_path: Path, names: list[str], expected: tuple[str, ...]) -> None:
+    rows = [(text, names[row % len(names)]) for row, text in enumerate(TEXTS)]
+    assert read_corpus(write(tmp_path / "a.csv", rows)).class_names == expected
+
+
+def test_labels_of_any_type_are_the_same_classes(tmp_path: Path) -> None:
+    whole = read_corpus(write(tmp_path / "a.jsonl", ROWS))
+    floats = read_corpus(write(tmp_path / "b.parquet", [(text, float(label)) for text, label in ROWS]))
+    assert whole.fingerprint == floats.fingerprint
+
+
+def test_one_file_is_split_by_class(tmp_path: Path) -> None:
+    rows = [(f"text number {'x' * row}", int(row % 4 == 0)) for row in range(400)]
+    corpus = read_corpus(write(tmp_path / "a.csv", rows), seed=3)
+    counts = {name: np.bincount(split.label).tolist() for name, split in corpus.splits.items()}
+    assert counts == {"train": [240, 80], "dev": [30, 10], "test": [30, 10]}
+    assert corpus.notes[0] == "one file, split 80/10/10 by class with seed 3: train 320, dev 40, test 40"
+    other = read_corpus(tmp_path / "a.csv", seed=4)
+    assert other.fingerprint != corpus.fingerprint
+    assert labels_by_row(other) == labels_by_row(corpus)
+
+
+def test_a_folder_with_three_splits_and_other_files(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "films", {"train": ROWS, "valid": ROWS[:4], "test": ROWS[:6], "train_extra": ROWS})
+    (folder / "README.md").write_text("hello")
+    (folder / "dev.txt").write_text("not a known format")
+    corpus = read_corpus(folder)
+    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 24, "dev": 4, "test": 6}
+    assert corpus.name == "films"
+    assert corpus.splits["dev"].instance.tolist() == [0, 1, 2, 3]
+    assert corpus.notes == (
+        "rows with the same words: 12 within train, 4 of dev also in train, 6 of test also in train, 4 of test also in dev",
+    )
+
+
+def test_dev_is_taken_from_train_and_test_changes_nothing(tmp_path: Path) -> None:
+    one = read_corpus(write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS[:6]}), seed=1)
+    two = read_corpus(write_folder(tmp_path / "b", {"train": ROWS, "test": ROWS[3:4]}), seed=1)
+    assert one.notes[0] == "no dev file: 15 % of train, drawn by class with seed 1: train 20, dev 4"
+    for name in ("train", "dev"):
+        assert one.splits[name].tokens == two.splits[name].tokens
+    rows = np.concatenate([one.splits["train"].instance, one.splits["dev"].instance])
+    assert sorted(rows.tolist()) == list(range(24))
+
+
+def test_conflicting_duplicates_are_counted(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "a", {"train": ROWS[:12], "dev": [("new words", 0), ("A FINE film", 0)], "test": ROWS[12:13]})
+    conflict = "(1 with another label)"
+    shared = f"1 of dev also in train {conflict}, 1 of test also in train, 1 of test also in dev {conflict}"
+    assert f"rows with the same words: {shared}" in read_corpus(folder).notes
+
+
+def test_max_tokens_and_min_df(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv")
+    corpus = read_corpus(path, max_tokens=4, min_df=2)
+    assert max(len(tokens) for split in corpus.splits.values() for tokens in split.tokens) == 4
+    assert "6 row(s) cut to 4 tokens (longest 10)" in corpus.notes
+    assert corpus.min_df == 2
+    assert len({corpus.fingerprint, read_corpus(path).fingerprint, read_corpus(path, max_tokens=4).fingerprint}) == 3
+
+
+def test_progress_tells_rows(tmp_path: Path) -> None:
+    seen: list[tuple[str, int]] = []
+    rows = [(f"text {'y' * (row % 7)}", row % 2) for row in range(2500)]
+    read_corpus(write(tmp_path / "a.csv", rows), progress=lambda split, done: seen.append((split, done)))
+    assert seen == [("all", 1000), ("all", 2000), ("all", 2500)]
+
+
+def test_planted_corpora_have_names() -> None:
+    assert read_corpus("planted-negation", seed=2).fingerprint == aa.planted_corpus("negation", seed=2).fingerprint
+
+
+def test_sms_spam(real_data: Path) -> None:
+    corpus = read_corpus(real_data / "sms_spam" / "all.csv.gz")
+    total = sum(np.bincount(split.label) for split in corpus.splits.values())
+    assert np.asarray(total).tolist() == [4827, 747]
+    assert corpus.name == "sms_spam"
+
+
+def test_trec_has_six_classes_and_no_dev(real_data: Path) -> None:
+    corpus = read_corpus(real_data / "trec6")
+    assert corpus.class_names == tuple("012345")
+    assert np.bincount(corpus.splits["test"].label).tolist() == [9, 138, 94, 65, 81, 113]
+    train = np.bincount(corpus.splits["train"].label) + np.bincount(corpus.splits["dev"].label)
+    assert train.tolist() == [86, 1162, 1250, 1223, 835, 896]

@@ -1,0 +1,121 @@
+"""The label of a planted text is what its marked words say, and nothing else tells it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora import Corpus, planted_corpus
+from attnaudit.corpora.grammar import VOCABULARY
+from attnaudit.corpora.planted import (
+    AFFIRMING,
+    BAD,
+    COLD_FIRST,
+    COLD_SECOND,
+    GOOD,
+    KINDS,
+    NEGATING,
+    WARM_FIRST,
+    WARM_SECOND,
+)  # fmt: skip
+from attnaudit.errors import InputError
+
+PLANTED_WORDS = {*GOOD, *BAD, *NEGATING, *AFFIRMING, *WARM_FIRST, *WARM_SECOND, *COLD_FIRST, *COLD_SECOND}
+WARM = {*WARM_FIRST, *WARM_SECOND}
+
+
+def marked(tokens: list[str], rationale: list[bool]) -> list[str]:
+    return [word for word, mark in zip(tokens, rationale, strict=True) if mark]
+
+
+def rows(corpus: Corpus) -> list[tuple[list[str], list[bool], int]]:
+    out = []
+    for split in corpus.splits.values():
+        assert split.rationale is not None
+        out += list(zip(split.tokens, split.rationale, split.label.tolist(), strict=True))
+    return out
+
+
+def told(kind: str, words: list[str]) -> int:
+    """The label by the rule in words."""
+    if kind == "decisive":
+        (word,) = words
+        return int(word in GOOD)
+    first, second = words
+    if kind == "negation":
+        return int((second in GOOD) != (first == "not"))
+    return int((first in WARM) == (second in WARM))
+
+
+@pytest.mark.parametrize("kind", ["decisive", "negation", "conjunction"])
+@pytest.mark.parametrize("length", [(10, 10), (10, 40), (150, 200)])
+def test_the_marked_words_decide(kind: str, length: tuple[int, int]) -> None:
+    for tokens, rationale, label in rows(planted_corpus(kind, size=400, length=length, seed=2)):
+        assert told(kind, marked(tokens, rationale)) == label
+        others = {word for word, mark in zip(tokens, rationale, strict=True) if not mark}
+        assert not others & PLANTED_WORDS
+
+
+@pytest.mark.parametrize("kind", ["negation", "conjunction"])
+def test_no_word_alone_tells_anything(kind: str) -> None:
+    labels: dict[str, list[int]] = defaultdict(list)
+    for tokens, rationale, label in rows(planted_corpus(kind, size=8000, seed=2)):
+        for word in marked(tokens, rationale):
+            labels[word].append(label)
+    for seen in labels.values():
+        assert abs(np.mean(seen) - 0.5) < 4 * 0.5 / np.sqrt(len(seen))
+
+
+def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word() -> None:
+    for tokens, rationale, _ in rows(planted_corpus("conjunction", size=200, length=(10, 60), seed=0)):
+        first, second = np.flatnonzero(rationale)
+        assert second - first > len(tokens) / 3
+    for _, rationale, _ in rows(planted_corpus("negation", size=200, seed=0)):
+        first, second = np.flatnonzero(rationale)
+        assert second == first + 1
+
+
+def test_prior_has_no_deciding_word() -> None:
+    corpus = planted_corpus("prior", size=1000, seed=0, prior=0.8)
+    assert not any(any(rationale) for _, rationale, _ in rows(corpus))
+    assert {name: int(split.label.sum()) for name, split in corpus.splits.items()} == {"train": 640, "dev": 80, "test": 80}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shape_of_every_kind(kind: str) -> None:
+    corpus = planted_corpus(kind, size=400, length=(12, 15), seed=4)
+    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 320, "dev": 40, "test": 40}
+    assert {len(tokens) for tokens, _, _ in rows(corpus)} == {12, 13, 14, 15}
+    assert corpus.splits["dev"].instance.tolist() == list(range(40))
+    assert corpus.name == f"planted-{kind}"
+    if kind != "prior":
+        assert all(Counter(split.label.tolist())[1] * 2 == len(split) for split in corpus.splits.values())
+    again, other = planted_corpus(kind, size=400, length=(12, 15), seed=4), planted_corpus(kind, size=400, length=(12, 15), seed=5)
+    assert corpus.fingerprint == again.fingerprint != other.fingerprint
+    assert corpus.splits["test"].tokens == again.splits["test"].tokens
+
+
+def test_two_thousand_tokens() -> None:
+    assert all(len(tokens) == 2000 for tokens, _, _ in rows(planted_corpus(size=40, length=(2000, 2000), seed=0)))
+
+
+def test_distractors_hold_no_planted_word() -> None:
+    assert not VOCABULARY & PLANTED_WORDS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "came"),
+    [
+        ({"kind": "negaton"}, "kind: 'negaton'; wanted one of decisive, negation, conjunction, prior; did you mean negation?"),
+        ({"size": 39}, "size: 39; wanted at least 40"),
+        ({"length": (9, 12)}, "length: 9 to 12; wanted at least 10, the shorter first"),
+        ({"length": (20, 12)}, "length: 20 to 12"),
+        ({"prior": 1.0}, "prior: 1.0; wanted a share between 0 and 1"),
+    ],
+)
+def test_settings(arguments: dict, came: str) -> None:
+    with pytest.raises(InputError) as caught:
+        planted_corpus(**arguments)
+    assert str(caught.value).startswith(f"plant corpus: {came}")

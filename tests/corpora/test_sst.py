@@ -1,0 +1,133 @@
+"""The treebank: its trees, its cleaning, and the published counts."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.sst import clean, tree_rows
+from attnaudit.corpora.tokenise import Tokeniser
+from attnaudit.corpora.trees import BadTree, read_tree
+from attnaudit.errors import InputError
+
+TREE = "(3 (2 The) (4 (3 gorgeous) (2 film)))"
+WORDS = st.text(st.characters(exclude_characters="() \t\r\n", exclude_categories=["Cs"]), min_size=1, max_size=5)
+TREES = st.recursive(st.tuples(st.integers(0, 4), WORDS), lambda tree: st.tuples(st.integers(0, 4), tree, tree), max_leaves=12)
+
+
+def bracketed(tree: tuple) -> str:
+    return f"({tree[0]} {' '.join(part if isinstance(part, str) else bracketed(part) for part in tree[1:])})"
+
+
+def leaves(tree: tuple) -> list[str]:
+    return [leaf for part in tree[1:] for leaf in ([part] if isinstance(part, str) else leaves(part))]
+
+
+@given(TREES)
+def test_trees_are_read_back(tree: tuple) -> None:
+    assert read_tree(bracketed(tree) + "\n") == (str(tree[0]), leaves(tree))
+
+
+@pytest.mark.parametrize(
+    ("line", "came"),
+    [
+        ("(3 (2 The) (2 film", "a tree with 2 bracket(s) not closed"),
+        ("(3 (2 The)) film)", "'film' after the end of the tree"),
+        (")", "a closing bracket that nothing opened"),
+        ("3 film", "'3' before the first bracket"),
+        ("(7 film)", "label '7' where 0 to 4 was expected"),
+        ("((2 film))", "a bracket where a label from 0 to 4 was expected"),
+        ("(3 (2) film)", "a node without a word"),
+    ],
+)
+def test_bad_trees(line: str, came: str) -> None:
+    with pytest.raises(BadTree) as caught:
+        read_tree(line)
+    assert str(caught.value) == came
+
+
+@given(TREES, st.data())
+def test_a_tree_that_is_cut_off_is_refused(tree: tuple, data: st.DataObject) -> None:
+    line = bracketed(tree)
+    with pytest.raises(BadTree):
+        read_tree(line[: data.draw(st.integers(1, len(line) - 1))])
+
+
+def test_a_broken_file_names_file_and_line(tmp_path: Path) -> None:
+    folder = tmp_path / "sst"
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.txt").write_text("(3 (2 one two three) (2 four five six))\n(1 (2 one two three) (2 four five seven))\n")
+    broken = folder / "dev.txt"
+    broken.write_text(broken.read_text() + "\n" + TREE[:-1])
+    with pytest.raises(InputError) as caught:
+        read_corpus("sst", data_dir=tmp_path)
+    assert f"{broken}: row 2 (line 4): a tree with 1 bracket(s) not closed" in str(caught.value)
+    corpus = read_corpus("sst", data_dir=tmp_path, on_bad_row="skip")
+    assert corpus.class_names == ("negative", "positive")
+    assert "train has 1/1 rows per class where the published corpus has 3035/3321" in corpus.notes
+
+
+def test_cleaning() -> None:
+    assert clean("The 21st Century 's `` Conan '' -LRB- co-writer\\/director -RRB- J.R.R. André_B .") == (
+        "the 21st century s conan co writer director j r r andré b"
+    )
+
+
+def classes(corpus: Corpus) -> dict[str, list[int]]:
+    return {name: np.bincount(split.label).tolist() for name, split in corpus.splits.items()}
+
+
+def test_published_counts(sst: Corpus, real_data: Path) -> None:
+    assert classes(sst) == {"train": [3035, 3321], "dev": [397, 425], "test": [863, 863]}
+    code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")
+    assert classes(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
+    assert not [note for corpus in (sst, code) for note in corpus.notes if "published" in note]
+    assert "rows of test left out by the corpus's definition: 389 neutral, 95 at most 5 words" in sst.notes
+    assert "rows of test left out by the corpus's definition: 389 neutral, 95 at most 5 words, 1 52 words or more" in code.notes
+
+
+def test_trees_and_table_hold_the_same_sentences(sst: Corpus, real_data: Path) -> None:
+    """But for three: the table has lost the words with a no-break space (``8 1/2``)."""
+    table = read_corpus("sst", data_dir=real_data)
+    different = []
+    for name, split in sst.splits.items():
+        assert split.label.tolist() == table.splits[name].label.tolist()
+        pairs = zip(split.tokens, table.splits[name].tokens, strict=True)
+        different += [(name, mine, other) for mine, other in pairs if mine != other]
+    assert len(different) == 3
+    for _, mine, other in different:
+        lost = next(row for row, word in enumerate(mine) if mine[: row + 1] != other[: row + 1])
+        assert mine[lost].isdecimal()
+        assert mine[:lost] + mine[lost + len(mine) - len(other) :] == other
+
+
+def test_instances_are_the_lines_of_the_files(sst: Corpus, real_data: Path) -> None:
+    lines = (real_data / "raw" / "sst" / "dev.txt").read_text(encoding="utf-8").splitlines()
+    split = sst.splits["dev"]
+    for row in (0, 100, len(split) - 1):
+        label, words = read_tree(lines[int(split.instance[row])])
+        assert (split.tokens[row], int(split.label[row])) == (clean(" ".join(words)).split(), int(label > "2"))
+
+
+def test_every_row_is_the_authors_row(real_data: Path) -> None:
+    """Of 9613 rows one differs: today's spaCy keeps ``28k`` whole."""
+    with (real_data / "raw" / "sst" / "jain_wallace_sst_dataset.csv").open(encoding="utf-8", newline="") as file:
+        theirs = [(row["exp_split"], row["label"], row["text"]) for row in csv.DictReader(file)]
+    tokenise = Tokeniser(mask_digits=False)
+    ours = [
+        (split, str(row.label), " ".join(tokenise(clean(str(row.text)))))
+        for split in ("train", "dev", "test")
+        for row in tree_rows(real_data / "raw" / "sst" / f"{split}.txt")
+        if not row.left_out
+    ]
+    assert len(ours) == len(theirs)
+    different = [(mine[2], other[2]) for mine, other in zip(ours, theirs, strict=True) if mine != other]
+    assert [(mine.replace("28k", "28 k"), other) for mine, other in different] == [(other, other) for _, other in different]
+    assert len(different) == 1

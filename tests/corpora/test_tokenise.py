@@ -1,0 +1,54 @@
+"""Texts to words."""
+
+from __future__ import annotations
+
+import spacy
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from attnaudit.corpora.tokenise import Tokeniser, normalise
+
+TOKENISE = Tokeniser()
+PLAIN = spacy.blank("en").tokenizer
+
+
+def naive(text: str) -> list[str]:
+    """Token by token, as the paper describes it."""
+    words = [token.text for token in PLAIN(text) if not token.text.isspace()]
+    return ["qqq" if any(letter.isdigit() for letter in word) else word.lower() for word in words]
+
+
+def test_a_sentence() -> None:
+    text = "Don't pay  $10.50 for it,\nshe said (on the 21st)."
+    assert TOKENISE(text) == ["do", "n't", "pay", "$", "qqq", "for", "it", ",", "she", "said", "(", "on", "the", "qqq", ")", "."]
+    assert "10.50" in Tokeniser(mask_digits=False)(text)
+    assert TOKENISE(" \n\t ") == []
+
+
+def test_words_with_a_digit() -> None:
+    assert [normalise(word, True) for word in ("B2B", "x²", "Ten", "٣")] == ["qqq", "qqq", "ten", "qqq"]
+
+
+@given(st.text(max_size=60))
+@example("a pair '' their'' yours '' .. :o((( 2) a.m. : ) gonna")
+def test_agrees_with_spacy_word_by_word(text: str) -> None:
+    text = text.encode("utf-8", "ignore").decode()
+    assert TOKENISE(text) == naive(text)
+
+
+@given(st.text(max_size=60))
+def test_words_hold_no_white_space_only_and_are_lower_case(text: str) -> None:
+    text = text.encode("utf-8", "ignore").decode()
+    for word in TOKENISE(text):
+        assert word.strip()
+        assert word == word.lower()
+
+
+def test_equal_words_are_one_string() -> None:
+    first, second = TOKENISE("the end of the end")[1::3]
+    assert first is second
+
+
+def test_endless_runs_are_cut() -> None:
+    assert TOKENISE("y" * 500) == ["y" * 200, "y" * 200, "y" * 100]
+    assert TOKENISE("y" * 199) == ["y" * 199]

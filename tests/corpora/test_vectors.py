@@ -1,0 +1,126 @@
+"""Word vectors from every source."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
+from attnaudit.errors import InputError
+
+LISTS = [["sun", "moon", "sun"], ["moon", "star"], ["sun", "sky"]]
+VOCABULARY = Vocabulary.build(LISTS, 1)
+GLOVE = "the 9 9 9\nsun 1 2 3\nmoon -1 0.5 1e-3\nsun 7 7 7\n. . 0 0 1\n"
+
+
+def number(word: str) -> int:
+    return VOCABULARY.words.index(word)
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        word_vectors(str(path), VOCABULARY, LISTS, seed=0)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["", "5 3\n"])
+@pytest.mark.parametrize("name", ["v.txt", "v.vec.gz"])
+def test_text_format(tmp_path: Path, header: str, name: str) -> None:
+    path = tmp_path / name
+    raw = (header + GLOVE).replace("\n", " \n" if header else "\n").encode()
+    path.write_bytes(gzip.compress(raw) if name.endswith("gz") else raw)
+    vectors = word_vectors(str(path), VOCABULARY, LISTS, dimension=50, seed=0)
+    assert vectors.matrix.shape == (len(VOCABULARY), 3)
+    assert vectors.matrix.dtype == np.float32
+    assert vectors.matrix[number("sun")].tolist() == [1, 2, 3]
+    assert vectors.covered == 2
+    assert vectors.note == f"{name}, 3 numbers: 2 of 7 words have a vector, the others are drawn from N(0, 1)"
+    assert not vectors.matrix[0].any()
+    assert vectors.matrix[number("star")].any()
+    zero = word_vectors(path, VOCABULARY, LISTS, seed=0, missing="zero")
+    assert not zero.matrix[[0, 1, 2, 3, number("star"), number("sky")]].any()
+    assert zero.note.endswith("the others are zero")
+
+
+@pytest.mark.parametrize(
+    ("text", "came"),
+    [
+        ("sun 1 2 3\nmoon 1 2\n", "line 2: 2 number(s); wanted a word and 3 numbers; use GloVe's or fastText's text format"),
+        ("sun 1 2 3\nmoon 1 x 3\n", "line 2: could not convert string to float: 'x'; wanted 3 numbers"),
+        ("sun 1 nan 3\n", "line 1: a number that is not finite; wanted finite numbers"),
+        ("sun\n", "line 1: 0 number(s); wanted a word and several numbers"),
+        ("", "an empty file; wanted a file with rows"),
+        ("2 3\n", "no vector; wanted vectors for words of the corpus"),
+        ("soleil 1 2 3\n", "no vector for any of 8 words"),
+    ],
+)
+def test_bad_files(tmp_path: Path, text: str, came: str) -> None:
+    path = tmp_path / "v.txt"
+    path.write_text(text)
+    assert refused(path).startswith(f"read vectors: {path}")
+    assert came in refused(path)
+
+
+def test_missing_and_damaged_files(tmp_path: Path) -> None:
+    assert refused(tmp_path / "none.txt").endswith("No such file or directory; wanted a file that can be read")
+    path = tmp_path / "v.txt.gz"
+    path.write_bytes(gzip.compress(GLOVE.encode())[:-9])
+    assert "the gzip file is cut off" in refused(path)
+    bad = tmp_path / "v.txt"
+    bad.write_bytes(b"sun 1 2 \xff\n")
+    assert "line 1: invalid UTF-8" in refused(bad)
+    with pytest.raises(InputError, match="missing: 'none'; wanted normal or zero"):
+        word_vectors("random", VOCABULARY, LISTS, seed=0, missing="none")
+
+
+def test_random_vectors_are_standard_normal() -> None:
+    words = Vocabulary.build([[f"word{'x' * row}" for row in range(400)]], 1)
+    vectors = word_vectors("random", words, [], dimension=200, seed=5)
+    assert not vectors.matrix[0].any()
+    assert abs(vectors.matrix[1:].mean()) < 0.02
+    assert abs(vectors.matrix[1:].std() - 1) < 0.02
+    assert vectors.covered == 0
+    assert (vectors.matrix == word_vectors("random", words, [], dimension=200, seed=5).matrix).all()
+    assert (vectors.matrix != word_vectors("random", words, [], dimension=200, seed=6).matrix).any()
+
+
+def test_vectors_trained_on_the_corpus() -> None:
+    train = planted_corpus("decisive", size=1000, seed=1).splits["train"].tokens
+    vocabulary = Vocabulary.build(train, 1)
+    vectors = word_vectors("corpus", vocabulary, train, dimension=40, seed=0)
+    assert vectors.covered == len(vocabulary) - 1
+    assert vectors.note == f"word2vec trained on the train split, 40 numbers: {vectors.covered} of {vectors.covered} words have a vector"
+    assert vectors.matrix.shape == (len(vocabulary), 40)
+    assert np.isfinite(vectors.matrix).all()
+    assert not vectors.matrix[0].any()
+    assert vectors.matrix[1].any()
+    assert (vectors.matrix == word_vectors("corpus", vocabulary, train, dimension=40, seed=0).matrix).all()
+    assert (vectors.matrix != word_vectors("corpus", vocabulary, train, dimension=40, seed=1).matrix).any()
+
+
+def test_words_of_one_kind_get_like_vectors() -> None:
+    train = planted_corpus("decisive", size=2000, seed=1).splits["train"].tokens
+    vocabulary = Vocabulary.build(train, 1)
+    matrix = word_vectors("corpus", vocabulary, train, dimension=40, seed=0).matrix
+    unit = matrix[1:] / np.linalg.norm(matrix[1:], axis=1, keepdims=True)
+    person, other, place = (unit[vocabulary.words.index(word) - 1] for word in ("baker", "nurse", "harbour"))
+    assert person @ other > person @ place
+
+
+def test_rare_words_train_the_unknown_word() -> None:
+    train = planted_corpus("decisive", size=400, seed=1).splits["train"].tokens
+    train[0].append("hapax")
+    vocabulary = Vocabulary.build(train, 2)
+    vectors = word_vectors("corpus", vocabulary, train, dimension=20, seed=0)
+    assert "hapax" not in vocabulary
+    assert vectors.matrix[1].any()
+
+
+def test_glove_on_sst(sst: Corpus, real_data: Path) -> None:
+    train = sst.splits["train"].tokens
+    vectors = word_vectors(real_data / "glove" / "glove.6B.50d.top9163.txt.gz", Vocabulary.build(train, 1), train, seed=0)
+    assert vectors.matrix.shape == (13707, 50)
+    assert vectors.covered == 5078

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.adversary_relaxed import Search, loss_slope, search_attentions, starting_scores
+from attnaudit.experiments.readout_identity import compiled_arguments, predict_row
+from attnaudit.experiments.rows import row_streams
+from attnaudit.trace import Trace
+from tests.experiments.test_adversary_exact import check_is_allowed
+from tests.oracles.relaxed_adversary import accepted_divergence, adversary_loss, naive_search, padded
+from tests.traces import make_trace
+
+K = 4
+
+
+def starts(trace: Trace) -> torch.Tensor:
+    """Where the search starts, padded: (B, K, T)."""
+    scores = torch.zeros(len(trace), K, int(trace.alpha.lengths.max()), dtype=torch.float64)
+    for row, stream in enumerate(row_streams(trace, 0, "adversary")):
+        length = len(trace.alpha[row])
+        scores[row, :, :length] = torch.tensor(starting_scores(stream, K, length))
+    return scores
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.9])
+def test_the_slope_by_hand_is_that_of_autograd(outputs: int, epsilon: float):
+    trace = make_trace(8, (2, 12), outputs, seed=1)
+    contribution, offset, allowed, sigmoid = compiled_arguments(trace.readout)
+    model, alpha = padded(trace)
+    free = starts(trace).requires_grad_(True)
+    (expected,) = torch.autograd.grad(adversary_loss(free, model, alpha, epsilon, 500.0).sum(), free)
+    for row, old in enumerate(trace.alpha):
+        instance = (old, contribution[trace.alpha.offsets[row] :][: len(old)], offset[row], allowed[row], sigmoid)
+        scores = free.detach()[row, :, : len(old)].numpy().copy()
+        target, slope = np.empty(outputs), np.empty_like(scores)
+        predict_row(*instance, target)
+        loss_slope(scores, instance, target, epsilon, 500.0, np.empty_like(scores), slope)
+        np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-9, rtol=1e-9)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_steps_are_those_of_torch(outputs: int):
+    trace = make_trace(5, (2, 10), outputs, seed=2)
+    search = Search(k=K, steps=25)
+    found = search_attentions(trace.readout, trace.alpha, row_streams(trace, 0, "adversary"), search)
+    model, alpha = padded(trace)
+    expected = naive_search(model, alpha, starts(trace), steps=25).numpy()
+    for row, old in enumerate(trace.alpha):
+        mine = found[trace.alpha.offsets[row] :][: len(old)].T
+        np.testing.assert_allclose(mine, expected[row, :, : len(old)], atol=1e-7)
+
+
+def test_exact_is_at_least_relaxed_everywhere():
+    trace = make_trace(60, (1, 25), seed=3, zeros=0.1)
+    exact, relaxed = Adversary()(trace), Adversary(method="relaxed")(trace)
+    assert (exact["emax_jsd"] >= relaxed["emax_jsd"] - 1e-9).all()
+    assert relaxed["emax_jsd"].mean() > 0.2
+    check_is_allowed(trace, relaxed, 0.01)
+
+
+def test_exact_is_at_least_the_plain_search_everywhere():
+    trace = make_trace(12, (2, 15), seed=4)
+    model, alpha = padded(trace)
+    plain = accepted_divergence(model, alpha, naive_search(model, alpha, starts(trace)), 0.01).numpy()
+    assert (Adversary()(trace)["emax_jsd"].to_numpy() >= plain - 1e-9).all()
+    assert plain.mean() > 0.2
+
+
+def test_relaxed_stays_below_its_bound_with_more_classes():
+    trace = make_trace(30, (1, 15), 4, seed=5)
+    check_is_allowed(trace, Adversary(method="relaxed", epsilon=0.05)(trace), 0.05)
+
+
+def test_accepting_more_than_is_searched_for_finds_more():
+    trace = make_trace(40, (2, 20), seed=6)
+    paper, code = Adversary(method="relaxed")(trace), Adversary(method="relaxed", accept=0.05)(trace)
+    assert (code["emax_jsd"] >= paper["emax_jsd"]).all()
+    assert code["delta_y"].max() <= 0.05
+
+
+def test_no_step_and_nothing_accepted_leave_attention_as_it_is():
+    trace = make_trace(20, (2, 20), seed=7)
+    table = Adversary(method="relaxed", steps=0, accept=0.0)(trace)
+    np.testing.assert_array_equal(np.concatenate(table["alpha"].to_list()), trace.alpha.values)
+    assert (table["emax_jsd"] == 0).all()
+
+
+def test_another_seed_is_another_search():
+    trace = make_trace(20, (5, 20), seed=8)
+    one, other = Adversary(method="relaxed", steps=20, seed=1)(trace), Adversary(method="relaxed", steps=20, seed=2)(trace)
+    assert not one["alpha"].equals(other["alpha"])

@@ -1,0 +1,81 @@
+"""What no experiment's answer may depend on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from numba import get_num_threads, set_num_threads
+
+from attnaudit.errors import InputError, TraceError
+from attnaudit.experiments import REGISTRY, audit
+from attnaudit.trace import Trace, write_shards
+from tests.traces import make_trace
+
+SETTINGS = {"adversary": {"method": "relaxed", "steps": 15}}
+CASES = [(name, {}) for name in REGISTRY] + [("adversary", SETTINGS)]
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return make_trace(60, (1, 20), seed=9)
+
+
+def one(trace: Trace | Path, name: str, settings: dict) -> tuple[pl.DataFrame, pl.DataFrame]:
+    result = audit(trace, [name], settings)[name]
+    return result.table, result.summary
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_the_order_of_rows(trace: Trace, name: str, settings: dict):
+    order = np.random.default_rng(0).permutation(len(trace))
+    table, summary = one(trace, name, settings)
+    shuffled, other = one(trace.take(order), name, settings)
+    assert shuffled.equals(table[order])
+    for column in ("value", "low", "high", "std"):
+        np.testing.assert_allclose(other[column].cast(pl.Float64), summary[column].cast(pl.Float64), rtol=1e-12)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
+    write_shards(tmp_path, [trace.take(np.arange(start, min(start + 23, 60))) for start in range(0, 60, 23)])
+    assert len(list(tmp_path.glob("*.parquet"))) == 3
+    for whole, sharded in zip(one(trace, name, settings), one(tmp_path, name, settings), strict=True):
+        assert sharded.equals(whole)
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES)
+def test_the_number_of_threads(trace: Trace, name: str, settings: dict):
+    threads = get_num_threads()
+    whole = one(trace, name, settings)
+    set_num_threads(1)
+    try:
+        alone = one(trace, name, settings)
+    finally:
+        set_num_threads(threads)
+    assert all(a.equals(b) for a, b in zip(whole, alone, strict=True))
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_a_row_per_trace_row_with_its_keys_first(trace: Trace, name: str):
+    table, _ = one(trace, name, {})
+    assert table.columns[:3] == ["split", "instance", "predicted"]
+    assert table["instance"].to_list() == trace.instance.tolist()
+
+
+def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
+    trace = make_trace(10, gradient=False, rationale=False)
+    results = audit(trace)
+    assert list(results) == ["prediction", "permutation", "adversary"]
+    assert results.left_out == {"correlation": "the trace has no column gradient", "plausibility": "the trace has no column rationale"}
+    with pytest.raises(TraceError, match="correlation: the trace has no column gradient"):
+        audit(trace, ["correlation"])
+
+
+def test_unknown_names_are_answered_with_the_nearest():
+    with pytest.raises(InputError, match="did you mean adversary"):
+        audit(make_trace(3), ["adversery"])
+    with pytest.raises(InputError, match="did you mean epsilon"):
+        audit(make_trace(3), settings={"adversary": {"epsilom": 0.1}})

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
+
+from attnaudit.experiments.plausibility import Plausibility
+from attnaudit.experiments.rationale_agreement import rationale_agreement
+from attnaudit.ragged import Ragged
+from tests.oracles.scores import expected_precision
+from tests.traces import make_trace
+
+
+def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]:
+    scores = Ragged.from_rows([np.array(score, float)])
+    precision, auprc, chance = rationale_agreement(scores, Ragged.from_rows([np.array(rationale, bool)], bool))
+    return float(precision[0]), float(auprc[0]), float(chance[0])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=6))
+def test_ties_count_in_expectation(pairs: list[tuple[int, bool]]):
+    score, rationale = [float(s) for s, _ in pairs], [r for _, r in pairs]
+    precision, auprc, chance = one(score, rationale)
+    if not 0 < sum(rationale) < len(rationale):
+        assert np.isnan([precision, auprc, chance]).all()
+        return
+    assert precision == pytest.approx(expected_precision(np.array(score), np.array(rationale)))
+    assert auprc == pytest.approx(average_precision_score(rationale, score))
+    assert chance == pytest.approx(np.mean(rationale))
+
+
+def test_a_constant_score_has_the_precision_of_chance():
+    precision, auprc, chance = one([0.2] * 5, [True, False, False, True, False])
+    assert precision == auprc == chance == pytest.approx(0.4)
+
+
+def test_a_score_that_finds_all_or_none():
+    assert one([3, 2, 1, 0], [True, True, False, False])[:2] == (1.0, 1.0)
+    assert one([0, 1, 2, 3], [True, True, False, False])[0] == 0.0
+
+
+def test_all_scores_of_the_trace_are_compared():
+    trace = make_trace(60, (1, 20), seed=1, importance=("ig",))
+    table = Plausibility()(trace)
+    rationale = trace.ragged("rationale")
+    for row in range(len(trace)):
+        inside = 0 < rationale[row].sum() < len(rationale[row])
+        for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo"), ("ig", "importance_ig")):
+            found = table[f"auprc_{name}"][row]
+            expected = average_precision_score(rationale[row], trace.ragged(column)[row]) if inside else None
+            assert found == pytest.approx(expected, abs=1e-12)
+    summary = Plausibility().summarise(table).filter(group="all")
+    assert summary["undefined"].unique().to_list() == [table["precision_chance"].null_count()]
+    chance, attention = (summary.filter(measure=f"precision_{name}")["value"].item() for name in ("chance", "attention"))
+    assert attention > chance
+
+
+def test_rows_whose_rationale_is_unknown_are_undefined():
+    trace = make_trace(10, (2, 8), seed=2)
+    rationale: list = trace.table.column("rationale").to_pylist()
+    rationale[0] = None
+    position = trace.table.column_names.index("rationale")
+    table = trace.table.set_column(position, "rationale", [rationale])
+    unknown = type(trace)(table, trace.metadata, trace.tail).checked("test")
+    assert Plausibility()(unknown)["precision_attention"][0] is None
+    assert Plausibility()(unknown)[1:].equals(Plausibility()(trace)[1:])
+
+
+def test_only_attention_is_needed():
+    trace = make_trace(10, gradient=False, loo=False, seed=3)
+    measures = [name for name in Plausibility()(trace).columns if name.startswith(("precision", "auprc"))]
+    assert measures == ["precision_attention", "auprc_attention", "precision_chance"]
+
+
+def test_a_name_that_is_taken_is_refused():
+    assert "importance_chance" in (Plausibility().refuses(make_trace(5, importance=("chance",))) or "")
+    assert isinstance(Plausibility()(make_trace(5)), pl.DataFrame)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
+
+from attnaudit.experiments.prediction import Prediction
+from attnaudit.measures import predicted_class
+from tests.traces import make_trace
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+def test_the_figures_are_those_of_sklearn(outputs: int):
+    trace = make_trace(200, outputs=outputs, seed=1)
+    summary = Prediction().summarise(Prediction()(trace))
+    label, score = trace.array("label"), trace.prediction
+    predicted = predicted_class(score)
+    two = outputs < 3
+    expected = {
+        "accuracy": accuracy_score(label, predicted),
+        "f1": f1_score(label, predicted, average="binary" if two else "macro"),
+        "roc_auc": roc_auc_score(label, score[:, -1] if two else score / score.sum(axis=1, keepdims=True), multi_class="ovr"),
+    }
+    assert dict(zip(summary["measure"], summary["value"], strict=True)) == pytest.approx(expected, abs=1e-9)
+    assert (summary["low"] < summary["value"]).all()
+    assert (summary["high"] > summary["value"]).all()
+    assert summary["group"].unique().to_list() == ["all"]
+
+
+def test_rows_without_a_label_are_counted():
+    trace = make_trace(50, seed=2)
+    table = Prediction()(trace)
+    unlabelled = table.with_columns(
+        pl.when(pl.col("instance") < 10).then(None).otherwise(pl.col(name)).alias(name) for name in ("label", "correct")
+    )
+    summary = Prediction().summarise(unlabelled)
+    assert summary["n"].to_list() == [40] * 3
+    assert summary["undefined"].to_list() == [10] * 3
+    assert summary.filter(measure="accuracy")["value"].item() == pytest.approx(table["correct"][10:].mean())
+
+
+def test_no_label_at_all_is_undefined():
+    trace = make_trace(5, seed=3)
+    nothing = Prediction()(trace).with_columns(label=pl.lit(None, pl.Int32), correct=pl.lit(None, pl.Boolean))
+    summary = Prediction().summarise(nothing)
+    assert summary["value"].to_list() == [None] * 3
+    assert summary["undefined"].to_list() == [5] * 3
+
+
+def test_the_table_tells_the_probability_of_what_is_predicted():
+    trace = make_trace(50, seed=4)
+    table = Prediction()(trace)
+    p = trace.prediction[:, 0]
+    np.testing.assert_allclose(table["probability"], np.maximum(p, 1 - p))
+    assert table["correct"].to_list() == (table["predicted"] == pl.Series(np.array(trace.class_names)[trace.array("label")])).to_list()

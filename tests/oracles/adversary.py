@@ -1,0 +1,42 @@
+"""The exact adversary by brute force: every token, and every pair of tokens walked from end to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import combinations
+
+import numpy as np
+from scipy.optimize import brentq
+
+from attnaudit.trace import Trace
+from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
+
+
+def brute_force_adversary(trace: Trace, row: int, epsilon: float, slack: float = 1e-12) -> tuple[float, np.ndarray]:
+    """The largest JSD, and its attention, over α itself, single tokens and the ends of the feasible parts of all pairs."""
+    alpha = trace.alpha[row]
+    before = naive_prediction(trace, row, alpha)
+    best, furthest = 0.0, alpha
+    for candidate in _candidates(trace, row, epsilon):
+        distance = naive_tvd(naive_prediction(trace, row, candidate), before)
+        if distance <= epsilon + slack and naive_jsd(candidate, alpha) > best:
+            best, furthest = naive_jsd(candidate, alpha), candidate
+    return best, furthest
+
+
+def _candidates(trace: Trace, row: int, epsilon: float) -> Iterator[np.ndarray]:
+    unit = np.eye(len(trace.alpha[row]))
+    before = naive_prediction(trace, row, trace.alpha[row])[-1]
+    yield from unit
+    for i, j in combinations(range(len(unit)), 2):
+        for target in (before - epsilon, before + epsilon):
+            weight = _crossing(lambda w, i=i, j=j: naive_prediction(trace, row, w * unit[i] + (1 - w) * unit[j])[-1], target)
+            if weight is not None:
+                yield weight * unit[i] + (1 - weight) * unit[j]
+
+
+def _crossing(probability: Callable[[float], float], target: float) -> float | None:
+    """Where the probability, monotone in the weight, meets the target."""
+    if not (probability(0.0) - target) * (probability(1.0) - target) < 0:
+        return None
+    return float(brentq(lambda w: probability(w) - target, 0.0, 1.0, xtol=1e-15, rtol=1e-14, maxiter=200))

@@ -1,0 +1,39 @@
+"""What the model would predict, one position at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from attnaudit.trace import Trace
+
+
+def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:
+    """``activation(tail(offset + Σ_t alpha_t · readout_t))`` by loops over positions and numbers."""
+    pooled = [float(x) for x in trace.readout.offset[row]]
+    for weight, contribution in zip(alpha, trace.readout.contribution[row], strict=True):
+        for k, number in enumerate(contribution):
+            pooled[k] += float(weight) * float(number)
+    logits = [float(z) for z in trace.tail(np.array([pooled]))[0]]
+    if trace.metadata["activation"] == "sigmoid":
+        return [1.0 / (1.0 + math.exp(-z)) if z > 0 else math.exp(z) / (1.0 + math.exp(z)) for z in logits]
+    allowed = [True] * len(logits) if trace.candidates is None else list(trace.candidates[row])
+    highest = max(z for z, yes in zip(logits, allowed, strict=True) if yes)
+    raised = [math.exp(z - highest) if yes else 0.0 for z, yes in zip(logits, allowed, strict=True)]
+    return [e / sum(raised) for e in raised]
+
+
+def naive_tvd(p: list[float], q: list[float]) -> float:
+    gap = sum(abs(a - b) for a, b in zip(p, q, strict=True))
+    return gap if len(p) == 1 else gap / 2
+
+
+def naive_jsd(p: np.ndarray, q: np.ndarray, log=math.log) -> float:
+    """½ KL(p‖m) + ½ KL(q‖m) with m the mean of both, zeros left out."""
+    total = 0.0
+    for a, b in zip(p, q, strict=True):
+        middle = (a + b) / 2
+        total += 0.5 * a * log(a / middle) if a > 0 else 0.0
+        total += 0.5 * b * log(b / middle) if b > 0 else 0.0
+    return total

@@ -1,0 +1,97 @@
+"""Jain & Wallace 2019, Algorithm 3, in torch: autograd, one padded batch, context vectors rebuilt in every step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnaudit.trace import Trace
+
+
+@dataclass(frozen=True)
+class Model:
+    """What stands behind a batch: ``hidden`` (B, T, m), ``weight`` (m, C), ``bias`` (B, C), ``mask`` (B, T) true at tokens."""
+
+    hidden: Tensor
+    weight: Tensor
+    bias: Tensor
+    mask: Tensor
+    sigmoid: bool
+
+    def predict(self, attention: Tensor) -> Tensor:
+        """(B, k, T) to (B, k, C)."""
+        context = torch.einsum("bkt,btm->bkm", attention, self.hidden)
+        logits = context @ self.weight + self.bias[:, None]
+        return torch.sigmoid(logits) if self.sigmoid else torch.softmax(logits, dim=-1)
+
+
+def padded(trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64) -> tuple[Model, Tensor]:
+    """The trace as one padded batch and its attention (B, T); hidden states of ``width`` numbers, random but for what they read out.
+
+    Width 0 takes the readout itself as hidden states.
+    """
+    readout, longest = trace.readout, int(trace.alpha.lengths.max())
+    classes = readout.offset.shape[1]
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(width, classes)) if width else np.eye(classes)
+    size = len(weight)
+    hidden, alpha = np.zeros((len(trace), longest, size)), np.zeros((len(trace), longest))
+    for row, contribution in enumerate(readout.contribution):
+        states = rng.normal(size=(len(contribution), size))
+        hidden[row, : len(contribution)] = states + (contribution - states @ weight) @ np.linalg.pinv(weight)
+        alpha[row, : len(contribution)] = trace.alpha[row]
+    mask = torch.arange(longest) < torch.tensor(trace.alpha.lengths)[:, None]
+    parts = (torch.tensor(part, dtype=dtype) for part in (hidden, weight, readout.offset))
+    return Model(*parts, mask, readout.activation == "sigmoid"), torch.tensor(alpha, dtype=dtype)
+
+
+def torch_tvd(p: Tensor, q: Tensor) -> Tensor:
+    gap = (p - q).abs().sum(-1)
+    return gap if p.shape[-1] == 1 else 0.5 * gap
+
+
+def torch_jsd(p: Tensor, q: Tensor) -> Tensor:
+    """Zeros, padding among them, add nothing and have no slope."""
+    log_middle = _log(0.5 * (p + q))
+    return 0.5 * (p * (_log(p) - log_middle) + q * (_log(q) - log_middle)).sum(-1)
+
+
+def _log(p: Tensor) -> Tensor:
+    return torch.where(p > 0, p, torch.ones_like(p)).log()
+
+
+def adversary_loss(scores: Tensor, model: Model, alpha: Tensor, epsilon: float, penalty: float) -> Tensor:
+    """One loss per instance: minus the divergences, plus what the outputs move beyond ε."""
+    k = scores.shape[1]
+    attention = torch.softmax(scores.masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
+    target = model.predict(alpha[:, None])
+    to_model = torch_jsd(attention, alpha[:, None].expand_as(attention)).sum(1)
+    among = torch.zeros_like(to_model)
+    for i in range(k):
+        for j in range(i):
+            among = among + torch_jsd(attention[:, i], attention[:, j])
+    beyond = torch.relu(torch_tvd(model.predict(attention), target) - epsilon).mean(1)
+    return -to_model - among / max(k * (k - 1), 1) + penalty * beyond
+
+
+def naive_search(
+    model: Model, alpha: Tensor, scores: Tensor, epsilon: float = 0.01, steps: int = 500, learning_rate: float = 0.01, penalty: float = 500
+) -> Tensor:
+    """The attentions (B, k, T) that ``steps`` of Adam with AMSGrad reach from ``scores``."""
+    scores = scores.clone().requires_grad_(True)
+    optimiser = torch.optim.Adam([scores], lr=learning_rate, amsgrad=True)
+    for _ in range(steps):
+        optimiser.zero_grad()
+        adversary_loss(scores, model, alpha, epsilon, penalty).sum().backward()
+        optimiser.step()
+    return torch.softmax(scores.detach().masked_fill(~model.mask[:, None], -torch.inf), dim=-1)
+
+
+def accepted_divergence(model: Model, alpha: Tensor, found: Tensor, epsilon: float) -> Tensor:
+    """ε-max JSD: the largest among the attentions found whose output is within ε, else 0."""
+    within = torch_tvd(model.predict(found), model.predict(alpha[:, None])) <= epsilon
+    divergence = torch_jsd(found, alpha[:, None].expand_as(found))
+    return torch.where(within, divergence, torch.zeros_like(divergence)).amax(1)

@@ -1,0 +1,35 @@
+"""Run folders for the report's tests: a random trace, its audit, and a specification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.experiments import audit
+from attnaudit.files import write_json
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.trace import Trace
+
+
+def write_run(folder: Path, trace: Trace, corpus: str = "sst", experiments: list[str] | None = None, with_trace: bool = True) -> Path:
+    """What a run leaves behind, as far as a report reads it."""
+    audit(trace, experiments).save(folder)
+    if with_trace:
+        trace.write(folder / "trace")
+    write_json(folder / "spec.json", {
+        "schema": 1, "kind": "run", "corpus": {"name": corpus, "notes": ["2 rows skipped: empty text"]},
+        "model": {"encoder": "bilstm", "attention": "additive"}, "seed": 0,
+        "experiments": {"adversary": {"method": "exact", "epsilon": 0.01}}, "versions": {"attnaudit": "0.1.0"},
+    })  # fmt: skip
+    return folder
+
+
+def summary_of(**figures: dict[str, Any]) -> pl.DataFrame:
+    """Summary rows of group ``all``; a key is ``experiment__measure``, a value the row's figures."""
+    rows = []
+    for name, row in figures.items():
+        experiment, measure = name.split("__")
+        rows.append({"experiment": experiment, "measure": measure, "group": "all", "n": 100, "undefined": 0, **row})
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)

@@ -1,0 +1,121 @@
+"""The verdict card says what the figures say, and no more."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from attnaudit.report import verdict
+from attnaudit.report.about import About
+from attnaudit.report.phrases import LN2
+from attnaudit.results import SUMMARY_SCHEMA
+from tests.report.runs import summary_of
+
+ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)
+
+
+def _tau(value: float, yardstick: float, gap: tuple[float, float] | None = None) -> pl.DataFrame:
+    rows = {
+        "correlation__tau_gradient": {"value": value, "low": value - 0.01, "high": value + 0.01},
+        "correlation__tau_gradient_loo": {"value": yardstick, "low": yardstick - 0.01, "high": yardstick + 0.01},
+    }
+    if gap is not None:
+        rows["correlation__tau_gradient_loo_minus_tau_gradient"] = {"value": sum(gap) / 2, "low": gap[0], "high": gap[1]}
+    return summary_of(**rows)
+
+
+def test_agreement_is_told_as_a_share_of_the_yardstick_with_figures_and_intervals():
+    (row,) = verdict(_tau(0.35, 0.66, gap=(0.30, 0.32)), ABOUT).rows
+    assert (row.figure, row.interval) == ("0.35", "[0.34, 0.36]")
+    assert "0.66 [0.65, 0.67]" in row.yardstick
+    assert row.sentence == "Attention agrees with gradients about half as well as the two importance measures agree with each other."
+    assert row.mark == 0.66
+
+
+@pytest.mark.parametrize(
+    ("value", "yardstick", "gap", "said"),
+    [
+        (0.05, 0.66, (0.5, 0.7), "hardly at all"),
+        (0.22, 0.66, (0.4, 0.5), "about a third as well as"),
+        (0.80, 0.60, (-0.3, -0.1), "better than"),
+        (0.58, 0.60, (-0.01, 0.05), "about as well as"),
+        (-0.20, 0.60, (0.7, 0.9), "No agreement"),
+        (0.005, 0.60, (0.5, 0.7), "No agreement"),
+        (0.30, 0.04, (-0.3, -0.2), "no firm standard"),
+    ],
+)
+def test_degrees_of_agreement(value: float, yardstick: float, gap: tuple[float, float], said: str):
+    (row,) = verdict(_tau(value, yardstick, gap), ABOUT).rows
+    assert said in row.sentence
+
+
+def test_agreement_without_a_defined_yardstick_claims_nothing():
+    summary = summary_of(correlation__tau_loo={"value": 0.4, "low": 0.3, "high": 0.5, "undefined": 7}, correlation__tau_gradient_loo={})
+    (row,) = verdict(summary, ABOUT).rows
+    assert "nothing to hold that against" in row.sentence
+    assert "7 instances of undefined τ left out" in row.sentence
+    assert row.mark is None
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [(0.004, "hardly moves"), (0.046, "moves a little"), (0.1, "moves somewhat"), (0.2, "moves clearly"), (0.6, "strongly")],
+)
+def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
+    (row,) = verdict(summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT).rows
+    assert word in row.sentence
+    assert f"{value:.3f}" in row.sentence
+
+
+def test_the_adversary_stands_beside_its_bound_and_ln_2_and_claims_existence_only():
+    summary = summary_of(
+        adversary__emax_jsd={"value": 0.656, "low": 0.65, "high": 0.66},
+        adversary__emax_jsd_upper={"value": 0.67},
+        adversary__certified={"value": 0.5},
+    )
+    (row,) = verdict(summary, {"experiments": {"adversary": {"epsilon": 0.05}}}).rows
+    assert row.figure == "0.656"
+    assert "0.670 (upper bound)" in row.yardstick
+    assert "ln 2 = 0.693" in row.yardstick
+    assert "almost as much as two attentions can" in row.sentence
+    assert "ε = 0.05" in row.sentence
+    assert "does not mean that training would find them" in row.sentence
+    assert "50 % of instances" in row.sentence
+    assert row.scale == (0.0, LN2)
+
+
+def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
+    summary = summary_of(
+        plausibility__precision_attention={"value": 0.49, "low": 0.47, "high": 0.51},
+        plausibility__precision_gradient={"value": 0.89},
+        plausibility__precision_loo={"value": 0.66},
+        plausibility__precision_chance={"value": 0.11},
+    )
+    (row,) = verdict(summary, ABOUT).rows
+    assert row.sentence == (
+        "49 % of attention's top tokens are known to matter, where chance would give about 11 %: it finds them less well than gradients (0.89)."
+    )
+
+
+def test_a_model_at_chance_makes_the_card_say_so():
+    summary = summary_of(prediction__accuracy={"value": 0.52}, prediction__roc_auc={"value": 0.53, "low": 0.49, "high": 0.57})
+    (row,) = verdict(summary, ABOUT).rows
+    assert "hardly better than chance" in row.sentence
+    assert row.measure == "accuracy"
+
+
+def test_experiments_that_are_missing_or_undefined_are_left_out():
+    assert verdict(pl.DataFrame(schema=SUMMARY_SCHEMA), ABOUT).rows == ()
+    assert verdict(summary_of(adversary__emax_jsd={}, permutation__median_delta_y={"value": float("nan")}), ABOUT).rows == ()
+
+
+def test_the_card_prints_figures_and_names_whatever_they_look_like():
+    console = Console(record=True, width=120)
+    verdict(_tau(0.35, 0.66), About(corpus="[red]x[/red]", encoder="bilstm", attention="dot")).print(console)
+    text = console.export_text()
+    assert "bilstm + dot on [red]x[/red]" in text
+    assert "0.35" in text
+    assert "[0.34, 0.36]" in text
+    verdict(pl.DataFrame(schema=SUMMARY_SCHEMA)).print(console)
+    assert "no experiment gave a figure" in console.export_text()

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import get_num_threads, set_num_threads
+
+from attnaudit.stats.bootstrap import bootstrap_means
+
+
+def values(n: int = 400) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    table = rng.normal([0.0, 5.0, -1.0], [1.0, 0.1, 3.0], (n, 3))
+    table[rng.random(table.shape) < 0.2] = np.nan
+    return table
+
+
+def test_the_interval_is_that_of_the_normal_approximation():
+    low, high = bootstrap_means(values(), seed=1, resamples=4000)
+    table = values()
+    known = (~np.isnan(table)).sum(axis=0)
+    error = 1.96 * np.nanstd(table, axis=0) / np.sqrt(known)
+    np.testing.assert_allclose(low, np.nanmean(table, axis=0) - error, atol=0.1 * error.max())
+    np.testing.assert_allclose(high, np.nanmean(table, axis=0) + error, atol=0.1 * error.max())
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    rng = np.random.default_rng(5)
+    inside = 0
+    for seed in range(300):
+        low, high = bootstrap_means(rng.exponential(size=(60, 1)), seed=seed, resamples=400)
+        inside += bool(low[0] <= 1.0 <= high[0])
+    assert 0.88 <= inside / 300 <= 0.98
+
+
+def test_order_of_rows_and_threads_do_not_matter():
+    table = values()
+    whole = bootstrap_means(table, seed=7)
+    np.testing.assert_array_equal(bootstrap_means(table[::-1].copy(), seed=7), whole)
+    threads = get_num_threads()
+    set_num_threads(1)
+    try:
+        np.testing.assert_array_equal(bootstrap_means(table, seed=7), whole)
+    finally:
+        set_num_threads(threads)
+
+
+def test_another_seed_is_another_interval():
+    assert not np.array_equal(bootstrap_means(values(), seed=1), bootstrap_means(values(), seed=2))
+
+
+def test_all_columns_share_their_resamples():
+    column = np.random.default_rng(0).normal(size=(50, 1))
+    low, high = bootstrap_means(np.column_stack([column, 2 * column]), seed=0)
+    np.testing.assert_allclose([low[1], high[1]], [2 * low[0], 2 * high[0]])
+
+
+@pytest.mark.parametrize("table", [np.zeros((0, 2)), np.full((3, 2), np.nan)])
+def test_nothing_defined_has_no_interval(table: np.ndarray):
+    low, high = bootstrap_means(table, seed=0)
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+
+
+def test_a_column_that_some_resamples_miss():
+    low, high = bootstrap_means(np.array([[1.0], [np.nan], [np.nan]]), seed=0)
+    assert low[0] == high[0] == 1.0

@@ -1,0 +1,79 @@
+"""Classification scores and the false discovery rate against scikit-learn and loops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score, roc_auc_score
+
+from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.multiplicity import benjamini_hochberg
+from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
+
+
+def classifier(classes: int, n: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels, predictions and scores with many ties."""
+    rng = np.random.default_rng(classes)
+    label = rng.integers(0, classes, n)
+    score = rng.random((n, classes)).round(1) + 0.1 + 0.3 * (np.arange(classes) == label[:, None])
+    score /= score.sum(axis=1, keepdims=True)
+    return label, score.argmax(axis=1), score
+
+
+def test_two_classes_match_sklearn_and_the_loops():
+    label, predicted, score = classifier(2)
+    found = classification_scores(label, predicted, score, seed=0)
+    assert found.f1 == pytest.approx(f1_score(label, predicted), abs=1e-12)
+    assert found.f1 == pytest.approx(naive_f1(label, predicted), abs=1e-12)
+    assert found.roc_auc == pytest.approx(roc_auc_score(label, score[:, 1]), abs=1e-12)
+    assert found.roc_auc == pytest.approx(naive_roc_auc(label, score[:, 1]), abs=1e-12)
+    assert found.accuracy == pytest.approx((label == predicted).mean())
+    single = classification_scores(label, predicted, score[:, 1:], seed=0)
+    assert (single.f1, single.roc_auc, single.low.tolist()) == (found.f1, found.roc_auc, found.low.tolist())
+
+
+@pytest.mark.parametrize("classes", [3, 6])
+def test_more_classes_are_averaged_as_sklearn_does(classes: int):
+    label, predicted, score = classifier(classes)
+    found = classification_scores(label, predicted, score, seed=0)
+    assert found.f1 == pytest.approx(f1_score(label, predicted, average="macro"), abs=1e-12)
+    assert found.roc_auc == pytest.approx(roc_auc_score(label, score, multi_class="ovr"), abs=1e-12)
+    assert (found.low < [found.accuracy, found.f1, found.roc_auc]).all()
+    assert (found.high > [found.accuracy, found.f1, found.roc_auc]).all()
+
+
+def test_the_interval_is_that_of_resampled_rows():
+    label, predicted, score = classifier(2)
+    found = classification_scores(label, predicted, score, seed=0, resamples=4000)
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(label), len(label)) for _ in range(1000)]
+    auc = [roc_auc_score(label[d], score[d, 1]) for d in draws]
+    np.testing.assert_allclose([found.low[2], found.high[2]], np.percentile(auc, [2.5, 97.5]), atol=0.01)
+
+
+def test_one_class_alone_has_no_auc():
+    found = classification_scores(np.ones(5, int), np.ones(5, int), np.linspace(0.5, 0.9, 5)[:, None], seed=0)
+    assert np.isnan(found.roc_auc)
+    assert np.isnan(found.low[2])
+    assert found.f1 == found.accuracy == 1.0
+
+
+def test_no_row_has_no_scores():
+    found = classification_scores(np.zeros(0, int), np.zeros(0, int), np.zeros((0, 3)), seed=0)
+    assert np.isnan([found.accuracy, found.f1, found.roc_auc, *found.low, *found.high]).all()
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
+def test_benjamini_hochberg_rejects_what_the_step_up_rule_does(p_values: list[float]):
+    p = np.array(p_values)
+    near = np.abs(p[:, None] - 0.05 * np.arange(1, len(p) + 1) / len(p)) < 1e-12
+    if not near.any():
+        np.testing.assert_array_equal(benjamini_hochberg(p) <= 0.05, naive_benjamini_hochberg(p, 0.05))
+
+
+def test_benjamini_hochberg_leaves_undefined_tests_out():
+    p = np.array([0.01, np.nan, 0.04, 0.03, np.nan])
+    np.testing.assert_allclose(benjamini_hochberg(p), [0.03, np.nan, 0.04, 0.04, np.nan])
+    assert np.isnan(benjamini_hochberg(np.array([np.nan]))).all()

@@ -1,0 +1,217 @@
+"""The command line: what it prints, its exit status, and one line for everything that a user can get wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnaudit.cli import main
+from tests.traces import make_trace
+
+TINY = [
+    "--vectors", "random", "--device", "cpu", "--epochs", "2", "--set", "corpus.size=60", "--set", "corpus.length=10,12",
+    "--set", "model.embedding=8", "--set", "model.hidden=4",
+]  # fmt: skip
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 2) -> str:
+    """The one line on stderr that these arguments give; nothing may stand on stdout."""
+    capsys.readouterr()
+    assert main([str(argument) for argument in arguments]) == status
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("attnaudit: ")
+    assert told.err.count("\n") == 1
+    assert "Traceback" not in told.err
+    return told.err
+
+
+def answers(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """What these arguments print on stdout; nothing may stand on stderr, which is no terminal here."""
+    capsys.readouterr()
+    assert main([str(argument) for argument in arguments]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    return told.out
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, made by the command line."""
+    out = tmp_path_factory.mktemp("runs") / "tiny"
+    assert main(["run", "planted-decisive", *TINY, "--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    make_trace(n=12, lengths=(3, 9)).write(tmp_path / "trace")
+    return tmp_path / "trace"
+
+
+def test_a_run_prints_its_card_and_where_its_report_is(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = answers(capsys, "run", "planted-decisive", *TINY, "--out", finished)
+    assert "bilstm + additive on planted-decisive" in said
+    assert said.endswith(f"report: {finished / 'report.html'}\n")
+    assert "note: planted corpus" in said
+
+
+def test_a_run_as_json_is_json_alone(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(answers(capsys, "run", "planted-decisive", *TINY, "--out", finished, "--json"))
+    assert told["run"] == str(finished)
+    assert {"question", "figure", "sentence"} <= set(told["card"]["rows"][0])
+    assert told["summary"] == json.loads((finished / "summary.json").read_text())
+
+
+def test_an_audit_as_json_is_its_summary(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(answers(capsys, "audit", trace, "--experiment", "permutation", "--json"))
+    assert {row["experiment"] for row in told} == {"permutation"}
+    assert (trace.parent / "trace-audit" / "report.html").stat().st_size > 1000
+
+
+def test_an_audit_prints_a_table(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ("--experiment", "adversary", "--set", "adversary.epsilon=0.05", "--out", tmp_path / "audit")
+    said = answers(capsys, "audit", trace, *arguments)
+    assert "emax_jsd" in said
+    assert said.endswith(f"report: {tmp_path / 'audit' / 'report.html'}\n")
+    assert json.loads((tmp_path / "audit" / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
+
+
+def test_reports_of_one_run_and_of_several(finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert answers(capsys, "report", finished).strip() == str(finished / "report.html")
+    index = Path(answers(capsys, "report", finished, finished, "--out", tmp_path / "site").strip())
+    assert index.read_text().count("<a href=") == 2
+
+
+def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "Commands:" in answers(capsys)
+    assert answers(capsys, "--version").startswith("attnaudit 0.")
+    for command in ("demo", "run", "audit", "report", "compare"):
+        assert f"  attnaudit {command}" in answers(capsys, command, "--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rn", "sst"], "Did you mean 'run'"),
+        (["run"], "Missing argument 'CORPUS'"),
+        (["run", "sst", "--encodr", "cnn"], "--encoder"),
+        (["run", "sst", "--seed", "one"], "'--seed'"),
+        (["run", "sst", "--seed", "-1"], "'--seed'"),
+        (["run", "sst", "--epochs", "0"], "'--epochs'"),
+        (["run", "planted-decisive", "--encoder", "bilstn"], "did you mean bilstm?"),
+        (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
+        (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
+        (["run", "planted-decisive", "--on-bad-row", "skp"], "did you mean skip?"),
+        (["run", "planted-decisive", "--device", "gpu"], "--device"),
+        (["run", "planted-decisive", "--set", "training.epoch=4"], "did you mean training.epochs?"),
+        (["run", "planted-decisiv"], "did you mean planted-decisive?"),
+        (["run", "nowhere/all.csv"], "no such file or folder"),
+        (["run", "sst", "--data-dir", "nowhere"], "nowhere/sst"),
+        (["audit", "nowhere"], "no such file or folder"),
+        (["report", "nowhere"], "no such folder"),
+        (["compare", "nowhere"], "no such folder"),
+    ],
+)
+def test_usage_and_input_errors_are_one_line(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert message in fails(capsys, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "did you mean adversary?" in fails(capsys, "audit", trace, "--experiment", "adversry")
+    assert "did you mean adversary.epsilon?" in fails(capsys, "audit", trace, "--set", "adversary.epsilonn=1")
+    asked = ("--experiment", "permutation", "--set", "adversary.epsilon=1")
+    assert "not of an experiment asked for" in fails(capsys, "audit", trace, *asked)
+    assert [path.name for path in trace.parent.iterdir()] == ["trace"]
+
+
+def test_a_broken_trace_is_refused_with_column_and_row(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    shard = trace / "part-00000.parquet"
+    table = pq.read_table(shard)
+    alpha = [[weight * 2 for weight in row] if k == 3 else row for k, row in enumerate(table.column("alpha").to_pylist())]
+    place = table.column_names.index("alpha")
+    pq.write_table(table.set_column(place, "alpha", pa.array(alpha, pa.list_(pa.float32()))), shard)
+    line = fails(capsys, "audit", trace)
+    assert "column alpha" in line
+    assert "row 3" in line
+    assert [path.name for path in trace.parent.iterdir()] == ["trace"]
+
+
+def test_a_run_of_another_spec_is_refused(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
+    line = fails(capsys, "run", "planted-decisive", *TINY, "--encoder", "cnn", "--out", finished)
+    assert 'model.encoder = "cnn", there "bilstm"' in line
+    assert "--out" in line
+    assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
+
+
+def test_a_planted_corpus_is_in_nobodys_tables(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "planted-decisive" in fails(capsys, "compare", finished)
+    assert "did you mean jain2019?" in fails(capsys, "compare", finished, "--to", "jain2018")
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "status"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device", "runs/x"), "No space left on device", 2),
+        (PermissionError(errno.EACCES, "Permission denied", "runs/x"), "runs/x: Permission denied", 2),
+        (MemoryError(), "out of memory", 2),
+        (RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory", 2),
+        (KeyboardInterrupt(), "the same command goes on", 130),
+    ],
+)
+def test_what_the_machine_refuses_is_one_line(
+    error: BaseException, message: str, status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr("attnaudit.runner.run", refuse)
+    assert message in fails(capsys, "demo", status=status)
+
+
+def test_an_error_of_our_own_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("attnaudit.runner.run", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["demo"])
+
+
+WITHOUT_TORCH = """
+import sys
+from attnaudit.cli import main
+status = main(sys.argv[1:])
+assert "torch" not in sys.modules, "torch was imported"
+sys.exit(status)
+"""
+
+
+def test_help_and_audits_never_import_torch(trace: Path, finished: Path, tmp_path: Path) -> None:
+    for arguments in (["run", "--help"], ["audit", str(trace), "--out", str(tmp_path / "a")], ["report", str(finished)]):
+        done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_progress_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from attnaudit.cli.bars import progress
+
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress() as bar:
+        for what, done, total in (("read", 0, 0), ("train", 1, 2), ("train", 2, 2), ("train", 1, 2), ("collect", 3, 3)):
+            bar(what, done, total)
+    assert "collect" in capsys.readouterr().err

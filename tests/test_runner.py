@@ -1,0 +1,312 @@
+"""Runs: whole, killed and resumed, refused; settings by dotted name."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnaudit.errors import InputError, RunError
+from attnaudit.runner import RunSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
+from attnaudit.runner.ledger import MANIFEST, UNFINISHED
+from attnaudit.runner.settings import coerce
+from attnaudit.runner.spec import content_key, differences
+
+TINY = {
+    "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,
+    "permutation.permutations": 5,
+}  # fmt: skip
+
+
+def tiny(**options) -> RunSpec:
+    settings = TINY | options.pop("settings", {})
+    return RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=settings, **options)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def results(folder: Path) -> dict[str, str]:
+    return digests(folder / "results") | {"summary": hashlib.sha256((folder / "summary.json").read_bytes()).hexdigest()}
+
+
+def write_summary_page(folder: Path, trace: Path | None = None) -> Path:
+    """In place of the real page, whose charts take seconds."""
+    page = folder / "report.html"
+    page.write_text(f"<pre>{(folder / 'summary.json').read_text()}</pre>")
+    return page
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_pages() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("attnaudit.report.write_report", write_summary_page)
+        yield
+
+
+@pytest.fixture(scope="module")
+def whole(_quick_pages: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody interrupted."""
+    return run(tiny(), tmp_path_factory.mktemp("runs") / "whole")
+
+
+class Stop:
+    """Progress that interrupts the run when it is called for the ``last`` time."""
+
+    def __init__(self, last: int | None = None) -> None:
+        self.last, self.calls = last, 0
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self.calls += 1
+        if self.calls == self.last:
+            raise KeyboardInterrupt
+
+
+def test_a_run_has_the_promised_layout(whole: Path) -> None:
+    names = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
+    tables = {f"results/{name}.parquet" for name in ("prediction", "correlation", "permutation", "adversary", "plausibility")}
+    fixed = {"spec.json", "model/weights.safetensors", "model/vocab.json", "trace/part-00000.parquet", "summary.json", "report.html"}
+    assert names == fixed | tables | {"manifest.json"}
+
+
+def test_the_manifest_lists_every_file_and_what_it_cost(whole: Path) -> None:
+    manifest = json.loads((whole / MANIFEST).read_text())
+    found = digests(whole)
+    found.pop(MANIFEST)
+    assert manifest["files"] == found
+    assert manifest["seeds"] == {"run": 0} | dict.fromkeys(("prediction", "correlation", "permutation", "adversary", "plausibility"), 0)
+    assert set(manifest["timings"]) == {"train", "collect", "audit", "report"}
+    assert manifest["peak_memory_bytes"] > 1 << 20
+    assert len(manifest["steps"]["train"]["notes"]["history"]) == 3
+    assert {"python", "torch", "attnaudit"} <= set(manifest["versions"])
+
+
+def test_the_spec_holds_every_setting_and_makes_the_same_run_again(whole: Path, tmp_path: Path) -> None:
+    spec = json.loads((whole / "spec.json").read_text())
+    assert spec["training"]["epochs"] == 3
+    assert spec["experiments"]["permutation"]["permutations"] == 5
+    assert RunSpec.read(whole) == tiny()
+    again = run(RunSpec.read(whole), tmp_path / "again")
+    assert results(again) == results(whole)
+    assert digests(again / "trace") == digests(whole / "trace")
+
+
+def test_a_finished_run_is_left_as_it_is(whole: Path) -> None:
+    before = {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")}
+    assert run(tiny(), whole) == whole
+    assert {path: (path.stat().st_mtime_ns, path.stat().st_ino) for path in whole.rglob("*")} == before
+
+
+def test_a_run_stopped_anywhere_resumes_to_the_same_bytes(whole: Path, tmp_path: Path) -> None:
+    count = Stop()
+    run(tiny(), tmp_path / "counted", count)
+    assert count.calls > 8
+    for last in range(1, count.calls + 1):
+        out = tmp_path / f"stopped-{last}"
+        with pytest.raises(KeyboardInterrupt):
+            run(tiny(), out, Stop(last))
+        assert not (out / MANIFEST).exists()
+        run(tiny(), out)
+        assert results(out) == results(whole)
+        assert digests(out / "trace") == digests(whole / "trace")
+        assert not (out / UNFINISHED).exists()
+
+
+def test_a_run_stopped_again_and_again_gets_done(whole: Path, tmp_path: Path) -> None:
+    out, attempts = tmp_path / "run", 0
+    while not (out / MANIFEST).exists():
+        attempts += 1
+        assert attempts < 20
+        with contextlib.suppress(KeyboardInterrupt):
+            run(tiny(), out, Stop(4))
+    assert attempts > 3
+    assert results(out) == results(whole)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from attnaudit.runner import RunSpec, run
+import attnaudit.report
+attnaudit.report.write_report = lambda folder, trace=None: (folder / "report.html").write_text("page")
+calls = 0
+def replace(self, target, original=Path.replace):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[2]):
+        os.kill(os.getpid(), 9)
+    return original(self, target)
+Path.replace = replace
+run(RunSpec.of("planted-decisive", vectors="random", device="cpu", settings={settings}), sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("write", [2, 5, 9])
+def test_a_process_killed_in_the_middle_of_a_write_resumes(whole: Path, tmp_path: Path, write: int) -> None:
+    """SIGKILL at the moment when a finished temporary file is about to get its name."""
+    script = KILLED.replace("{settings}", repr(TINY))
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "run"), str(write)], capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr.decode()
+    assert not (tmp_path / "run" / MANIFEST).exists()
+    run(tiny(), tmp_path / "run")
+    assert results(tmp_path / "run") == results(whole)
+    assert not list((tmp_path / "run").rglob(".*"))
+
+
+def test_a_damaged_file_is_made_again_and_the_rest_kept(whole: Path, tmp_path: Path) -> None:
+    out = run(tiny(), tmp_path / "run")
+    weights = (out / "model" / "weights.safetensors").stat().st_mtime_ns
+    (out / "results" / "permutation.parquet").write_bytes(b"damaged")
+    run(tiny(), out)
+    assert results(out) == results(whole)
+    assert (out / "model" / "weights.safetensors").stat().st_mtime_ns == weights
+
+
+def test_another_spec_is_refused_with_both_values(whole: Path) -> None:
+    before = digests(whole)
+    with pytest.raises(RunError, match=r"training\.epochs = 4, there 3.*--out"):
+        run(tiny(settings={"training.epochs": 4}), whole)
+    assert digests(whole) == before
+
+
+def test_many_differences_are_counted(whole: Path) -> None:
+    with pytest.raises(RunError, match=r"and \d+ more"):
+        run(RunSpec.of("planted-negation", encoder="cnn", seed=1), whole)
+
+
+def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
+    table = tmp_path / "small.csv"
+    rows = [f"{word} text number {'abcde'[k % 5]},{word}" for k in range(30) for word in ("good", "bad")]
+    table.write_text("text,label\n" + "\n".join(rows))
+    options = {"vectors": "random", "device": "cpu", "settings": {k: v for k, v in TINY.items() if not k.startswith("corpus")}}
+    out = run(RunSpec.of(table, **options), tmp_path / "run")
+    table.write_text("text,label\n" + "\n".join([*rows, "one more row,good"]))
+    with pytest.raises(RunError, match="fingerprint"):
+        run(RunSpec.of(table, **options), out)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("do not lose")
+    with pytest.raises(RunError, match="not empty and holds no run"):
+        run(tiny(), tmp_path)
+    with pytest.raises(RunError, match="a file"):
+        run(tiny(), tmp_path / "thesis.txt")
+
+
+def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InputError):
+        run(RunSpec.of(tmp_path / "missing.csv"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_audit_of_a_run_gives_the_same_numbers(whole: Path, tmp_path: Path) -> None:
+    out = audit_into(tmp_path / "audit", whole / "trace", settings={"permutation.permutations": 5})
+    assert results(out) == results(whole)
+    manifest = json.loads((out / MANIFEST).read_text())
+    assert {name: hashlib.sha256((out / name).read_bytes()).hexdigest() for name in manifest["files"]} == manifest["files"]
+
+
+def test_an_audit_replaces_an_earlier_one_but_never_a_run(whole: Path, tmp_path: Path) -> None:
+    audit_into(tmp_path / "audit", whole, ["permutation"])
+    audit_into(tmp_path / "audit", whole, ["adversary"])
+    assert [path.name for path in (tmp_path / "audit" / "results").iterdir()] == ["adversary.parquet"]
+    before = digests(whole)
+    with pytest.raises(RunError, match="holds a run"):
+        audit_into(whole, whole)
+    assert digests(whole) == before
+
+
+def test_a_broken_trace_leaves_the_earlier_audit(whole: Path, tmp_path: Path) -> None:
+    audit_into(tmp_path / "audit", whole, ["permutation"])
+    before = digests(tmp_path / "audit")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 no parquet")
+    with pytest.raises(InputError, match=r"broken\.parquet"):
+        audit_into(tmp_path / "audit", tmp_path / "broken.parquet")
+    assert digests(tmp_path / "audit") == before
+
+
+def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:
+    run_ = run(tiny(), tmp_path / "mine")
+    assert audit_into(None, run_ / "trace", ["permutation"]) == tmp_path / "mine-audit"
+    assert audit_into(None, run_, ["permutation"]) == tmp_path / "mine-audit"
+    (tmp_path / "one.parquet").write_bytes((run_ / "trace" / "part-00000.parquet").read_bytes())
+    assert audit_into(None, tmp_path / "one.parquet", ["permutation"]) == tmp_path / "one-audit"
+
+
+def test_a_page_written_again_keeps_the_manifest_true(whole: Path, tmp_path: Path) -> None:
+    out = run(tiny(), tmp_path / "run")
+    (out / "report.html").write_text("spoilt")
+    assert report_into(out).read_text() == (whole / "report.html").read_text()
+    manifest = json.loads((out / MANIFEST).read_text())
+    assert manifest["files"]["report.html"] == hashlib.sha256((out / "report.html").read_bytes()).hexdigest()
+    assert manifest["kind"] == "run"
+
+
+def test_a_site_links_every_run(whole: Path, tmp_path: Path) -> None:
+    index = site_into([whole, whole], tmp_path / "site")
+    assert {path.name for path in index.parent.iterdir()} == {"index.html", "whole.html", "whole-2.html"}
+    assert 'href="whole-2.html"' in index.read_text()
+
+
+def test_an_unfinished_run_has_no_page(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(), tmp_path / "run", Stop(4))
+    with pytest.raises(RunError, match="unfinished"):
+        report_into(tmp_path / "run")
+
+
+def test_settings_are_checked_against_their_fields() -> None:
+    spec = RunSpec.of("sst", settings=parse_assignments(["training.epochs=4", "model.kernels=1,3", "training.patience=none"]))
+    assert (spec.training.epochs, spec.model.kernels, spec.training.patience) == (4, (1, 3), None)
+    assert RunSpec.of("sst", settings={"adversary.method": "relaxed"}).experiments["adversary"]["method"] == "relaxed"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.epoch=4", "did you mean training.epochs"),
+        ("epochs=4", "did you mean training.epochs"),
+        ("training.epochs=four", "a whole number"),
+        ("training.epochs=4.5", "a whole number"),
+        ("training.learning_rate=nan", "a number"),
+        ("training.amsgrad=perhaps", "true or false"),
+        ("model.activation=rely", "did you mean relu"),
+        ("corpus.length=20", "joined by commas|<a whole number>"),
+        ("model.encoder=cnn", "--encoder"),
+        ("training.epochs", "key=value"),
+        ("=4", "key=value"),
+        ("adversary.methods=exact", "did you mean adversary.method"),
+    ],
+)
+def test_a_wrong_setting_is_told_in_one_line(setting: str, message: str) -> None:
+    with pytest.raises(InputError, match=message) as told:
+        RunSpec.of("sst", settings=parse_assignments([setting]))
+    assert "\n" not in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "typed"),
+    [("3", int, 3), (3, int, 3), ("1e-3", float, 0.001), ("yes", bool, True), ("False", bool, False), ("none", int | None, None)],
+)
+def test_text_becomes_what_the_field_wants(value: object, hint: object, typed: object) -> None:
+    assert coerce(value, hint, "key") == typed
+
+
+def test_keys_follow_content_alone() -> None:
+    assert content_key("a", {"x": 1, "y": 2}) == content_key("a", {"y": 2, "x": 1})
+    assert content_key("a", {"x": 1}) != content_key("a", {"x": 2})
+    assert differences({"corpus": {"data_dir": "here", "source": "sst"}}, {"corpus": {"data_dir": "there", "source": "sst"}}) == []
+
+
+def test_runs_are_named_after_what_they_are() -> None:
+    assert RunSpec.of("sst", encoder="cnn", attention="dot", seed=2).name == "sst-cnn-dot-s2"
+    assert RunSpec.of("data/sms_spam/all.csv.gz").name == "sms_spam-bilstm-additive-s0"
+    assert demo_spec().name == "planted-decisive-bilstm-additive-s0"
