@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -204,6 +206,20 @@ def test_help_and_audits_never_import_torch(trace: Path, finished: Path, tmp_pat
     for arguments in (["run", "--help"], ["audit", str(trace), "--out", str(tmp_path / "a")], ["report", str(finished)]):
         done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "attnaudit", "run", "planted-decisive", *TINY, "--set", "training.epochs=100000", "--out", str(out)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 60
+    while not list(out.glob(".unfinished/checkpoint-*/*.safetensors")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said, told = process.communicate(timeout=60)
+    assert process.returncode == 130, told
+    assert (said, told.count("\n")) == ("", 1)
+    assert "the same command goes on" in told
 
 
 def test_a_progress_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -204,6 +204,8 @@ def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_bad_input_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError):
         run(RunSpec.of(tmp_path / "missing.csv"), tmp_path / "out")
+    with pytest.raises(InputError, match=r"missing\.txt"):
+        run(RunSpec.of("planted-decisive", vectors=str(tmp_path / "missing.txt"), settings=TINY), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

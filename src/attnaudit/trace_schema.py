@@ -111,6 +111,14 @@ class _RowCheck:
             lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
             wrong = (lengths != positions) & (lengths >= 0)
             self.refuse(wrong, name, lengths, "as many entries as alpha")
+            if not pa.types.is_floating(kind.value_type):
+                self._no_holes(name, column)
+
+    def _no_holes(self, name: str, column: pa.ListArray) -> None:
+        lengths = column.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+        row_of_entry = np.repeat(np.arange(len(lengths)), lengths)
+        holes = np.bincount(row_of_entry[np.asarray(column.flatten().is_null())], minlength=len(lengths))
+        self.refuse(holes > 0, name, np.full(len(lengths), "null"), "no null within a row")
 
     def numbers(self) -> None:
         for name in self.trace.table.column_names:
@@ -142,6 +150,8 @@ class _RowCheck:
         classes = max(outputs, 2)
         outside = np.any((prediction < -TOLERANCE) | (prediction > 1 + TOLERANCE), axis=1)
         self.refuse(np.asarray(outside), "prediction", prediction.max(axis=1), "probabilities")
+        if trace.has("candidates"):
+            self._candidates(outputs)
         names = trace.metadata.get("class_names") or []
         if names and len(names) != classes:
             came = f"{len(names)} class names"
@@ -151,6 +161,15 @@ class _RowCheck:
         if trace.has("label"):
             label = trace.array("label")
             self.refuse((label < -1) | (label >= classes), "label", label, f"null or 0 to {classes - 1}")
+
+    def _candidates(self, outputs: int) -> None:
+        column = self.trace.table.column("candidates").combine_chunks()
+        lengths = column.value_lengths().fill_null(outputs).to_numpy(zero_copy_only=False)
+        self.refuse(lengths != outputs, "candidates", lengths, f"null or {outputs} entries, as prediction has")
+        self._no_holes("candidates", column)
+        allowed = self.trace.candidates
+        assert allowed is not None
+        self.refuse(~allowed.any(axis=1), "candidates", allowed.sum(axis=1), "at least one answer allowed")
 
     def residual(self) -> float:
         trace = self.trace
@@ -166,5 +185,5 @@ class _RowCheck:
             came = f"{trace.prediction.shape[1]} column(s)"
             raise TraceError("check trace", f"{self.origin}: column prediction", came, f"{predicted.shape[1]}, as the readout gives")
         residual = tvd(predicted, trace.prediction)
-        self.refuse(residual > TOLERANCE, "prediction", residual, f"readout(alpha) within {TOLERANCE:g} of the prediction")
+        self.refuse(np.array(~(residual <= TOLERANCE)), "prediction", residual, f"readout(alpha) within {TOLERANCE:g} of the prediction")
         return float(residual.max())

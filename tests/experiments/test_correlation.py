@@ -22,7 +22,12 @@ def table(trace) -> pl.DataFrame:
 
 
 def test_every_row_matches_scipy(trace, table: pl.DataFrame):
-    pairs = {"gradient": ("alpha", "gradient"), "loo": ("alpha", "loo"), "gradient_loo": ("gradient", "loo"), "ig": ("alpha", "importance_ig")}
+    pairs = {
+        "gradient": ("alpha", "gradient"),
+        "loo": ("alpha", "loo"),
+        "gradient_loo": ("gradient", "loo"),
+        "ig": ("alpha", "importance_ig"),
+    }
     for name, (one, other) in pairs.items():
         for row in range(len(trace)):
             x, y = trace.ragged(one)[row], trace.ragged(other)[row]
@@ -30,12 +35,12 @@ def test_every_row_matches_scipy(trace, table: pl.DataFrame):
             if len(x) < 3:
                 assert (tau is None) == (len(x) < 2 or len(set(x)) == 1 or len(set(y)) == 1)
                 continue
-            expected = kendalltau(x, y, method="asymptotic")
-            if np.isnan(expected.statistic):
+            expected = np.array(kendalltau(x, y, method="asymptotic"))
+            if np.isnan(expected[0]):
                 assert tau is None
                 assert p_value is None
             else:
-                assert (tau, p_value) == pytest.approx((expected.statistic, expected.pvalue), abs=1e-12)
+                assert (tau, p_value) == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_columns_that_others_rely_on(table: pl.DataFrame):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -21,13 +23,13 @@ RELEVANCE = [[2.0, 0.1, -0.1, 0.0], [2.0, -2.0, 0.1, -0.1, 0.0], [-2.0, 0.1, -0.
 @pytest.fixture(scope="module")
 def trace() -> Trace:
     base = sigmoid_rows(Ragged.from_rows(ALPHA), np.concatenate(RELEVANCE))
-    lists = {name: base.table.column(name).to_pylist() for name in ("tokens", "instance")}
+    columns: dict[str, Any] = {name: base.table.column(name).to_pylist() for name in ("tokens", "instance")}
     gradient = Ragged.from_rows([np.abs(row) for row in RELEVANCE])
     loo = Ragged.from_rows([np.abs(row) * np.array(alpha) for row, alpha in zip(RELEVANCE, ALPHA, strict=True)])
-    ragged = {"alpha": base.ragged("alpha"), "readout": base.ragged("readout"), "gradient": gradient, "loo": loo}
-    arrays = {name: base.array(name) for name in ("offset", "prediction")}
-    rationale = [[abs(r) == 2.0 for r in row] for row in RELEVANCE]
-    return Trace.from_arrays(activation="sigmoid", class_names=["no", "yes"], rationale=rationale, label=[1, 0, 0, 0, 1], **lists, **ragged, **arrays)
+    columns |= {"alpha": base.ragged("alpha"), "readout": base.ragged("readout"), "gradient": gradient, "loo": loo}
+    columns |= {name: base.array(name) for name in ("offset", "prediction")}
+    columns |= {"rationale": [[abs(r) == 2.0 for r in row] for row in RELEVANCE], "label": [1, 0, 0, 0, 1]}
+    return Trace.from_arrays(activation="sigmoid", class_names=["no", "yes"], **columns)
 
 
 def test_correlation(trace: Trace):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import brentq
 
 from attnaudit.trace import Trace
 from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
@@ -39,4 +38,8 @@ def _crossing(probability: Callable[[float], float], target: float) -> float | N
     """Where the probability, monotone in the weight, meets the target."""
     if not (probability(0.0) - target) * (probability(1.0) - target) < 0:
         return None
-    return float(brentq(lambda w: probability(w) - target, 0.0, 1.0, xtol=1e-15, rtol=1e-14, maxiter=200))
+    low, high, rising = 0.0, 1.0, probability(1.0) > target
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (low, middle) if (probability(middle) > target) == rising else (middle, high)
+    return (low + high) / 2

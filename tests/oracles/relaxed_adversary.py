@@ -44,8 +44,8 @@ def padded(trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64) -> 
         hidden[row, : len(contribution)] = states + (contribution - states @ weight) @ np.linalg.pinv(weight)
         alpha[row, : len(contribution)] = trace.alpha[row]
     mask = torch.arange(longest) < torch.tensor(trace.alpha.lengths)[:, None]
-    parts = (torch.tensor(part, dtype=dtype) for part in (hidden, weight, readout.offset))
-    return Model(*parts, mask, readout.activation == "sigmoid"), torch.tensor(alpha, dtype=dtype)
+    states, matrix, bias, attention = (torch.tensor(part, dtype=dtype) for part in (hidden, weight, readout.offset, alpha))
+    return Model(states, matrix, bias, mask, readout.activation == "sigmoid"), attention
 
 
 def torch_tvd(p: Tensor, q: Tensor) -> Tensor:

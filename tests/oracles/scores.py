@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import permutations
+from itertools import pairwise, permutations
 
 import numpy as np
 
@@ -31,5 +31,5 @@ def naive_f1(label: np.ndarray, predicted: np.ndarray) -> float:
 def expected_precision(score: np.ndarray, rationale: np.ndarray) -> float:
     """Mean precision at the size of the rationale over every order of the tokens that agrees with the scores."""
     wanted = int(rationale.sum())
-    orders = [order for order in permutations(range(len(score))) if all(score[a] >= score[b] for a, b in zip(order, order[1:], strict=False))]
+    orders = [order for order in permutations(range(len(score))) if all(score[a] >= score[b] for a, b in pairwise(order))]
     return float(np.mean([rationale[list(order[:wanted])].mean() for order in orders]))

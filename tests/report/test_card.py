@@ -85,6 +85,16 @@ def test_the_adversary_stands_beside_its_bound_and_ln_2_and_claims_existence_onl
     assert row.scale == (0.0, LN2)
 
 
+def test_an_exact_adversary_stands_beside_ln_2_alone():
+    summary = summary_of(
+        adversary__emax_jsd={"value": 0.656}, adversary__emax_jsd_upper={"value": 0.656}, adversary__certified={"value": 1.0}
+    )
+    (row,) = verdict(summary, ABOUT).rows
+    assert "upper bound" not in row.yardstick
+    assert row.mark == LN2
+    assert "100 % of instances" in row.sentence
+
+
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
     summary = summary_of(
         plausibility__precision_attention={"value": 0.49, "low": 0.47, "high": 0.51},
@@ -94,7 +104,8 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
     )
     (row,) = verdict(summary, ABOUT).rows
     assert row.sentence == (
-        "49 % of attention's top tokens are known to matter, where chance would give about 11 %: it finds them less well than gradients (0.89)."
+        "49 % of attention's top tokens are known to matter, where chance would give about 11 %: "
+        "it finds them less well than gradients (0.89)."
     )
 
 

@@ -14,7 +14,7 @@ from attnaudit.errors import InputError
 from attnaudit.report import compare
 from attnaudit.report.about import About
 from attnaudit.report.classes import match_classes
-from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS
+from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
 from attnaudit.report.comparison_view import comparison_section, comparison_sentence, print_comparison
 from attnaudit.report.intervals import median_interval
 from attnaudit.report.record import RunRecord
@@ -81,6 +81,14 @@ def test_a_number_published_once_is_not_judged_by_its_own_spread():
     assert row["within"] is None
     assert row["agreement"] == WITHIN_CORPUS
     assert _cell(compare([_record()]), "tau_gradient", "all")["agreement"] == NOT_MEASURED
+
+
+def test_a_number_farther_off_whose_interval_holds_a_published_value_is_told_apart():
+    record = _record(roc_auc__all=0.88)
+    wide = RunRecord("run", record.summary.with_columns(low=pl.lit(0.85), high=pl.lit(0.91)), record.about)
+    row = _cell(compare([wide]), "roc_auc", "all")
+    assert (row["within"], row["agreement"]) == (False, WITHIN_OURS)
+    assert _cell(compare([record]), "roc_auc", "all")["agreement"] == FARTHER
 
 
 def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_not():
@@ -171,7 +179,9 @@ def test_median_interval_covers_as_promised():
 def test_the_comparison_is_told_in_a_sentence_and_a_table():
     frame = compare([_record(tau_gradient__negative=0.37, f1__all=0.99, emax_jsd__negative=0.65)])
     sentence = comparison_sentence(frame)
-    assert "Of 7 published numbers, 2 lie within" in sentence  # each of the two means with its standard deviation of 0.2, and f1
+    # a mean and its deviation of 0.2, twice, and an F1: of these the first mean keeps to its own spread
+    assert "Of 5 published numbers, 1 lie within" in sentence
+    assert "1 more are exact maxima" in sentence
     assert "as much as 0.14 in mean τ" in sentence
     console = Console(record=True, width=160)
     print_comparison(frame, console)

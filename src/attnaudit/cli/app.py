@@ -100,7 +100,7 @@ def run_(
 
 @app.command(short_help="Audit a trace that is already there.")
 def audit(
-    trace: o.TracePath, experiments: o.Experiments = None, settings: o.Settings = None, out: o.Out = None, as_json: o.Json = False
+    trace: o.TracePath, experiments: o.Experiments = None, settings: o.ExperimentSettings = None, out: o.Out = None, as_json: o.Json = False
 ) -> None:
     """Put the experiments to a trace that is already there, of this program or of any other.
 

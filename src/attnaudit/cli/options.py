@@ -12,7 +12,7 @@ CorpusName = Annotated[
     typer.Argument(
         metavar="CORPUS", show_default=False,
         help="A registered name (sst), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and perhaps dev files, or "
-        "planted-KIND.",
+        "texts of our own grammar: planted-decisive, planted-negation, planted-conjunction, planted-prior.",
     ),
 ]  # fmt: skip
 TracePath = Annotated[
@@ -38,6 +38,10 @@ Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting, for example training.epochs=4 or adversary.method=relaxed; repeatable."),
+]
+ExperimentSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="A setting of an experiment, for example adversary.epsilon=0.05; repeatable."),
 ]
 Experiments = Annotated[
     list[str] | None,

@@ -18,6 +18,7 @@ from scipy.special import expit, logit
 from attnaudit.measures import LN2
 from attnaudit.ragged import Ragged
 from attnaudit.readout import IdentityTail, Readout
+from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
 
@@ -57,7 +58,7 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
 def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     """For every row the attention in the slab with the largest JSD to ``alpha``; ``alpha`` itself where there is no other."""
     furthest = np.empty(len(alpha.values))
-    weights = np.require(alpha.values, np.float64, "CW")
+    weights = for_kernel(alpha.values)
     _furthest_rows(weights, alpha.offsets, slab.relevance, slab.low, slab.high, furthest)
     return alpha.with_values(furthest)
 

@@ -15,6 +15,7 @@ from numba import njit, prange
 from attnaudit.experiments.readout_identity import compiled_arguments, predict_row, tvd_row
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
+from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.keyed_random import draw_normal
 
 
@@ -32,7 +33,7 @@ class Search:
 def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search) -> Float[np.ndarray, "N k"]:
     """The k attentions of every row that the search ends with, side by side; some may be out of ε. For an identity tail."""
     found = np.empty((search.k, len(alpha.values)))
-    weights = np.require(alpha.values, np.float64, "CW")
+    weights = for_kernel(alpha.values)
     limits = (float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate))
     _search_rows(weights, alpha.offsets, *compiled_arguments(readout), streams, limits, found)
     return np.ascontiguousarray(found.T)

@@ -8,6 +8,7 @@ from numba import njit, prange
 from attnaudit.experiments.readout_identity import compiled_arguments, predict_row, tvd_row
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
+from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.keyed_random import draw_below
 from attnaudit.stats.ordering import ascending
 
@@ -15,7 +16,7 @@ from attnaudit.stats.ordering import ascending
 def median_change(readout: Readout, alpha: Ragged, streams: np.ndarray, permutations: int) -> np.ndarray:
     """Median over shuffles of ``alpha`` of TVD(readout(shuffled), readout(alpha)), for an identity tail, ``(n,)``."""
     median = np.empty(len(alpha))
-    weights = np.require(alpha.values, np.float64, "CW")
+    weights = for_kernel(alpha.values)
     _median_rows(weights, alpha.offsets, *compiled_arguments(readout), streams, permutations, median)
     return median
 

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit, prange
 
 from attnaudit.ragged import Ragged
+from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
 
@@ -17,8 +18,8 @@ def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, n
     A rationale of length 0 is unknown. NaN where it is unknown, empty or the whole text.
     """
     out = np.full((3, len(score)), np.nan)
-    values = np.require(score.values, np.float64, "CW")
-    relevant = np.require(rationale.values, np.bool_, "CW")
+    values = for_kernel(score.values)
+    relevant = for_kernel(rationale.values, np.bool_)
     _agreement_rows(values, score.offsets, relevant, rationale.offsets, out)
     return out[0], out[1], out[2]
 

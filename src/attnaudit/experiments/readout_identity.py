@@ -8,13 +8,14 @@ import numpy as np
 from numba import njit
 
 from attnaudit.readout import Readout
+from attnaudit.stats.kernel_arrays import for_kernel
 
 
 def compiled_arguments(readout: Readout) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:
     """Contributions ``(N, C)``, offsets ``(n, C)``, allowed answers ``(n, C)`` and whether the activation is a sigmoid."""
-    contribution = np.require(readout.contribution.values, np.float64, "CW")
-    offset = np.require(readout.offset, np.float64, "CW")
-    allowed = np.ones(offset.shape, np.bool_) if readout.candidates is None else np.require(readout.candidates, np.bool_, "CW")
+    contribution = for_kernel(readout.contribution.values)
+    offset = for_kernel(readout.offset)
+    allowed = np.ones(offset.shape, np.bool_) if readout.candidates is None else for_kernel(readout.candidates, np.bool_)
     return contribution, offset, allowed, readout.activation == "sigmoid"
 
 

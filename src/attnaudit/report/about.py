@@ -45,8 +45,10 @@ class About:
     @property
     def title(self) -> str:
         """The corpus as people write it."""
-        told = first_of(_entry(self.spec, "corpus", "title"), _entry(self.metadata, "corpus", "title"))
-        return str(told) if told else _TITLES.get(self.corpus, self.corpus)
+        told = [
+            _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
+        ]
+        return str(first_of(*told, _TITLES.get(self.corpus), self.corpus))
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """A setting of an experiment, as the run was told, else ``default``."""

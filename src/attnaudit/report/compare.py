@@ -23,6 +23,7 @@ COMPARISON_SCHEMA = {
 }  # fmt: skip
 WITHIN_CELL = "within their spread"
 WITHIN_CORPUS = "within their spread on this corpus"
+WITHIN_OURS = "theirs is within our interval"
 FARTHER = "farther than their spread"
 UNKNOWN_SPREAD = "their spread is unknown"
 ABOVE_SEARCH = "above what their search found"
@@ -68,7 +69,7 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
-            **_judge(published, ours["ours"], _corpus_spread(cell.corpus, measure, statistic, bin_), searched),
+            **_judge(published, ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched),
             "note": "; ".join(filter(None, [by_order if group != ALL else "", _SEARCHED if searched else ""])),
         })  # fmt: skip
     return rows
@@ -92,15 +93,19 @@ def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
         raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
 
 
-def _judge(published: dict[str, float], ours: float | None, corpus_spread: float | None, searched: bool) -> dict[str, Any]:
-    paper, rerun = published.get(PAPER), published.get(RERUN)
+def _judge(published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool) -> dict[str, Any]:
+    paper, rerun, value = published.get(PAPER), published.get(RERUN), ours["ours"]
+    lowest, highest = min(published.values()), max(published.values())
     spread = None if paper is None or rerun is None else abs(paper - rerun)
-    off = None if ours is None else _outside(ours, min(published.values()), max(published.values()))
+    off = None if value is None else _outside(value, lowest, highest)
     within = None if off is None or spread is None else off <= spread
     agreement = _agreement(off, within, corpus_spread)
+    if searched and value is not None and value > highest and not within:
+        agreement = ABOVE_SEARCH
+    if agreement == FARTHER and ours["low"] is not None and ours["low"] <= highest and ours["high"] >= lowest:
+        agreement = WITHIN_OURS
     return {
-        "paper": paper, "rerun": rerun, "spread": spread, "within": within, "corpus_spread": corpus_spread,
-        "agreement": ABOVE_SEARCH if searched and off and ours == max(ours or 0.0, *published.values()) else agreement,
+        "paper": paper, "rerun": rerun, "spread": spread, "within": within, "corpus_spread": corpus_spread, "agreement": agreement,
     }  # fmt: skip
 
 

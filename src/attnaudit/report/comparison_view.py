@@ -11,20 +11,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.errors import InputError
-from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, compare
+from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, compare
 from attnaudit.report.labels import measure_label
 from attnaudit.report.numbers import count, figure, interval
 from attnaudit.report.record import RunRecord
 from attnaudit.report.reference import largest_difference, published_corpus
 from attnaudit.report.summary_table import group_label
 
-_STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", FARTHER: "red"}
+_STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", WITHIN_OURS: "yellow", FARTHER: "red"}
 _MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
 
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One number as text; ``degree`` is ``cell``, ``corpus``, ``farther``, ``above`` or ``unknown``."""
+    """One number as text; ``degree`` is ``cell``, ``corpus``, ``ours``, ``farther``, ``above`` or ``unknown``."""
 
     measure: str
     group: str
@@ -72,10 +72,12 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
     yardstick = max(filter(None, (largest_difference(name, measure, "mean") for measure in ("tau_gradient", "tau_loo"))), default=None)
     known = "" if yardstick is None else f" On this corpus the authors' two runs differ by as much as {figure(yardstick)} in mean τ."
     above = judged.filter(pl.col("agreement") == ABOVE_SEARCH).height
+    near = judged.filter(pl.col("agreement") == WITHIN_OURS).height
+    ours = f"; of {near} more a published value lies within our interval" if near else ""
     exact = f"; {above} more are exact maxima above what their search had found" if above else ""
     return (
         f"Of {count(judged.height, 'published number')}, {cell} lie within the spread of the authors' own two runs of the same model, and "
-        f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{exact}.{known}"
+        f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{ours}{exact}.{known}"
     )
 
 
@@ -103,7 +105,7 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
 
 def _row(row: dict[str, Any]) -> ComparisonRow:
     places = 3 if row["measure"] in _MEDIAN else 2
-    degrees = {WITHIN_CELL: "cell", WITHIN_CORPUS: "corpus", FARTHER: "farther", ABOVE_SEARCH: "above"}
+    degrees = {WITHIN_CELL: "cell", WITHIN_CORPUS: "corpus", WITHIN_OURS: "ours", FARTHER: "farther", ABOVE_SEARCH: "above"}
     paper, rerun, ours, spread = ("–" if row[name] is None else figure(row[name], places) for name in ("paper", "rerun", "ours", "spread"))
     return ComparisonRow(
         _name(row),

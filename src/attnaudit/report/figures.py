@@ -81,7 +81,9 @@ def _permutation_figure(rows: pl.DataFrame, palette: Palette) -> Figure | None:
         f"quartiles. {percent(still or 0.0)} of all instances move by less than 0.05. {_peaked(rows, 'median_delta_y')} Peaked attention "
         "(lower rows) that can be shuffled without effect (left) would not point at what the output depends on."
     )
-    scale = Scale("median Δŷ under shuffling", 1.0, (0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
+    scale = _zoomed("median Δŷ under shuffling", rows["median_delta_y"])
+    if scale.high < 1.0:
+        caption += f" The axis ends at {scale.high:g} of a possible 1."
     panel = _violins(rows, "median_delta_y", scale, palette, "Violins of the change of output under shuffled attention")
     return Figure("permutation", "Does the output change when attention is shuffled?", caption, (panel,))
 
@@ -128,6 +130,13 @@ def _panel(rows: pl.DataFrame, column: str, name: str, label: str, draw: Callabl
         return Panel(title, note="Undefined for every instance: nothing to draw.")
     note = f"Undefined, and not drawn, for {count(undefined, 'instance')}." if undefined else ""
     return Panel(title, render(draw(), name, label), note)
+
+
+def _zoomed(title: str, values: pl.Series) -> Scale:
+    """An axis from 0 to the first round number that all values fit below, 1 at most."""
+    largest = values.fill_nan(None).max()
+    high = next((end for end in (0.05, 0.1, 0.2, 0.5) if isinstance(largest, float) and largest <= end), 1.0)
+    return Scale(title, high, tuple(round(high * k / 5, 2) for k in range(6)))
 
 
 def _peaked(rows: pl.DataFrame, column: str) -> str:

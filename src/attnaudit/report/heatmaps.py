@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from attnaudit.report.instances import Instance
 from attnaudit.report.numbers import figure, percent
 from attnaudit.report.trimming import Gap, shown_positions
 
+EVEN_SHARES = 4
 LONGEST = 60  # characters of a token that are shown
 _CAPTIONS = {
     "alpha": "The model's attention α",
@@ -22,12 +24,16 @@ _CAPTIONS = {
 
 @dataclass(frozen=True)
 class Strip:
-    """One shading of the text: ``shades`` in thousandths of ``top``, the largest weight of the whole text, per shown token."""
+    """One shading of the text: ``shades`` in thousandths of ``full``, the weight of the deepest colour, per shown token.
+
+    ``top`` is the largest weight of the whole text.
+    """
 
     kind: str
     caption: str
     note: str
     top: float
+    full: float
     shades: tuple[int, ...]
 
 
@@ -46,7 +52,7 @@ class Heatmap:
         return {
             "tokens": [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces],
             "known": [k for k, known in enumerate(self.known) if known],
-            "strips": [[s.kind, s.caption, s.note, float(f"{s.top:.4g}"), list(s.shades)] for s in self.strips],
+            "strips": [[s.kind, s.caption, s.note, _short(s.top), _short(s.full), list(s.shades)] for s in self.strips],
             "note": self.left_out,
         }
 
@@ -64,9 +70,22 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
 
 
 def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.ndarray) -> Strip:
-    top = float(weights.max())
-    shades = np.rint(1000 * weights[positions] / top).astype(int) if top > 0 else np.zeros(len(positions), int)
-    return Strip(kind, _CAPTIONS[kind], _note(instance, kind), top, tuple(int(s) for s in shades))
+    top, full = float(weights.max()), full_colour(weights)
+    shades = np.rint(1000 * weights[positions] / full).astype(int) if full > 0 else np.zeros(len(positions), int)
+    return Strip(kind, _CAPTIONS[kind], _note(instance, kind), top, full, tuple(int(s) for s in shades))
+
+
+def full_colour(weights: Float[np.ndarray, " T"]) -> float:
+    """The weight that gets the deepest colour: the largest one, or `EVEN_SHARES` even shares of the whole where that is more.
+
+    So weights that are nearly even look pale, and none looks like the one that matters.
+    """
+    even = float(weights.sum()) / len(weights)
+    return max(float(weights.max()), min(EVEN_SHARES * even, float(weights.sum())))
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
 
 
 def _note(instance: Instance, kind: str) -> str:

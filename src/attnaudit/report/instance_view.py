@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.report.heatmaps import Heatmap, heatmap
 from attnaudit.report.instances import read_instances
-from attnaudit.report.selection import STRIKING_RULE, select
+from attnaudit.report.selection import select
 from attnaudit.trace import Trace
 
 STATIC_TOKENS, LISTED_TOKENS = 120, 75
@@ -48,7 +48,7 @@ def instance_section(trace: Trace, rows: pl.DataFrame, seed: int) -> InstanceSec
         listed=[ListedInstance(picture, _snippet(picture)) for picture in pictures],
         data=[picture.as_json() for picture in pictures],
         total=len(trace),
-        rule=STRIKING_RULE,
+        rule=chosen.rule,
         classes=sorted({picture.instance.predicted for picture in pictures}),
         has_rationale=any(any(picture.known) for picture in pictures),
     )

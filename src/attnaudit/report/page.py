@@ -21,7 +21,7 @@ from attnaudit.report.displayed_trace import check_same_instances, read_displaye
 from attnaudit.report.figures import draw_figures
 from attnaudit.report.instance_view import instance_section
 from attnaudit.report.provenance import left_out, settings
-from attnaudit.report.record import read_record
+from attnaudit.report.record import RunRecord, read_record
 from attnaudit.report.summary_table import summary_tables
 from attnaudit.trace import Trace
 
@@ -39,26 +39,29 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None) ->
     place = trace if trace is not None else folder / "trace"
     shown, first = read_displayed(place) if trace is not None or (folder / "trace").exists() else (None, None)
     record = read_record(folder, shown)
+    path = folder / "report.html"
+    write_text(path, _environment().get_template("page.html.j2").render(**_content(record, shown, first), **_assets()))
+    return path
+
+
+def _content(record: RunRecord, shown: Trace | None, first: Trace | None) -> dict[str, Any]:
+    """What the sections of the page show; ``shown`` is the trace as far as it is shown, ``first`` its first row whole."""
     rows = record.rows()
     if shown is not None:
         check_same_instances(shown, rows)
     drawn, legend = draw_figures(rows, record.about.class_names)
-    page = _environment().get_template("page.html.j2").render(
-        about=record.about,
-        card=verdict(record.summary, record.about),
-        figures=drawn,
-        legend=legend,
-        instances=None if shown is None else instance_section(shown, rows, record.about.seed or 0),
-        comparison=comparison_section(record),
-        summaries=summary_tables(record.summary),
-        settings=settings(record.about),
-        left_out=left_out(record, first),
-        bibtex=citations(record.tables, record.about.corpus),
-        **_assets(),
-    )  # fmt: skip
-    path = folder / "report.html"
-    write_text(path, page)
-    return path
+    return {
+        "about": record.about,
+        "card": verdict(record.summary, record.about),
+        "figures": drawn,
+        "legend": legend,
+        "instances": None if shown is None else instance_section(shown, rows, record.about.seed or 0),
+        "comparison": comparison_section(record),
+        "summaries": summary_tables(record.summary),
+        "settings": settings(record.about),
+        "left_out": left_out(record, first),
+        "bibtex": citations(record.tables, record.about.corpus),
+    }
 
 
 @cache

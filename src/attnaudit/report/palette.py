@@ -72,8 +72,11 @@ class Scale:
     low: float = 0.0
 
     def axis(self, grid: bool) -> alt.X:
+        digits = ".2f" if self.high < 0.2 else ".1f"
         ends = alt.Scale(domain=[self.low, self.high], nice=False)
-        return alt.X("x:Q", title=self.title, scale=ends, axis=alt.Axis(grid=grid, values=list(self.ticks), labelFlush=False))
+        return alt.X(
+            "x:Q", title=self.title, scale=ends, axis=alt.Axis(grid=grid, values=list(self.ticks), labelFlush=False, format=digits)
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from attnaudit.files import read_json, write_json
 from attnaudit.runner.ledger import MANIFEST, Ledger, is_free
 from attnaudit.runner.place import read_spec
 from attnaudit.runner.spec import SCHEMA, experiment_settings
-from attnaudit.runner.steps import RESULTS, Battery, Progress, manifest, report_step, silent, trace_digests
+from attnaudit.runner.steps import RESULTS, Battery, Progress, manifest, report_step, save_results, silent, trace_digests
 
 if TYPE_CHECKING:
     from attnaudit.results import Results
@@ -44,8 +44,7 @@ def audit_into(
 
     def keep(results: Results) -> dict[str, Any]:
         write_json(out / "spec.json", spec)
-        results.save(out)
-        return {"left_out": dict(results.left_out)}
+        return save_results(results, out, trace)
 
     ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), make, keep)
     report_step(ledger, trace, progress)

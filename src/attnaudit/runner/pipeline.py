@@ -36,9 +36,7 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Pat
     corpus = read(spec.corpus, spec.seed, spec.preset, progress)
     plain["fingerprint"] = corpus.fingerprint
     check_place(out, plain)
-    if not (out / "spec.json").exists():
-        write_json(out / "spec.json", plain)
-    return _Run(spec, corpus, device, Ledger(out), progress)()
+    return _Run(spec, plain, corpus, device, Ledger(out), progress)()
 
 
 def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silent) -> Corpus:
@@ -88,6 +86,7 @@ class _Run:
     """The steps of one run whose corpus is read and whose place is its own."""
 
     spec: RunSpec
+    plain: dict[str, Any]
     corpus: Corpus
     device: str
     ledger: Ledger
@@ -102,7 +101,7 @@ class _Run:
         return out
 
     def _train(self) -> Record:
-        vectors, spec = Path(self.spec.vectors), self.spec.to_json()
+        vectors, spec = Path(self.spec.vectors), self.plain
         digest = sha256(vectors) if vectors.is_file() else None
         parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
         key = content_key("train", self.corpus.fingerprint, parts, digest, self.device)
@@ -122,8 +121,14 @@ class _Run:
             spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
         )
         model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed)
+        self._claim()
         history = train(model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress)
         return _Fitted(model, history, vectors.note)
+
+    def _claim(self) -> None:
+        """Make the folder this run's own, now that nothing in its input was refused."""
+        if not (self.ledger.out / "spec.json").exists():
+            write_json(self.ledger.out / "spec.json", self.plain)
 
     def _save(self, fitted: _Fitted) -> dict[str, Any]:
         from attnaudit.models import save_model
@@ -146,21 +151,23 @@ class _Run:
         from attnaudit.models import load_model
 
         model = load_model(self.ledger.out / "model").to(self.device)
-        metadata = self._metadata(train, weights_fingerprint(model))
+        metadata = self._metadata(train, model)
         return collect_shards(model, self.corpus.splits["test"], "test", metadata=metadata, progress=self.progress)
 
-    def _metadata(self, train: Record, weights: str) -> dict[str, Any]:
+    def _metadata(self, train: Record, model: Classifier) -> dict[str, Any]:
         """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
-        spec, corpus = self.spec.to_json(), self.corpus
+        spec, corpus = self.plain, self.corpus
         settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
         return {
             "corpus": {**settings, "name": corpus.name, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes)},
-            "model": {**spec["model"], "preset": spec["preset"], "vectors": spec["vectors"], "fingerprint": weights},
+            "model": {
+                **asdict(model.settings), "preset": spec["preset"], "vectors": spec["vectors"], "fingerprint": weights_fingerprint(model),
+            },
             "training": {**spec["training"], "best_epoch": train.notes["best_epoch"]},
             "notes": [train.notes["vectors"]],
             "seed": self.spec.seed,
             "versions": versions(),
-        }
+        }  # fmt: skip
 
     def _manifest(self) -> dict[str, Any]:
         corpus, experiments = self.corpus, self.spec.experiments

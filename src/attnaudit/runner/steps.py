@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnaudit.files import sha256
 from attnaudit.runner.ledger import Ledger, Record
+from attnaudit.runner.published import add_published
 from attnaudit.runner.spec import content_key
 from attnaudit.runner.versions import versions
 
@@ -44,11 +45,14 @@ def audit_step(ledger: Ledger, trace: Path, battery: Battery, progress: Progress
         progress("audit", 0, 0)
         return battery(trace)
 
-    def keep(results: Results) -> dict[str, Any]:
-        results.save(ledger.out)
-        return {"left_out": dict(results.left_out)}
+    return ledger.step("audit", battery.key(trace), RESULTS, make, lambda results: save_results(results, ledger.out, trace))
 
-    return ledger.step("audit", battery.key(trace), RESULTS, make, keep)
+
+def save_results(results: Results, out: Path, trace: Path) -> dict[str, Any]:
+    """Write ``results/`` and ``summary.json``; what was left out, and why, is for the manifest."""
+    results.save(out)
+    add_published(out, trace)
+    return {"left_out": dict(results.left_out)}
 
 
 def report_step(ledger: Ledger, trace: Path | None, progress: Progress) -> Record:

@@ -44,7 +44,7 @@ def classification_scores(
         value[0] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
         _resampled_scores(label, predicted, score, order, resample_keys(seed, resamples), statistics)
     low, high = percentile_interval(statistics)
-    return Scores(*value[0].tolist(), low, high)
+    return Scores(float(value[0, 0]), float(value[0, 1]), float(value[0, 2]), low, high)
 
 
 @njit(cache=True, parallel=True)

@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit, prange
 
 from attnaudit.ragged import Ragged
+from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
 
@@ -18,13 +19,8 @@ def kendall_tau(x: Ragged, y: Ragged) -> tuple[np.ndarray, np.ndarray]:
     of ``scipy.stats.kendalltau(method="asymptotic")``, and tau ±1 has p ≈ 0.317 at T = 2. Source: Kendall 1945.
     """
     tau, p_value = np.empty(len(x)), np.empty(len(x))
-    _kendall_rows(_owned(x.values), _owned(y.values), np.require(x.offsets, np.int64, "CW"), tau, p_value)
+    _kendall_rows(for_kernel(x.values), for_kernel(y.values), for_kernel(x.offsets, np.int64), tau, p_value)
     return tau, p_value
-
-
-def _owned(values: np.ndarray) -> np.ndarray:
-    """One memory layout, so that numba compiles one kernel."""
-    return np.require(values, np.float64, "CW")
 
 
 @njit(cache=True, parallel=True)

@@ -18,7 +18,7 @@
     return made;
   }
 
-  function strip(one, [kind, caption, note, top, shades]) {
+  function strip(one, [kind, caption, note, top, full, shades]) {
     const made = element("div", "strip");
     const head = element("p", "strip-head");
     head.append(element("b", "", caption), element("span", "", note), element("span", "muted", `top ${Number(top.toPrecision(3))}`));
@@ -32,7 +32,7 @@
       }
       const span = element("span", known.has(at) ? "token known" : "token", token);
       span.style.setProperty("--w", shades[at] / 1000);
-      span.title = String(Number((shades[at] * top / 1000).toPrecision(3)));
+      span.title = String(Number((shades[at] * full / 1000).toPrecision(3)));
       text.append(span, " ");
       at += 1;
     }

@@ -1,0 +1,49 @@
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= $(or $(ATTNAUDIT_DATA),data)
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+
+.PHONY: demo test lint bench docs clean chromium
+
+demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
+	$(BIN)/attnaudit demo
+
+test: $(VENV)/.installed-dev chromium
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(VENV)/.installed-dev
+	@for script in benchmarks/*.py; do $(BIN)/python $$script --data-dir $(DATA) || exit 1; done
+
+docs: $(VENV)/.installed        ## what in docs/ is generated
+	$(BIN)/python docs/cli_reference.py
+
+clean:                          ## caches and builds; runs/ and the virtual environment stay
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests docs benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/it"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[dev]'
+	@touch $@ $(VENV)/.installed
+
+# The report's pages are opened in a headless browser.
+chromium:
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null 2>&1 && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; \
+	else \
+		echo "no chromium here: install it (Debian, Ubuntu: sudo apt-get install chromium) for the tests of the report's pages"; \
+	fi

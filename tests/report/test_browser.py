@@ -1,0 +1,175 @@
+"""The page in a real browser: it opens offline, its charts show something, and its list works by keyboard."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+from attnaudit.report import write_report
+from tests.report.runs import write_run
+from tests.report.test_page import EVIL, evil_trace
+from tests.traces import make_trace
+
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
+    "--no-first-run",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
+    if found is None:
+        reason = "no Chromium on the PATH: install it, on Debian with `apt-get install -y chromium`"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    trace = make_trace(150, (6, 40), sharpness=1.2)
+    return write_report(write_run(tmp_path_factory.mktemp("run"), trace))
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
+    yield made
+    made.close()
+
+
+def _open(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[str]]:
+    """The page, everything it asked for, and everything it complained of."""
+    page = context.new_page()
+    asked: list[str] = []
+    complaints: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+    page.goto(path.as_uri())
+    return page, asked, complaints
+
+
+def test_the_page_opens_offline_without_a_request_or_an_error(context: BrowserContext, report: Path):
+    page, asked, complaints = _open(context, report)
+    page.locator(".open").first.click()
+    assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
+    assert complaints == []
+    assert page.title().startswith("bilstm + additive on SST")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str):
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
+    page, _, _ = _open(context, report)
+    charts = page.locator(".chart")
+    assert charts.count() == 6
+    for k in range(6):
+        picture = np.asarray(Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float)
+        background = np.median(picture.reshape(-1, 3), axis=0)
+        inked = (np.abs(picture - background).max(axis=2) > 40).mean()
+        assert inked > 0.02, f"chart {k} is nearly empty"
+        colours = picture.max(axis=2) - picture.min(axis=2)
+        assert (colours > 40).mean() > 0.004, f"chart {k} has axes and no data"
+    context.close()
+
+
+def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
+    page, _, _ = _open(context, report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+def test_the_list_is_filtered_by_text_class_correctness_and_weight(context: BrowserContext, report: Path):
+    page, _, complaints = _open(context, report)
+    rows = page.locator("#instance-table tbody tr:visible")
+    assert rows.count() == 150
+    page.get_by_label("Text").fill("superb")
+    texts = page.evaluate("JSON.parse(document.getElementById('instance-data').textContent).map(one => one.tokens.includes('superb'))")
+    assert rows.count() == sum(texts)
+    assert page.locator("#shown").inner_text() == f"{sum(texts)} of 150 instances shown"
+    page.get_by_role("button", name="Clear").click()
+    page.wait_for_function("document.querySelectorAll('#instance-table tbody tr:not([hidden])').length === 150")
+    page.get_by_label("Predicted").select_option("negative")
+    page.locator("select[name=correct]").select_option("no")
+    shown = rows.evaluate_all("rows => rows.map(row => [row.dataset.predicted, row.dataset.correct])")
+    assert all(pair == ["negative", "no"] for pair in shown)
+    page.get_by_role("button", name="Clear").click()
+    page.get_by_label("from").fill("0.5")
+    assert all(float(value) >= 0.5 for value in rows.evaluate_all("rows => rows.map(row => row.dataset.max)"))
+    assert complaints == []
+
+
+def test_the_list_is_sorted_both_ways_with_undefined_values_last(context: BrowserContext, report: Path):
+    page, _, _ = _open(context, report)
+    head = page.locator("th", has=page.get_by_role("button", name="ε-max JSD"))
+    values = "rows => rows.map(row => row.cells[9].dataset.value).filter(text => text !== '').map(Number)"
+    rows = page.locator("#instance-table tbody tr")
+    for direction, reverse in (("ascending", False), ("descending", True)):
+        head.get_by_role("button").click()
+        assert head.get_attribute("aria-sort") == direction
+        numbers = rows.evaluate_all(values)
+        assert numbers == sorted(numbers, reverse=reverse)
+
+
+def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Path):
+    page, _, complaints = _open(context, report)
+    first = page.locator(".open").first
+    first.focus()
+    page.keyboard.press("Enter")
+    assert first.get_attribute("aria-expanded") == "true"
+    detail = page.locator("tr.detail")
+    assert detail.locator(".strip").count() == 4
+    words = detail.locator(".strip").first.locator(".token").all_inner_texts()
+    assert words == page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].tokens")
+    shades = detail.locator(".tokens.alpha .token").evaluate_all("spans => spans.map(span => Number(span.style.getPropertyValue('--w')))")
+    strips = page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].strips")
+    assert [round(1000 * shade) for shade in shades] == strips[0][5]
+    page.keyboard.press("Space")
+    assert page.locator("tr.detail").count() == 0
+    assert complaints == []
+
+
+def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(context: BrowserContext, report: Path):
+    page, _, _ = _open(context, report)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.name || document.activeElement.className || document.activeElement.tagName"))
+    assert {"text", "predicted", "correct", "from", "to", "open"} <= reached
+
+
+def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, tmp_path: Path):
+    page, asked, complaints = _open(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
+    page.locator(".open").first.click()
+    assert page.locator("tr.detail .token").first.inner_text() == EVIL
+    page.get_by_label("Text").fill("<script>")
+    assert complaints == []
+    assert len([url for url in asked if url != "data:,"]) == 1
+
+
+def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserContext, report: Path):
+    page, _, _ = _open(context, report)
+    page.emulate_media(media="print")
+    assert page.locator("#instances").is_hidden()
+    assert page.locator("nav").is_hidden()
+    assert page.locator(".heatmap").first.is_visible()

@@ -1,0 +1,123 @@
+"""Figures: small tables whatever the size of the run, one SVG each, and a note where there is nothing to draw."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.report.densities import FEW, histogram, kernel_density, outline, singles, violins
+from attnaudit.report.figures import Figure, draw_figures
+from attnaudit.report.palette import OTHER, Palette, group_rows, legend
+
+COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")
+
+
+def _rows(n: int, classes: int = 2, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    columns = {name: rng.random(n) * (0.69 if name.startswith("emax") else 1.0) for name in COLUMNS}
+    return pl.DataFrame({"instance": np.arange(n), "predicted": [f"class {k % classes}" for k in range(n)], **columns})
+
+
+def _svgs(figures: list[Figure]) -> list[ET.Element]:
+    return [ET.fromstring(panel.svg) for figure in figures for panel in figure.panels if panel.svg]
+
+
+def test_every_figure_is_one_labelled_svg_without_ids_in_common():
+    figures, entries = draw_figures(_rows(300), ("class 1", "class 0"))
+    assert [figure.name for figure in figures] == ["tau", "permutation", "emax", "emax-by-weight"]
+    assert [entry.name for entry in entries] == ["class 1", "class 0"]
+    drawings = _svgs(figures)
+    assert len(drawings) == 6
+    ids = [element.get("id") for drawing in drawings for element in drawing.iter() if element.get("id")]
+    assert len(ids) == len(set(ids))
+    for drawing in drawings:
+        assert drawing.get("role") == "img"
+        title = drawing.find("{http://www.w3.org/2000/svg}title")
+        assert title is not None
+        assert title.text
+        assert title.get("id") == drawing.get("aria-labelledby")
+
+
+def test_a_drawing_does_not_grow_with_the_number_of_instances():
+    small, large = (sum(len(panel.svg) for figure in draw_figures(_rows(n))[0] for panel in figure.panels) for n in (500, 30_000))
+    assert large < 1.2 * small
+    assert large < 400_000
+
+
+@pytest.mark.parametrize("n", [1, 2, FEW - 1, FEW])
+@pytest.mark.parametrize("classes", [1, 2])
+def test_few_instances_and_one_class_are_drawn(n: int, classes: int):
+    figures, _ = draw_figures(_rows(n, classes))
+    assert len(_svgs(figures)) == 6
+
+
+def test_constant_values_and_values_at_both_ends_are_drawn():
+    rows = _rows(40).with_columns(
+        median_delta_y=pl.lit(0.0), emax_jsd=pl.lit(float(np.log(2))), max_alpha=pl.lit(1.0), tau_loo=pl.lit(-1.0)
+    )
+    assert len(_svgs(draw_figures(rows)[0])) == 6
+
+
+def test_what_is_undefined_is_told_and_not_drawn():
+    rows = _rows(30).with_columns(
+        tau_gradient=pl.lit(None, pl.Float64),
+        tau_loo=pl.when(pl.int_range(pl.len()) < 3).then(None).otherwise(0.5),
+        emax_jsd=pl.lit(float("nan")),
+    )
+    figures, _ = draw_figures(rows)
+    gradient, loo, _ = figures[0].panels
+    assert (gradient.svg, gradient.note) == ("", "Undefined for every instance: nothing to draw.")
+    assert loo.svg
+    assert "3 instances" in loo.note
+    assert "attention and gradient undefined" in figures[0].caption
+    assert figures[2].panels[0].svg == ""
+
+
+def test_missing_experiments_have_no_figure():
+    assert draw_figures(pl.DataFrame({"instance": [], "predicted": []})) == ([], ())
+    figures, _ = draw_figures(_rows(20).drop("emax_jsd", "emax_jsd_upper", "tau_gradient", "tau_loo", "tau_gradient_loo"))
+    assert [figure.name for figure in figures] == ["permutation"]
+
+
+def test_captions_tell_the_figures_that_are_read():
+    rows = _rows(200)
+    captions = " ".join(figure.caption for figure in draw_figures(rows)[0])
+    for column, places in (("tau_gradient", 2), ("tau_gradient_loo", 2), ("emax_jsd", 3)):
+        mean = rows[column].mean()
+        assert isinstance(mean, float)
+        assert f"{mean:.{places}f}" in captions
+
+
+def test_more_classes_than_colours_go_together_and_lose_nobody():
+    rows, palette = group_rows(_rows(200, classes=9), [])
+    assert len(palette.groups) == len(Palette.COLOURS)
+    assert palette.groups[-1] == OTHER
+    assert sum(int(entry.size.split()[0]) for entry in legend(rows, palette)) == 200
+    assert len(_svgs(draw_figures(_rows(200, classes=9))[0])) == 6
+
+
+def test_shares_of_a_histogram_sum_to_one_for_each_class_whatever_its_size():
+    rows = _rows(101).with_columns(group="predicted")
+    bars = histogram(rows, "tau_loo", -1.0, 1.0, 40)
+    assert bars.group_by("group").agg(pl.col("share").sum())["share"].to_list() == pytest.approx([1.0, 1.0])
+    assert bars["count"].sum() == 101
+    steps = outline(bars).filter(pl.col("group") == "class 0")
+    assert (steps["share"].first(), steps["share"].last()) == (0.0, 0.0)
+
+
+def test_a_density_ends_where_the_values_end_and_peaks_where_they_are():
+    rng = np.random.default_rng(0)
+    values = np.clip(rng.normal(0.3, 0.05, 5000), 0, 1)
+    x, density = kernel_density(values, 1.0)
+    assert (x[0], x[-1]) == (values.min(), values.max())
+    assert x[density.argmax()] == pytest.approx(0.3, abs=0.02)
+    assert density.max() == 1.0
+
+
+def test_small_groups_are_points_and_large_ones_curves():
+    rows = pl.DataFrame({"band": [0] * (FEW - 1) + [1] * FEW, "group": ["a"] * (2 * FEW - 1), "v": np.linspace(0, 1, 2 * FEW - 1)})
+    assert singles(rows, "v")["band"].unique().to_list() == [0]
+    assert violins(rows, "v", 1.0)["band"].unique().to_list() == [1]

@@ -1,0 +1,108 @@
+"""Heatmaps: weights stand on their own tokens, and what is not shown is counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnaudit.errors import InputError
+from attnaudit.experiments import audit
+from attnaudit.report.displayed_trace import check_same_instances, read_displayed
+from attnaudit.report.heatmaps import LONGEST, full_colour, heatmap, visible
+from attnaudit.report.instances import read_instances
+from attnaudit.report.record import RunRecord
+from attnaudit.report.selection import CONFIDENT, LISTED, SHORTEST, STRIKING, select
+from attnaudit.report.trimming import SMALLEST_GAP, Gap, shown_positions
+from attnaudit.trace import Trace
+from tests.traces import make_trace
+
+
+def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
+    results = audit(trace)
+    tables = {name: result.table for name, result in results.items()}
+    return read_displayed(trace)[0], RunRecord("run", results.summary, tables=tables).rows()
+
+
+@given(st.integers(1, 200), st.integers(10, 60), st.integers(0, 1000))
+def test_trimming_accounts_for_every_token_in_order(length: int, budget: int, seed: int):
+    weights = np.random.default_rng(seed).random(length)
+    positions, pieces = shown_positions([weights], budget)
+    assert sum(piece.size if isinstance(piece, Gap) else 1 for piece in pieces) == length
+    assert [piece for piece in pieces if not isinstance(piece, Gap)] == positions.tolist()
+    assert all(piece.size >= SMALLEST_GAP for piece in pieces if isinstance(piece, Gap)) or length <= budget
+    assert int(weights.argmax()) in positions
+
+
+def test_the_heaviest_tokens_of_every_strip_are_shown():
+    weights = np.zeros((2, 500))
+    weights[0, 400], weights[1, 17] = 1.0, 9.0
+    positions, _ = shown_positions(list(weights), 40)
+    assert {400, 17} <= set(positions.tolist())
+
+
+def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
+    trace, rows = _audited(make_trace(30, (3, 25)))
+    for instance in read_instances(trace, rows, np.arange(30)):
+        picture = heatmap(instance, 120)
+        assert [strip.kind for strip in picture.strips] == ["alpha", "adversary", "gradient", "loo"]
+        for strip in picture.strips:
+            weights = instance.weights[strip.kind]
+            assert np.array(strip.shades) * strip.full / 1000 == pytest.approx(weights, abs=strip.full / 1999)
+            assert strip.top == pytest.approx(weights.max())
+        assert f"{instance.probability:.3f}" in picture.strips[0].note
+        assert f"{instance.adversarial_probability:.3f}" in picture.strips[1].note
+
+
+def test_even_weights_are_pale_and_one_that_stands_out_is_not():
+    assert full_colour(np.full(20, 0.05)) == pytest.approx(0.2)
+    assert full_colour(np.array([0.9, 0.05, 0.05])) == pytest.approx(1.0)
+    assert full_colour(np.array([0.8] + [0.01] * 20)) == pytest.approx(0.8)
+    assert full_colour(np.ones(1)) == 1.0
+    assert full_colour(np.zeros(3)) == 0.0
+
+
+def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
+    trace, rows = _audited(make_trace(20, (4, 9), outputs=1, seed=3))
+    instances = read_instances(trace, rows, np.array([7, 2]))
+    assert [instance.name for instance in instances] == ["7", "2"]
+    assert instances[0].tokens == trace.tokens(7)
+    assert instances[0].figures["median_delta_y"] == rows["median_delta_y"][7]
+    chosen = trace.prediction[7, 0] if instances[0].predicted == "positive" else 1 - trace.prediction[7, 0]
+    assert instances[0].probability == pytest.approx(chosen)
+    assert instances[0].correct == bool(rows["correct"][7])
+
+
+def test_the_striking_keep_to_their_rule_and_the_draw_to_its_seed():
+    trace, rows = _audited(make_trace(700, (2, 12), sharpness=0.5))
+    chosen = select(rows, trace, seed=1)
+    confidence = np.maximum(trace.prediction[:, 0], 1 - trace.prediction[:, 0])
+    fit = (confidence >= np.quantile(confidence, CONFIDENT)) & (trace.ragged("alpha").lengths >= SHORTEST)
+    assert fit[chosen.striking].all()
+    best = np.sort(rows["emax_jsd"].to_numpy()[fit])[::-1][:STRIKING]
+    assert rows["emax_jsd"].to_numpy()[chosen.striking] == pytest.approx(best)
+    assert f"{np.quantile(confidence, CONFIDENT):.2f} or more" in chosen.rule
+    assert len(chosen.listed) == LISTED
+    assert set(chosen.striking) | set(chosen.random) <= set(chosen.listed)
+    again = select(rows, trace, seed=1)
+    assert np.array_equal(chosen.listed, again.listed)
+    assert not np.array_equal(chosen.random, select(rows, trace, seed=2).random)
+
+
+def test_results_of_another_trace_are_refused():
+    trace, rows = _audited(make_trace(20))
+    for other in (make_trace(19), make_trace(20, first_instance=5)):
+        with pytest.raises(InputError, match="trace and results"):
+            check_same_instances(other, rows)
+    check_same_instances(trace, rows)
+
+
+def test_tokens_that_cannot_be_seen_are_made_visible():
+    assert visible("word") == "word"
+    assert visible(" ") == "␣"
+    assert visible("") == "∅"
+    assert visible("a\nb") == "a⏎b"
+    assert visible("\x00") == "␀"
+    assert visible("x" * 5000) == "x" * LONGEST + "… (5000 characters)"

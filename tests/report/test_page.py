@@ -1,0 +1,210 @@
+"""The page: whole, self-contained, and every text in it inert."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnaudit.errors import AttnauditError, RunError
+from attnaudit.files import write_json
+from attnaudit.ragged import Ragged
+from attnaudit.report import write_report
+from attnaudit.trace import Trace
+from tests.report.runs import write_run
+from tests.traces import make_trace
+
+EVIL = "</script><script>alert(1)</script>"
+VOID = {"meta", "link", "input", "br", "img", "rect", "line", "path", "hr"}
+
+
+class Page(HTMLParser):
+    """Elements, attributes that could fetch something, scripts, and whether tags are balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+        self.scripts: list[list[str]] = []
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append([])
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "action", "data", "srcset"):
+                self.links.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+            if name == "id":
+                self.ids.append(value or "")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] == "script":
+            self.scripts[-1].append(data)
+
+    def data(self) -> Any:
+        return json.loads("".join(self.scripts[0]))
+
+
+def _page(path: Path) -> tuple[str, Page]:
+    text = path.read_text(encoding="utf-8")
+    return text, Page(text)
+
+
+def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(tmp_path: Path):
+    text, page = _page(write_report(write_run(tmp_path, make_trace(60, (1, 40)))))
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert all(link.startswith("#") or link == "data:," for link in page.links)
+    assert page.handlers == []
+    assert "url(http" not in text
+    assert "@import" not in text
+    assert all(f"#{section}" in page.links for section in ("verdict", "figures", "heatmaps", "instances", "comparison", "numbers", "run"))
+    assert "2 rows skipped: empty text" in text
+    assert "@inproceedings{jain2019," in text
+
+
+def test_the_same_run_gives_the_same_page(tmp_path: Path):
+    trace = make_trace(40, (1, 20))
+    first = write_report(write_run(tmp_path / "a", trace)).read_text()
+    assert write_report(write_run(tmp_path / "b", trace)).read_text() == first
+
+
+def evil_trace() -> Trace:
+    trace = make_trace(12, [5] * 12, class_names=[EVIL, "<b onclick=alert(2)>"])
+    tokens = [[EVIL, '"><img src=x onerror=alert(3)>', "{{ 7*7 }}", "--></style>", "&amp;\u2028"]] * len(trace)
+    return Trace.from_arrays(
+        activation="sigmoid", class_names=trace.class_names, instance=trace.instance, tokens=tokens, alpha=trace.ragged("alpha"),
+        metadata={"corpus": {"name": EVIL, "notes": [EVIL]}, "model": {"encoder": EVIL}}, readout=trace.ragged("readout"),
+        offset=trace.array("offset"), prediction=trace.array("prediction"), label=trace.array("label").tolist(),
+        gradient=trace.ragged("gradient"), loo=trace.ragged("loo"),
+    )  # fmt: skip
+
+
+def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
+    folder = write_run(tmp_path, evil_trace(), corpus=EVIL)
+    text, page = _page(write_report(folder))
+    assert EVIL not in text
+    assert page.open == []
+    assert page.tags.count("script") == 2
+    assert "img" not in page.tags
+    assert page.handlers == []
+    assert "{{ 7*7 }}" in text
+    data = page.data()
+    assert data[0]["tokens"][0] == EVIL
+
+
+def test_the_policy_lets_only_the_page_s_own_script_run(tmp_path: Path):
+    text, page = _page(write_report(write_run(tmp_path, make_trace(5))))
+    policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
+    assert policy
+    assert "default-src 'none'" in policy[1]
+    assert "script-src 'sha256-" in policy[1]
+    assert len(page.scripts) == 2
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        make_trace(1, [1]),
+        make_trace(3, [1, 1, 1]),
+        make_trace(1, [30], class_names=["only", "other"]),
+        make_trace(25, (1, 12), outputs=4),
+        make_trace(25, (2, 12), outputs=9, candidates=True),
+        make_trace(20, (2, 9), gradient=False, loo=False, rationale=False, label=False, split=None),
+        make_trace(20, (2, 9), outputs=3, hidden=4),
+        make_trace(6, (300, 400)),
+        make_trace(15, (2, 9), zeros=0.7),
+    ],
+    ids=["one position", "all of one position", "one row", "four classes", "nine classes", "bare", "tail", "long", "zeros"],
+)
+def test_every_kind_of_trace_has_a_page(tmp_path: Path, trace: Trace):
+    text, page = _page(write_report(write_run(tmp_path, trace, corpus="mine")))
+    assert page.open == []
+    assert len(page.data()) == len(trace)
+    assert "None" not in re.sub(r"<style>.*?</style>|<script.*?</script>", "", text, flags=re.S)
+    assert 'id="comparison"' not in text
+
+
+def test_one_predicted_class_and_a_very_long_token(tmp_path: Path):
+    alpha = Ragged.from_rows([[0.5, 0.5], [1.0]], np.float32)
+    trace = Trace.from_arrays(
+        activation="sigmoid", class_names=["no", "yes"], instance=[0, 1], tokens=[["x" * 200_000, ""], ["\n"]], alpha=alpha,
+        readout=alpha.with_values(np.zeros((3, 1), np.float32)), offset=np.zeros((2, 1), np.float32),
+        prediction=np.full((2, 1), 0.5, np.float32),
+    )  # fmt: skip
+    path = write_report(write_run(tmp_path, trace, corpus="mine"))
+    assert path.stat().st_size < 400_000
+    assert "(200000 characters)" in path.read_text()
+
+
+def test_long_texts_say_how_much_is_left_out(tmp_path: Path):
+    text, page = _page(write_report(write_run(tmp_path, make_trace(4, [400, 300, 5, 900]))))
+    assert re.search(r"\d+ of 900 tokens shown; they hold \d+ % of the attention", text)
+    counts = [sum(token if isinstance(token, int) else 1 for token in one["tokens"]) for one in page.data()]
+    assert counts == [400, 300, 5, 900]
+
+
+def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
+    text, page = _page(write_report(write_run(tmp_path, make_trace(620, (1, 6)))))
+    assert len(page.data()) == 500
+    assert "A sample of 500 instances of 620" in text
+
+
+def test_experiments_without_a_result_are_named_with_the_reason(tmp_path: Path):
+    bare = write_run(tmp_path / "bare", make_trace(9, gradient=False, loo=False))
+    assert "the trace has no column gradient, loo" in write_report(bare).read_text()
+    some = write_run(tmp_path / "some", make_trace(9), experiments=["permutation"])
+    assert "<b>adversary</b>: it was not asked for" in write_report(some).read_text()
+
+
+def test_a_folder_without_a_trace_says_so_and_a_trace_elsewhere_is_read(tmp_path: Path):
+    trace = make_trace(8)
+    folder = write_run(tmp_path / "run", trace, with_trace=False)
+    assert "This folder has no trace" in write_report(folder).read_text()
+    trace.write(tmp_path / "elsewhere")
+    assert 'id="instances"' in write_report(folder, tmp_path / "elsewhere").read_text()
+    assert 'id="instances"' in write_report(folder, trace).read_text()
+
+
+def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
+    with pytest.raises(RunError, match=r"summary\.json"):
+        write_report(tmp_path)
+    folder = write_run(tmp_path / "run", make_trace(8))
+    with pytest.raises(AttnauditError, match="names other instances"):
+        write_report(folder, make_trace(9))
+    (folder / "results" / "adversary.parquet").write_bytes(b"no parquet")
+    with pytest.raises(RunError, match=r"adversary\.parquet") as refusal:
+        write_report(folder)
+    assert "\n" not in str(refusal.value)
+    write_json(folder / "summary.json", {"not": "rows"})
+    with pytest.raises(RunError, match="a list of rows"):
+        write_report(folder)
+
+
+def test_rows_of_several_heads_are_named_by_all_their_keys(tmp_path: Path):
+    trace = make_trace(6, [4] * 6)
+    columns = {name: trace.table.column(name).to_pylist() for name in ("instance", "label", "tokens")}
+    heads = Trace.from_arrays(
+        activation="sigmoid", class_names=trace.class_names, alpha=trace.ragged("alpha"), readout=trace.ragged("readout"),
+        offset=trace.array("offset"), prediction=trace.array("prediction"), layer=[11] * 6, head=list(range(6)), **columns,
+    )  # fmt: skip
+    assert "layer 11 head 3" in write_report(write_run(tmp_path, heads, corpus="mine")).read_text()

@@ -1,0 +1,97 @@
+"""Imports only go down, and analysis never needs torch."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.traces import make_trace
+
+SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
+
+LAYERS = (
+    {"errors", "files", "ragged"},
+    {"stats", "measures"},
+    {"readout", "trace_schema", "trace", "results"},
+    {"corpora"},
+    {"models", "checkpoint", "training", "gradient", "leave_one_out"},
+    {"collector", "hf"},
+    {"experiments"},
+    {"report"},
+    {"runner"},
+    {"cli", "__main__"},
+)
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+NEED_TORCH = LAYERS[4] | LAYERS[5]
+
+
+def package_part(path: Path) -> str:
+    """What stands right below attnaudit: a module, or a package with all in it."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(tree: ast.AST) -> list[str]:
+    """Modules imported at the top of a file; those for type checkers, or within functions, are needed by nobody at import."""
+    found = []
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Import):
+            found += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append(node.module or "")
+        elif isinstance(node, (ast.Try, ast.With)) or (isinstance(node, ast.If) and ast.unparse(node.test) != "TYPE_CHECKING"):
+            found += imports(node)
+    return found
+
+
+FILES = [path for path in sorted(SOURCE.rglob("*.py")) if path != SOURCE / "__init__.py"]
+
+
+def test_every_part_has_a_layer():
+    assert {package_part(path) for path in FILES} <= set(LEVEL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_only_go_down(path: Path):
+    mine = package_part(path)
+    for name in imports(ast.parse(path.read_text(encoding="utf-8"))):
+        if name.startswith("attnaudit."):
+            other = name.split(".")[1]
+            assert LEVEL[other] <= LEVEL[mine], f"{mine} imports {other}, which stands above it"
+        if name.split(".")[0] in ("torch", "transformers", "captum"):
+            assert mine in NEED_TORCH, f"{mine} imports {name} but belongs to the layers without torch"
+    if mine in ("experiments", "report"):
+        assert not NEED_TORCH & {name.split(".")[1] for name in imports(ast.parse(path.read_text())) if name.startswith("attnaudit.")}
+
+
+def test_a_module_that_imports_upwards_would_be_found():
+    tree = ast.parse("import attnaudit.cli\ntry:\n    from attnaudit.report import page\nexcept ImportError:\n    pass\n")
+    assert imports(tree) == ["attnaudit.cli", "attnaudit.report"]
+
+
+def test_every_experiment_works_without_torch(tmp_path: Path):
+    make_trace(20, (1, 12), seed=1).write(tmp_path)
+    make_trace(20, (1, 12), 3, seed=1, hidden=4).write(tmp_path / "tail")
+    program = f"""
+import sys
+import attnaudit
+for settings in ({{}}, {{"adversary": {{"method": "relaxed", "steps": 2}}}}):
+    results = attnaudit.audit({str(tmp_path)!r}, settings=settings)
+    assert not results.left_out, results.left_out
+    results.save({str(tmp_path / "out")!r})
+attnaudit.audit(attnaudit.Trace.read({str(tmp_path / "tail")!r}))
+loaded = [name for name in sys.modules if name.split(".")[0] in ("torch", "spacy", "gensim", "transformers")]
+assert not loaded, loaded
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    program = "import sys, attnaudit; print([n for n in ('torch', 'numba', 'polars', 'pyarrow', 'numpy') if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,129 @@
+"""The oracles themselves catch a planted bug: each comparison fails for a variant that is wrong on purpose."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from attnaudit.experiments import adversary_exact
+from attnaudit.experiments.adversary import divergence
+from attnaudit.experiments.adversary_exact import slab_within
+from attnaudit.trace import Trace
+from tests.oracles.adversary import brute_force_adversary
+from tests.oracles.kendall import naive_kendall
+from tests.oracles.permutation import all_permutations
+from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
+from tests.oracles.scores import expected_precision, naive_benjamini_hochberg, naive_roc_auc
+from tests.traces import make_trace
+
+TIED_X, TIED_Y = np.array([1.0, 1.0, 2.0, 3.0, 3.0]), np.array([1.0, 2.0, 2.0, 2.0, 5.0])
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return make_trace(20, (4, 6), seed=0)
+
+
+def test_tau_a_is_not_tau_b():
+    pairs = [(i, j) for i in range(5) for j in range(i)]
+    balance = sum(np.sign(TIED_X[i] - TIED_X[j]) * np.sign(TIED_Y[i] - TIED_Y[j]) for i, j in pairs)
+    tau, _ = naive_kendall(TIED_X, TIED_Y)
+    assert abs(balance / len(pairs) - tau) > 0.05
+    assert tau == pytest.approx(np.array(kendalltau(TIED_X, TIED_Y))[0])
+
+
+def test_a_p_value_that_forgets_ties_is_found():
+    no_ties = math.erfc(abs(np.array(kendalltau(TIED_X, TIED_Y))[0]) * math.sqrt(9 * 5 * 4 / (2 * 15)) / math.sqrt(2))
+    assert abs(naive_kendall(TIED_X, TIED_Y)[1] - no_ties) > 0.01
+
+
+def _pairs_swapped(trace: Trace, row: int, epsilon: float) -> np.ndarray:
+    """The exact adversary with the weight of a pair put on the wrong token."""
+    slab = slab_within(trace.readout, trace.alpha, epsilon)
+    relevance = slab.relevance[trace.alpha.offsets[row] :][: len(trace.alpha[row])]
+    order = np.argsort(trace.alpha[row])
+    _, one, other, weight = adversary_exact._best_pair(trace.alpha[row], relevance, order, slab.low[row], (0.0, -1, -1, 1.0))
+    wrong = np.zeros(len(relevance))
+    wrong[one], wrong[other] = 1 - weight, weight
+    return wrong
+
+
+def test_a_pair_with_its_weights_swapped_is_found(trace: Trace):
+    outside = 0
+    for row, alpha in enumerate(trace.alpha):
+        moved = naive_prediction(trace, row, _pairs_swapped(trace, row, 0.01))
+        outside += naive_tvd(moved, naive_prediction(trace, row, alpha)) > 0.01 + 1e-9
+    assert outside > len(trace) / 2
+
+
+def test_single_tokens_alone_are_found_to_fall_short(trace: Trace):
+    """Brute force reaches further than an adversary that tries no pairs."""
+    slab = slab_within(trace.readout, trace.alpha, 0.01)
+    short = 0
+    for row, alpha in enumerate(trace.alpha):
+        relevance = slab.relevance[trace.alpha.offsets[row] :][: len(alpha)]
+        alone, *_ = adversary_exact._best_single(alpha, relevance, slab.low[row], slab.high[row])
+        short += alone < brute_force_adversary(trace, row, 0.01)[0] - 1e-6
+    assert short > len(trace) / 2
+
+
+def test_pairs_at_one_bound_alone_are_found_to_fall_short():
+    trace = make_trace(40, (3, 6), seed=1)
+    slab = slab_within(trace.readout, trace.alpha, 0.1)
+    one_sided = adversary_exact.Slab(slab.relevance, np.full(40, -np.inf), slab.high)
+    found = adversary_exact.furthest_attention(trace.alpha, one_sided)
+    moved = naive_tvd_rows(trace, found.values, trace.alpha.offsets)
+    assert (moved > 0.1 + 1e-9).any()
+    assert (divergence(found, trace.alpha) > [brute_force_adversary(trace, row, 0.1)[0] + 1e-6 for row in range(40)]).any()
+
+
+def naive_tvd_rows(trace: Trace, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    rows = range(len(trace))
+    moved = [naive_prediction(trace, row, values[offsets[row] : offsets[row + 1]]) for row in rows]
+    return np.array([naive_tvd(moved[row], naive_prediction(trace, row, trace.alpha[row])) for row in rows])
+
+
+def test_a_jsd_in_bits_is_found():
+    p, q = np.array([0.9, 0.1]), np.array([0.2, 0.8])
+    assert naive_jsd(p, q) != pytest.approx(naive_jsd(p, q, log=math.log2), rel=0.1)
+
+
+def test_shuffles_that_only_rotate_are_found(trace: Trace):
+    """The median of rotations is not the median of all orders."""
+    different = 0
+    for row, alpha in enumerate(trace.alpha):
+        before = naive_prediction(trace, row, alpha)
+        rotated = [naive_tvd(naive_prediction(trace, row, np.roll(alpha, k)), before) for k in range(len(alpha))]
+        low, high = np.quantile(all_permutations(trace, row), [0.4, 0.6])
+        different += not low <= np.median(rotated) <= high
+    assert different > 3
+
+
+def test_a_readout_without_its_offset_is_found(trace: Trace):
+    readout = trace.readout
+    for row, alpha in enumerate(trace.alpha):
+        logit = float(alpha @ readout.contribution[row][:, 0])
+        assert naive_prediction(trace, row, alpha)[0] != pytest.approx(1 / (1 + math.exp(-logit)), abs=1e-6)
+
+
+def test_benjamini_hochberg_without_the_step_up_is_found():
+    p = np.array([0.04, 0.045, 0.049])
+    assert naive_benjamini_hochberg(p, 0.05).tolist() == [True, True, True]
+    assert (p <= 0.05 * np.arange(1, 4) / 3).tolist() != [True, True, True]
+
+
+def test_an_auc_that_gives_ties_to_one_side_is_found():
+    label, score = np.array([0, 1, 1, 0]), np.array([0.5, 0.5, 0.7, 0.1])
+    assert naive_roc_auc(label, score) == 0.875
+    strict = np.mean([p > q for p in score[label == 1] for q in score[label == 0]])
+    assert strict != 0.875
+
+
+def test_a_precision_that_breaks_ties_by_position_is_found():
+    score, rationale = np.array([1.0, 1.0, 0.0]), np.array([True, False, False])
+    by_position = rationale[np.argsort(-score, kind="stable")[:1]].mean()
+    assert expected_precision(score, rationale) == 0.5
+    assert by_position == 1.0

@@ -1,0 +1,72 @@
+"""The documentation cannot drift: commands and programs in it run, links lead somewhere, the generated page is current."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from attnaudit.cli import main
+
+ROOT = Path(__file__).parents[1]
+MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://)([^)#]+)\)")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def reviews(path: Path) -> None:
+    """A file such as a user of the second example has."""
+    words = {"good": ("lovely", "superb", "moving"), "bad": ("dull", "awful", "tedious")}
+    rows = [f'"this film, number {k} of many, is {words[label][k % 3]}",{label}' for k in range(60) for label in words]
+    path.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def test_what_the_readme_shows_works(tmp_path: Path) -> None:
+    """All marked blocks, one after another, in one folder, as a reader would try them."""
+    reviews(tmp_path / "reviews.csv")
+    blocks = [match.groupdict() for match in MARKED.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
+    assert [block["language"] for block in blocks] == ["sh", "sh", "sh", "sh", "python"]
+    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for block in blocks:
+        command = ["bash", "-euc", block["body"]] if block["language"] == "sh" else [sys.executable, "-c", block["body"]]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{block['body']}\n{done.stderr}"
+    made = ("runs/demo/report.html", "runs/reviews/manifest.json", "runs/reviews-audit/summary.json", "site/index.html")
+    assert all((tmp_path / name).stat().st_size > 0 for name in made)
+
+
+def test_the_smallest_writer_writes_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    found = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "trace.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    monkeypatch.chdir(tmp_path)
+    exec(found.group(1), {})
+    assert main(["audit", "mine"]) == 0
+    said = capsys.readouterr().out
+    assert "emax_jsd" in said
+    assert "left out: correlation: the trace has no column gradient, loo" in said
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    missing = [link for link in LINK.findall(page.read_text(encoding="utf-8")) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_experiment_has_its_page() -> None:
+    from attnaudit.experiments import REGISTRY
+
+    assert {path.stem for path in (ROOT / "docs" / "experiments").glob("*.md")} >= set(REGISTRY)
+
+
+def test_the_page_of_the_command_line_is_current() -> None:
+    place = importlib.util.spec_from_file_location("cli_reference", ROOT / "docs" / "cli_reference.py")
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    assert module.PAGE.read_text(encoding="utf-8") == module.render(), "run `make docs`"

@@ -1,0 +1,258 @@
+"""The trace format: what is written comes back, what other programs write is read, what breaks the schema is refused by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attnaudit.errors import TraceError
+from attnaudit.experiments import audit
+from attnaudit.readout import TanhTail
+from attnaudit.trace import METADATA_KEY, Trace, concatenate, write_shards
+from tests.oracles.readout import naive_prediction
+from tests.traces import make_trace
+
+ALL = {"importance": ("ig", "lime"), "candidates": True}
+
+
+@pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (2, None), (5, None), (3, 7)])
+def test_what_is_written_comes_back(tmp_path: Path, outputs: int, hidden: int | None):
+    trace = make_trace(30, (1, 12), outputs, seed=1, hidden=hidden, importance=("ig",), candidates=outputs > 2)
+    path = trace.write(tmp_path)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["part-00000.parquet", *(["tail.safetensors"] if hidden else [])]
+    for source in (tmp_path, path):
+        again = Trace.read(source)
+        assert again.table.equals(trace.table)
+        assert again.metadata == trace.metadata
+        np.testing.assert_array_equal(again.readout(again.alpha), trace.readout(trace.alpha))
+    if isinstance(trace.tail, TanhTail):
+        tail = Trace.read(tmp_path).tail
+        assert isinstance(tail, TanhTail)
+        np.testing.assert_array_equal(tail.weight, trace.tail.weight)
+        np.testing.assert_array_equal(tail.bias, trace.tail.bias)
+
+
+def test_a_run_directory_is_read_by_its_trace_folder(tmp_path: Path):
+    trace = make_trace(5)
+    trace.write(tmp_path / "trace")
+    assert Trace.read(tmp_path).table.equals(trace.table)
+
+
+def test_shards_are_the_whole_in_order(tmp_path: Path):
+    trace = make_trace(25, (1, 9), seed=2, importance=("ig",))
+    paths = write_shards(tmp_path, (trace.take(np.arange(start, min(start + 10, 25))) for start in range(0, 25, 10)))
+    assert [path.name for path in paths] == ["part-00000.parquet", "part-00001.parquet", "part-00002.parquet"]
+    assert [len(shard) for shard in Trace.shards(tmp_path)] == [10, 10, 5]
+    whole = Trace.read(tmp_path)
+    assert whole.table.equals(trace.table)
+    assert whole.metadata == trace.metadata
+    assert concatenate([trace.take(np.array([3, 1])), trace.take(np.array([0]))]).instance.tolist() == [3, 1, 0]
+
+
+@pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (4, None), (3, 6)])
+def test_the_readout_is_the_loop_over_positions(outputs: int, hidden: int | None):
+    trace = make_trace(20, (1, 9), outputs, seed=3, hidden=hidden, candidates=outputs > 1)
+    found = trace.readout(trace.alpha)
+    for row, alpha in enumerate(trace.alpha):
+        np.testing.assert_allclose(found[row], naive_prediction(trace, row, alpha), atol=1e-12)
+
+
+def test_readout_of_chosen_rows():
+    trace = make_trace(20, (1, 9), 4, seed=3, candidates=True)
+    rows = np.array([7, 2, 2])
+    np.testing.assert_array_equal(trace.readout.take(rows)(trace.alpha.take(rows)), trace.readout(trace.alpha)[rows])
+
+
+def test_columns_by_name():
+    trace = make_trace(6, (2, 4), seed=4)
+    assert trace.has("gradient", "loo")
+    assert not trace.has("gradient", "importance_x")
+    assert trace.tokens(0) == trace.table.column("tokens")[0].as_py()
+    np.testing.assert_allclose(trace.alpha.sum(), 1.0, rtol=1e-15)
+    assert trace.ragged("rationale").values.dtype == bool
+    assert trace.array("split").tolist() == ["test"] * 6
+    assert len(trace) == 6
+
+
+def test_null_labels_and_rationales(tmp_path: Path):
+    trace = make_trace(3, [2, 3, 1], seed=5)
+    columns = {name: trace.table.column(name).to_pylist() for name in ("label", "rationale")}
+    columns["label"][1], columns["rationale"][0] = None, None
+    table = trace.table
+    for name, values in columns.items():
+        table = table.set_column(table.column_names.index(name), name, [values])
+    Trace(table, trace.metadata).checked("test").write(tmp_path)
+    again = Trace.read(tmp_path)
+    assert again.array("label")[1] == -1
+    assert again.ragged("rationale").lengths.tolist() == [0, 3, 1]
+
+
+def plain_columns(trace: Trace) -> dict[str, list[Any]]:
+    return {name: trace.table.column(name).to_pylist() for name in trace.table.column_names}
+
+
+def metadata_of(trace: Trace) -> dict[bytes, bytes]:
+    return {METADATA_KEY: json.dumps({"schema": 1, "activation": trace.metadata["activation"], "tail": "identity"}).encode()}
+
+
+def test_a_trace_of_plain_pyarrow_lists_is_read(tmp_path: Path):
+    """float64, int64 and lists of lists, as a program that knows nothing of us would write."""
+    trace = make_trace(12, (1, 9), 3, seed=6, **ALL)
+    table = pa.table(plain_columns(trace))
+    assert table.schema.field("readout").type == pa.list_(pa.list_(pa.float64()))
+    pq.write_table(table.replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
+    again = Trace.read(tmp_path / "mine.parquet")
+    assert again.table.equals(trace.table)
+    assert again.class_names == ["0", "1", "2"]
+    assert list(audit(again, ["permutation"])) == ["permutation"]
+
+
+def test_a_trace_of_large_lists_is_read(tmp_path: Path):
+    trace = make_trace(12, (1, 9), seed=7)
+    wide = {
+        "alpha": pa.large_list(pa.float64()), "readout": pa.large_list(pa.large_list(pa.float64())),
+        "tokens": pa.large_list(pa.large_string()),
+        "offset": pa.large_list(pa.float32()), "prediction": pa.list_(pa.float64(), 1), "instance": pa.uint16(), "label": pa.int64(),
+    }  # fmt: skip
+    table = pa.table({name: pa.array(values, type=wide.get(name)) for name, values in plain_columns(trace).items()})
+    pq.write_table(table.replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
+    assert Trace.read(tmp_path).table.equals(trace.table)
+
+
+def test_a_trace_of_polars_is_read(tmp_path: Path):
+    trace = make_trace(12, (1, 9), 2, seed=8)
+    frame = pl.DataFrame(plain_columns(trace)).with_columns(pl.col("split").cast(pl.Categorical))
+    frame.write_parquet(tmp_path / "part-0.parquet", metadata={"attnaudit": metadata_of(trace)[METADATA_KEY].decode()})
+    assert Trace.read(tmp_path).table.equals(trace.table)
+
+
+def test_further_columns_are_kept(tmp_path: Path):
+    trace = make_trace(4, seed=9)
+    noted = Trace(trace.table.append_column("note", [["a", "b", None, "d"]]), trace.metadata)
+    noted.write(tmp_path)
+    assert Trace.read(tmp_path).table.column("note").to_pylist() == ["a", "b", None, "d"]
+
+
+def changed(name: str, change: Callable[[list], Any]) -> Callable[[dict], None]:
+    """A change to the values of a column, in place or by a new list."""
+
+    def apply(columns: dict) -> None:
+        columns[name] = change(columns[name]) or columns[name]
+
+    return apply
+
+
+def put(name: str, row: int, value: Any) -> Callable[[dict], None]:
+    return changed(name, lambda values: values.__setitem__(row, value))
+
+
+REFUSED: dict[str, tuple[Callable[[dict], Any], list[str]]] = {
+    "negative weight": (put("alpha", 2, [1.5, -0.5, 0.0]), ["column alpha", "instance 102", "-0.5", "0 or more"]),
+    "sum above one": (put("alpha", 2, [0.5, 0.5, 0.5]), ["column alpha", "instance 102", "1.5", "sum of 1"]),
+    "not a number": (put("alpha", 1, [float("nan"), 1.0, 0.0]), ["column alpha", "instance 101", "nan", "finite"]),
+    "infinite readout": (put("readout", 3, [[float("inf")], [0.0], [0.0]]), ["column readout", "instance 103", "inf", "finite"]),
+    "no position": (put("alpha", 0, []), ["column alpha", "instance 100", "at least one position"]),
+    "a token too few": (put("tokens", 1, ["a", "b"]), ["column tokens", "instance 101", ": 2;", "as many entries as alpha"]),
+    "a readout too many": (put("readout", 1, [[0.0]] * 4), ["column readout", "instance 101", ": 4;", "as many entries as alpha"]),
+    "a null among tokens": (put("tokens", 1, ["a", None, "b"]), ["column tokens", "instance 101", "no null within a row"]),
+    "null attention": (put("alpha", 2, None), ["column alpha", "row 2", "null"]),
+    "another prediction": (put("prediction", 3, [0.987]), ["column prediction", "instance 103", "readout(alpha)"]),
+    "no probability": (put("prediction", 3, [1.7]), ["column prediction", "instance 103", "1.7", "probabilities"]),
+    "unknown class": (put("label", 2, 2), ["column label", "instance 102", ": 2;", "0 to 1"]),
+    "text for numbers": (changed("gradient", lambda v: [["x"] * 3] * 4), ["column gradient", "type"]),
+    "uneven offsets": (put("offset", 1, [0.0, 1.0]), ["column offset", "widths"]),
+    "no readout": (lambda columns: columns.pop("readout"), ["also readout"]),
+    "infinite gradient": (put("gradient", 1, [0.0, float("inf"), 1.0]), ["column gradient", "instance 101", "inf"]),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str):
+    trace = make_trace(4, [3, 3, 3, 3], seed=10, first_instance=100)
+    columns = plain_columns(trace)
+    change, parts = REFUSED[name]
+    change(columns)
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
+    with pytest.raises(TraceError) as caught:
+        Trace.read(tmp_path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(part in message for part in ["mine.parquet", *parts]), message
+
+
+@pytest.mark.parametrize(
+    ("row", "value", "part"),
+    [(1, [True], "null or 3 entries"), (2, [False] * 3, "at least one answer allowed"), (0, [True, None, True], "no null within")],
+)
+def test_candidates_are_checked(row: int, value: list, part: str):
+    trace = make_trace(4, [3, 3, 3, 3], 3, seed=11)
+    candidates: list = [None] * 4
+    candidates[row] = value
+    with pytest.raises(TraceError, match=part):
+        Trace(trace.table.append_column("candidates", [candidates]), trace.metadata).checked("test")
+
+
+def test_the_same_checks_stand_before_writing(tmp_path: Path):
+    trace = make_trace(4, [3] * 4, seed=12)
+    table = trace.table.set_column(trace.table.column_names.index("alpha"), "alpha", [[[0.9, 0.9, 0.9]] * 4])
+    with pytest.raises(TraceError, match="column alpha"):
+        Trace(table, trace.metadata).write(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("metadata", "part"),
+    [
+        (None, "no metadata key"), (b"{", "no JSON"), (b"[]", "metadata schema"), (b'{"schema": 2}', "schema = 2"),
+        (b'{"schema": 1, "activation": "relu", "tail": "identity"}', "activation = 'relu'"),
+        (b'{"schema": 1, "activation": "sigmoid", "tail": "replay"}', "tail 'replay'"),
+        (b'{"schema": 1, "activation": "sigmoid", "tail": "tanh_mlp"}', "tail.safetensors"),
+    ],
+)  # fmt: skip
+def test_metadata_is_checked(tmp_path: Path, metadata: bytes | None, part: str):
+    table = make_trace(3).table.replace_schema_metadata(None if metadata is None else {METADATA_KEY: metadata})
+    pq.write_table(table, tmp_path / "mine.parquet")
+    with pytest.raises(TraceError) as caught:
+        Trace.read(tmp_path)
+    assert part in str(caught.value)
+
+
+def test_class_names_must_fit():
+    trace = make_trace(3, outputs=3)
+    with pytest.raises(TraceError, match="2 class names"):
+        Trace(trace.table, {**trace.metadata, "class_names": ["a", "b"]}).checked("test")
+
+
+def test_places_without_a_trace(tmp_path: Path):
+    with pytest.raises(TraceError, match=r"no \.parquet file there"):
+        Trace.read(tmp_path)
+    with pytest.raises(TraceError, match="no such file or folder"):
+        Trace.read(tmp_path / "absent")
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(TraceError, match=r"broken\.parquet"):
+        Trace.read(tmp_path)
+
+
+def test_no_row_is_refused():
+    trace = make_trace(3)
+    with pytest.raises(TraceError, match="no row"):
+        Trace(trace.table.slice(0, 0), trace.metadata).checked("test")
+
+
+def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
+    trace = make_trace(10, seed=13)
+    moved = trace.array("prediction").copy()
+    moved[4, 0] += 5e-5 if moved[4, 0] < 0.5 else -5e-5
+    table = trace.table.set_column(
+        trace.table.column_names.index("prediction"), "prediction", pa.FixedSizeListArray.from_arrays(pa.array(moved.reshape(-1)), 1)
+    )
+    Trace(table, {**trace.metadata, "residual": 0.0}).write(tmp_path)
+    assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
