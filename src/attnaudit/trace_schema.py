@@ -169,7 +169,8 @@ class _RowCheck:
         self._no_holes("candidates", column)
         allowed = self.trace.candidates
         assert allowed is not None
-        self.refuse(~allowed.any(axis=1), "candidates", allowed.sum(axis=1), "at least one answer allowed")
+        answers = allowed.sum(axis=1)
+        self.refuse(answers == 0, "candidates", answers, "at least one answer allowed")
 
     def residual(self) -> float:
         trace = self.trace

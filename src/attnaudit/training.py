@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -42,6 +43,10 @@ class TrainingSettings:
         for name in ("epochs", "batch_size", "learning_rate"):
             if not getattr(self, name) > 0:
                 raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
+        if not self.weight_decay >= 0:
+            raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
+        if self.patience is not None and self.patience < 1:
+            raise InputError("train", "training.patience", repr(self.patience), "1 or more epochs, or null to train them all")
 
 
 def training_preset(preset: str) -> TrainingSettings:
@@ -145,10 +150,17 @@ def _epoch(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        total += float(loss.detach()) * len(rows)
+        total += _finite(float(loss.detach()), settings) * len(rows)
         if progress is not None:
             progress("train", done + 1, len(batches))
     return total / len(data.label)
+
+
+def _finite(loss: float, settings: TrainingSettings) -> float:
+    if not math.isfinite(loss):
+        wanted, do = "a finite one", "lower training.learning_rate, or look for huge values in --vectors"
+        raise InputError("train", f"learning rate {settings.learning_rate:g}", f"a loss of {loss}", wanted, do)
+    return loss
 
 
 def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator) -> list[np.ndarray]:

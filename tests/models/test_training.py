@@ -114,6 +114,23 @@ def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path
         train(fresh(corpus, "bilstm"), corpus, SETTINGS, checkpoint=tmp_path)
 
 
+def test_a_training_that_diverges_says_so(corpus: Corpus) -> None:
+    with pytest.raises(InputError, match=r"learning rate 1e\+30: a loss of .*; wanted a finite one; lower training\.learning_rate"):
+        train(fresh(corpus), corpus, replace(SETTINGS, learning_rate=1e30))
+
+
+@pytest.mark.parametrize(("setting", "value"), [("hidden", 0), ("embedding", -1), ("kernels", (2,)), ("kernels", ())])
+def test_model_sizes_out_of_range_are_refused(setting: str, value: object) -> None:
+    with pytest.raises(InputError, match=f"model.{setting}"):
+        replace(model_preset("cnn", "additive"), **{setting: value})
+
+
+@pytest.mark.parametrize(("setting", "value"), [("patience", 0), ("weight_decay", -1.0), ("learning_rate", float("nan"))])
+def test_training_settings_out_of_range_are_refused(setting: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"training.{setting}"):
+        TrainingSettings(**{setting: value})
+
+
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(InputError, match=r"training\.epochs: 0; wanted a number above 0"):
         TrainingSettings(epochs=0)

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from attnaudit.files import read_json
 from attnaudit.report import verdict
+from attnaudit.report.comparison_view import print_comparison
 from attnaudit.report.record import read_record
 
 SHOWN_SKIPPED = 3
@@ -60,19 +61,11 @@ def show_summary(folder: Path, as_json: bool) -> None:
 
 
 def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
-    """Ours beside the published numbers; standard deviations are in the JSON only."""
+    """Ours beside the published numbers."""
     if as_json:
         show_json(rows.to_dicts())
-        return
-    for (run,), frame in rows.group_by(["run"], maintain_order=True):
-        table = Table(title=escape(f"{run} beside the published numbers"), title_justify="left")
-        for column in ("measure", "group", "max α", "paper", "re-run", "ours", "95 % interval", "ours lies"):
-            table.add_column(column, justify="right" if column in ("paper", "re-run", "ours", "95 % interval") else "left")
-        for row in frame.filter(pl.col("statistic") != "std").iter_rows(named=True):
-            numbers = [_number(row[name]) for name in ("paper", "rerun", "ours")]
-            texts = (row["measure"], row["group"], row["max_alpha"] or "", *numbers, _interval(row), row["agreement"])
-            table.add_row(*(escape(text) for text in texts))
-        _console().print(table)
+    else:
+        print_comparison(rows, _console())
 
 
 def show_json(value: Any) -> None:

@@ -12,7 +12,7 @@ from jaxtyping import Float
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.experiments.adversary_exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary_relaxed import Search, search_attentions
-from attnaudit.experiments.rows import by_group, keys, list_column, row_streams
+from attnaudit.experiments.rows import by_group, keys, list_column, row_streams, vector_column
 from attnaudit.measures import jsd_terms, tvd
 from attnaudit.ragged import Ragged
 from attnaudit.readout import IdentityTail
@@ -82,7 +82,7 @@ class Adversary:
             pl.Series("certified", upper - reached <= CERTIFIED_GAP),
             pl.Series("delta_y", tvd(prediction, baseline)),
             list_column("alpha", found),
-            list_column("prediction", Ragged.from_lengths(prediction.reshape(-1), np.full(len(trace), prediction.shape[1]))),
+            vector_column("prediction", prediction),
         )
 
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:

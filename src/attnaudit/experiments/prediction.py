@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.experiments.rows import keys
+from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.measures import predicted_class
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.classification import classification_scores
@@ -41,12 +41,13 @@ class Prediction:
             label,
             (label == pl.Series(predicted)).alias("correct"),
             pl.Series("probability", chosen),
-            pl.Series("probabilities", probabilities.tolist(), dtype=pl.List(pl.Float64)),
+            vector_column("probabilities", probabilities),
         )
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         labelled = table.filter(pl.col("label").is_not_null())
-        probabilities = np.array(table["probabilities"].to_list())[table["label"].is_not_null().to_numpy()]
+        classes = int(table["probabilities"].list.len()[0])
+        probabilities = labelled["probabilities"].explode().to_numpy().reshape(-1, classes)
         scores = classification_scores(labelled["label"].to_numpy(), predicted_class(probabilities), probabilities, seed=self.seed)
         figures = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
         rows = [

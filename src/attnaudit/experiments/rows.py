@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from jaxtyping import UInt64
+from jaxtyping import Float, UInt64
 
 from attnaudit.ragged import Ragged
 from attnaudit.stats.keyed_random import stream_keys
@@ -49,3 +49,8 @@ def list_column(name: str, rows: Ragged) -> pl.Series:
     series = pl.from_arrow(lists)
     assert isinstance(series, pl.Series)
     return series.alias(name)
+
+
+def vector_column(name: str, values: Float[np.ndarray, "n C"]) -> pl.Series:
+    """One list of C numbers per row."""
+    return list_column(name, Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1])))

@@ -36,7 +36,7 @@ def build_model(
 
 def save_model(model: Classifier, folder: Path) -> None:
     """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-    metadata = {"settings": json.dumps(asdict(model.settings), sort_keys=True), "class_names": json.dumps(model.class_names)}
+    metadata = {"attnaudit": json.dumps({"settings": asdict(model.settings), "class_names": model.class_names}, sort_keys=True)}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with atomic(folder / "weights.safetensors") as temporary:
         save_file(weights, temporary, metadata=metadata)
@@ -49,10 +49,10 @@ def load_model(folder: str | Path) -> Classifier:
     vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
     try:
         with safe_open(path, framework="pt") as file:
-            metadata = file.metadata()
-        stored = json.loads(metadata["settings"])
+            metadata = json.loads(file.metadata()["attnaudit"])
+        stored = metadata["settings"]
         settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})
-        model = Classifier(settings, vocabulary, json.loads(metadata["class_names"]))
+        model = Classifier(settings, vocabulary, metadata["class_names"])
         model.load_state_dict(load_file(path))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())

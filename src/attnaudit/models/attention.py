@@ -15,8 +15,9 @@ class Additive(nn.Module):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.units = nn.Linear(width, width // 2)
-        self.score = nn.Linear(width // 2, 1, bias=False)
+        units = max(width // 2, 1)
+        self.units = nn.Linear(width, units)
+        self.score = nn.Linear(units, 1, bias=False)
 
     def forward(self, hidden: Float[Tensor, "*n m"]) -> Float[Tensor, "*n"]:
         return self.finish(self.project(hidden))

@@ -28,6 +28,13 @@ class ModelSettings:
     attention_decay: bool = True
     unknown_vectors: Literal["normal", "zero"] = "normal"
 
+    def __post_init__(self) -> None:
+        for name in ("embedding", "hidden"):
+            if getattr(self, name) < 1:
+                raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
+        if not self.kernels or any(kernel < 1 or kernel % 2 == 0 for kernel in self.kernels):
+            raise InputError("build model", "model.kernels", str(list(self.kernels)), "odd widths, so that same padding is symmetric")
+
 
 _HIDDEN = {
     "paper": {"bilstm": 128, "cnn": 64, "average": 256},

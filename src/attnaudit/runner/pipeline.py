@@ -179,5 +179,6 @@ class _Run:
             "seeds": {"run": self.spec.seed} | {name: values["seed"] for name, values in experiments.items() if "seed" in values},
             "corpus": {"name": corpus.name, "fingerprint": corpus.fingerprint, "rows": rows, "class_names": list(corpus.class_names)},
             "notes": [*corpus.notes, self.ledger.records["train"].notes["vectors"]],
+            "training": {name: self.ledger.records["train"].notes[name] for name in ("best_epoch", "history")},
             "skipped": [asdict(row) for row in corpus.skipped],
         }
