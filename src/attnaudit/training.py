@@ -91,7 +91,7 @@ def train(
         probabilities = predict(model, dev.ids)
         scores = classification_scores(dev.label.astype(np.int64), predicted_class(probabilities), probabilities, seed=0, resamples=1)
         history.append(Epoch(number, loss, scores.roc_auc, scores.accuracy, time.perf_counter() - started))
-        if best is None or history[-1].dev > max(epoch.dev for epoch in history[:-1]):
+        if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         if checkpoint is not None:
             save_checkpoint(checkpoint, model, optimizer, best, [asdict(epoch) for epoch in history])
@@ -172,11 +172,13 @@ def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator
     return [batches[k] for k in random.permutation(len(batches))]
 
 
+def best_epoch(history: list[Epoch]) -> Epoch:
+    """The epoch that is kept: the best dev score, of equal ones the most accurate on dev, of equal ones the first."""
+    return max(history, key=lambda epoch: (epoch.dev, epoch.dev_accuracy))
+
+
 def _exhausted(history: list[Epoch], patience: int | None) -> bool:
-    if patience is None or not history:
-        return False
-    scores = [epoch.dev for epoch in history]
-    return len(scores) - 1 - int(np.argmax(scores)) >= patience
+    return patience is not None and bool(history) and history[-1].epoch - best_epoch(history).epoch >= patience
 
 
 def _resume(model: Classifier, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:

@@ -14,7 +14,7 @@ from attnaudit.errors import InputError, RunError
 from attnaudit.models import build_model, load_model, model_preset, save_model
 from attnaudit.models.batch import batches_by_length
 from attnaudit.models.classifier import Classifier
-from attnaudit.training import TrainingSettings, predict, shuffled_batches, train
+from attnaudit.training import Epoch, TrainingSettings, best_epoch, predict, shuffled_batches, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 
@@ -68,7 +68,7 @@ def test_resumed_training_ends_as_an_uninterrupted_one(corpus: Corpus, tmp_path:
 def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
     model = fresh(corpus)
     history = train(model, corpus, replace(SETTINGS, epochs=6, learning_rate=0.05))
-    best = max(history, key=lambda epoch: epoch.dev)
+    best = best_epoch(history)
     dev = corpus.splits["dev"]
     predicted = predict(model, model.vocabulary.ids(dev.tokens))[:, 0] >= 0.5
     assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
@@ -84,9 +84,13 @@ def test_test_split_is_never_read(corpus: Corpus) -> None:
 
 def test_patience_stops_early(corpus: Corpus) -> None:
     history = train(fresh(corpus), corpus, replace(SETTINGS, epochs=50, learning_rate=0.05, patience=2))
-    scores = [epoch.dev for epoch in history]
-    assert len(scores) < 50
-    assert len(scores) - 1 - int(np.argmax(scores)) == 2
+    assert len(history) < 50
+    assert history[-1].epoch - best_epoch(history).epoch == 2
+
+
+def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept() -> None:
+    history = [Epoch(k, 0.1, dev, accuracy, 1.0) for k, (dev, accuracy) in enumerate([(0.9, 0.9), (1.0, 0.6), (1.0, 0.8), (1.0, 0.8)])]
+    assert best_epoch(history).epoch == 2
 
 
 def test_training_leaves_the_global_generator_alone(corpus: Corpus) -> None:

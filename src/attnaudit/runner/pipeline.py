@@ -132,9 +132,10 @@ class _Run:
 
     def _save(self, fitted: _Fitted) -> dict[str, Any]:
         from attnaudit.models import save_model
+        from attnaudit.training import best_epoch
 
         save_model(fitted.model, self.ledger.out / "model")
-        best = max(fitted.history, key=lambda epoch: epoch.dev)
+        best = best_epoch(fitted.history)
         return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best.epoch, "vectors": fitted.vectors}
 
     def _collect(self, train: Record) -> Record:
