@@ -2,6 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA ?= $(or $(ATTNAUDIT_DATA),data)
+VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: demo test lint bench docs clean chromium
@@ -17,8 +18,8 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(VENV)/.installed-dev
-	@for script in benchmarks/*.py; do $(BIN)/python $$script --data-dir $(DATA) || exit 1; done
+bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/sst VECTORS=glove.txt.gz: all tables, into docs/benchmarks.md
+	$(BIN)/python -m benchmarks --data-dir $(DATA) --vectors $(VECTORS)
 
 docs: $(VENV)/.installed        ## what in docs/ is generated
 	$(BIN)/python docs/cli_reference.py

@@ -1,0 +1,86 @@
+"""All benchmarks in one command: prints their tables and writes docs/benchmarks.md.
+
+    python -m benchmarks --data-dir DIR --vectors FILE
+
+``DIR`` holds `sst/` with the three tree files, ``FILE`` word vectors in the text format of GloVe. Run it on a machine that does nothing
+else: a second process that wants the cores spoils every figure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from attnaudit.files import read_json, write_text
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+
+PARTS = (
+    ("The battery on SST test", "battery.py", "Own time of every experiment beside the plain way, on the run above.", ("{run}",)),
+    (
+        "Exact adversary against the paper's search", "adversary.py",
+        "The plain way is the paper's 500-step Adam search in torch, context vectors rebuilt in every step, on the same trace; "
+        "*least exact − plain* is the smallest difference over all instances, so that a number above −1e-6 means never worse.",
+        ("{run}",),
+    ),
+    ("Training", "training.py", "", ("--data-dir", "{data}")),
+    ("Quality on SST, three seeds", "quality.py", "", ("--data-dir", "{data}", "--vectors", "{vectors}")),
+)  # fmt: skip
+
+
+def whole_run(data: str, out: str) -> str:
+    """The command a user gives, from nothing to the report, as a table of its steps."""
+    command = [str(Path(sys.executable).with_name("attnaudit")), "run", "sst", "--data-dir", data, "--out", out]
+    begun = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    seconds = time.perf_counter() - begun
+    manifest = read_json(Path(out) / "manifest.json")
+    steps = manifest["timings"]
+    names = " | ".join(f"{name} (s)" for name in steps)
+    figures = " | ".join(f"{value:.1f}" for value in steps.values())
+    memory = manifest["peak_memory_bytes"] / 2**30
+    return (
+        f"| whole command (s) | {names} | peak memory (GiB) |\n|{' --- |' * (len(steps) + 2)}\n| {seconds:.1f} | {figures} | {memory:.2f} |"
+    )
+
+
+def script(name: str, arguments: list[str]) -> str:
+    """What a benchmark prints."""
+    environment = {**os.environ, "GOMP_SPINCOUNT": "20000"}
+    done = subprocess.run([sys.executable, str(HERE / name), *arguments], check=True, stdout=subprocess.PIPE, text=True, env=environment)
+    return done.stdout.strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--vectors", required=True)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        run = str(Path(folder) / "run")
+        sections = [
+            (
+                "`attnaudit run sst`",
+                "BiLSTM, additive attention, 8 epochs, all experiments and the report.",
+                whole_run(options.data_dir, run),
+            )
+        ]
+        for title, name, text, arguments in PARTS:
+            filled = [argument.format(run=run, data=options.data_dir, vectors=options.vectors) for argument in arguments]
+            sections.append((f"{title} (`benchmarks/{name}`)", text, script(name, filled)))
+            print(f"## {title}\n\n{sections[-1][2]}\n", flush=True)
+    machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
+    head = f"# Benchmarks\n\nWritten by `make bench` on {machine}. Ratios compare two sides of one run; seconds are this machine's.\n"
+    body = "\n".join(f"\n## {title}\n\n{text + chr(10) * 2 if text else ''}{table}" for title, text, table in sections)
+    write_text(PAGE, f"{head}{body}\n")
+
+
+if __name__ == "__main__":
+    main()

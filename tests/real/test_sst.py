@@ -1,0 +1,92 @@
+"""On the test set of SST: every fast path against the algorithm as its paper writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kendalltau
+
+from attnaudit.experiments import audit
+from attnaudit.experiments.adversary import Adversary
+from attnaudit.models import load_model
+from attnaudit.models.classifier import Classifier
+from attnaudit.trace import Trace
+from tests.oracles.adversary import brute_force_adversary
+from tests.oracles.importance import naive_gradient, naive_leave_one_out
+from tests.oracles.permutation import naive_permutation
+
+SAMPLE = 12
+
+
+@pytest.fixture(scope="module")
+def model(sst_run: Path) -> Classifier:
+    return load_model(sst_run / "model")
+
+
+@pytest.fixture(scope="module")
+def rows(sst_trace: Trace) -> list[int]:
+    return np.random.default_rng(0).choice(len(sst_trace), SAMPLE, replace=False).tolist()
+
+
+def column(run: Path, experiment: str, name: str) -> np.ndarray:
+    return pl.read_parquet(run / "results" / f"{experiment}.parquet")[name].to_numpy()
+
+
+def test_every_instance_of_the_filtered_test_set_is_there(sst_trace: Trace) -> None:
+    assert len(sst_trace) == 1726
+    assert np.bincount(sst_trace.array("label")).tolist() == [863, 863]
+
+
+def test_leave_one_out_and_gradients(model: Classifier, sst_trace: Trace, rows: list[int]) -> None:
+    for row in rows:
+        ids = model.vocabulary.ids([sst_trace.tokens(row)])[0].tolist()
+        np.testing.assert_allclose(sst_trace.ragged("loo")[row], naive_leave_one_out(model, ids), atol=1e-6)
+        for name, detach in (("gradient", True), ("importance_full_gradient", False)):
+            naive = naive_gradient(model, ids, detach_attention=detach)
+            np.testing.assert_allclose(sst_trace.ragged(name)[row], naive, rtol=1e-3, atol=1e-6, err_msg=name)
+
+
+def test_every_tau_is_scipys(sst_run: Path, sst_trace: Trace) -> None:
+    ours = pl.read_parquet(sst_run / "results" / "correlation.parquet")
+    pairs = {"gradient": ("alpha", "gradient"), "loo": ("alpha", "loo"), "gradient_loo": ("gradient", "loo")}
+    for name, (one, other) in pairs.items():
+        theirs = [kendalltau(x, y, method="asymptotic") for x, y in zip(sst_trace.ragged(one), sst_trace.ragged(other), strict=True)]
+        np.testing.assert_allclose(ours[f"tau_{name}"].to_numpy(), [t.statistic for t in theirs], atol=1e-12, equal_nan=True)
+        np.testing.assert_allclose(ours[f"p_{name}"].to_numpy(), [t.pvalue for t in theirs], atol=1e-12, equal_nan=True)
+
+
+def test_permutation_medians_are_those_of_the_plain_loop(sst_run: Path, sst_trace: Trace, rows: list[int]) -> None:
+    ours = column(sst_run, "permutation", "median_delta_y")
+    random = np.random.default_rng(1)
+    for row in rows:
+        medians = [naive_permutation(sst_trace, row, 100, random) for _ in range(15)]
+        assert min(medians) - 3 * np.std(medians) <= ours[row] <= max(medians) + 3 * np.std(medians)
+
+
+def test_no_instance_on_which_the_search_beats_the_exact_adversary(sst_run: Path, sst_trace: Trace) -> None:
+    exact, delta = column(sst_run, "adversary", "emax_jsd"), column(sst_run, "adversary", "delta_y")
+    searched = Adversary(method="relaxed")(sst_trace)["emax_jsd"].to_numpy()
+    assert (exact - searched).min() >= -1e-6
+    assert (exact - searched).mean() > 0.01, "the search should fall short somewhere"
+    assert delta.max() <= 0.01 + 1e-9
+
+
+def test_exact_adversary_is_brute_force(sst_run: Path, sst_trace: Trace) -> None:
+    exact = column(sst_run, "adversary", "emax_jsd")
+    short = np.flatnonzero(sst_trace.alpha.lengths <= 9)[:15].tolist()
+    for row in short:
+        assert exact[row] == pytest.approx(brute_force_adversary(sst_trace, row, 0.01)[0], abs=1e-9)
+
+
+def test_results_do_not_depend_on_shards_or_order(sst_run: Path, sst_trace: Trace, tmp_path: Path) -> None:
+    order = np.random.default_rng(2).permutation(len(sst_trace))
+    for number, part in enumerate(np.array_split(order, 3)):
+        shard = sst_trace.take(part).write(tmp_path / "shard")
+        shard.rename(tmp_path / f"part-{number:05d}.parquet")
+    turned = audit(tmp_path)
+    for name in ("correlation", "permutation", "adversary", "prediction"):
+        whole = pl.read_parquet(sst_run / "results" / f"{name}.parquet")
+        assert turned[name].table.sort("instance").equals(whole.sort("instance")), name
