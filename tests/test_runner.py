@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -134,6 +135,7 @@ def test_a_run_stopped_again_and_again_gets_done(whole: Path, tmp_path: Path) ->
 KILLED = """
 import os, sys
 from pathlib import Path
+from typing import Any
 from attnaudit.runner import RunSpec, run
 import attnaudit.report
 attnaudit.report.write_report = lambda folder, trace=None: (folder / "report.html").write_text("page")
@@ -286,6 +288,11 @@ def test_settings_are_checked_against_their_fields() -> None:
         ("training.epochs", "key=value"),
         ("=4", "key=value"),
         ("adversary.methods=exact", "did you mean adversary.method"),
+        ("adversary.accept=-1", "a distance from 0 to 1"),
+        ("adversary.learning_rate=0", "a rate above 0"),
+        ("adversary.penalty=-1", "a penalty of 0 or more"),
+        ("correlation.significance=5", "a probability from 0 to 1"),
+        ("permutation.permutations=99999999999", "from 1 to 1000000"),
     ],
 )
 def test_a_wrong_setting_is_told_in_one_line(setting: str, message: str) -> None:
@@ -300,6 +307,13 @@ def test_a_wrong_setting_is_told_in_one_line(setting: str, message: str) -> None
 )
 def test_text_becomes_what_the_field_wants(value: object, hint: object, typed: object) -> None:
     assert coerce(value, hint, "key") == typed
+
+
+@pytest.mark.parametrize("setting", [{"max_tokens": 5}, {"text": "body"}, {"settings": {"corpus.min_df": 2}}])
+def test_a_planted_corpus_refuses_what_only_files_have(tmp_path: Path, setting: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="wanted a corpus that is read from files"):
+        run(RunSpec.of("planted-decisive", **setting), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_keys_follow_content_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -136,9 +137,11 @@ def test_a_trace_of_polars_is_read(tmp_path: Path):
 
 def test_further_columns_are_kept(tmp_path: Path):
     trace = make_trace(4, seed=9)
-    noted = Trace(trace.table.append_column("note", [["a", "b", None, "d"]]), trace.metadata)
+    scores = [[0.5, math.inf], [], None, [1.0]]
+    noted = Trace(trace.table.append_column("note", [["a", "b", None, "d"]]).append_column("scores", [scores]), trace.metadata)
     noted.write(tmp_path)
     assert Trace.read(tmp_path).table.column("note").to_pylist() == ["a", "b", None, "d"]
+    assert Trace.read(tmp_path).table.column("scores").to_pylist() == scores
 
 
 def changed(name: str, change: Callable[[list], Any]) -> Callable[[dict], None]:
@@ -231,6 +234,47 @@ def test_class_names_must_fit():
         Trace(trace.table, {**trace.metadata, "class_names": ["a", "b"]}).checked("test")
 
 
+@pytest.mark.parametrize("names", [["a", "a"], [0, 1], ["a", None], "ab", {"0": "a", "1": "b"}])
+def test_class_names_are_different_texts(names: Any):
+    trace = make_trace(3)
+    with pytest.raises(TraceError, match="a list of different texts"):
+        Trace(trace.table, {**trace.metadata, "class_names": names}).checked("test")
+
+
+@pytest.mark.parametrize(
+    ("second", "part"),
+    [
+        (make_trace(3, outputs=2), "activation softmax; wanted activation sigmoid, as in part-00000.parquet"),
+        (make_trace(3, class_names=["yes", "no"]), "class names yes, no; wanted class names no, yes"),
+        (make_trace(3, hidden=4, class_names=["no", "yes"]), "tail tanh_mlp; wanted tail identity"),
+        (make_trace(3, label=False, class_names=["no", "yes"]), "columns alpha, gradient"),
+    ],
+)
+def test_shards_are_of_one_model(tmp_path: Path, second: Trace, part: str):
+    make_trace(3, class_names=["no", "yes"]).write(tmp_path)
+    second.write(tmp_path / "other").rename(tmp_path / "part-00001.parquet")
+    if (tail := tmp_path / "other" / "tail.safetensors").exists():
+        tail.rename(tmp_path / "tail.safetensors")
+    with pytest.raises(TraceError) as caught:
+        Trace.read(tmp_path)
+    assert "part-00001.parquet" in str(caught.value)
+    assert part in str(caught.value)
+
+
+def test_shards_of_other_widths_are_refused(tmp_path: Path):
+    make_trace(3, outputs=3).write(tmp_path)
+    make_trace(3, outputs=5).write(tmp_path / "other").rename(tmp_path / "part-00001.parquet")
+    with pytest.raises(TraceError, match="numbers a row of offset 5; wanted numbers a row of offset 3"):
+        audit(tmp_path)
+
+
+def test_a_damaged_tail_is_refused(tmp_path: Path):
+    make_trace(3, hidden=4).write(tmp_path)
+    (tmp_path / "tail.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(TraceError, match=r"tail\.safetensors"):
+        Trace.read(tmp_path)
+
+
 def test_places_without_a_trace(tmp_path: Path):
     with pytest.raises(TraceError, match=r"no \.parquet file there"):
         Trace.read(tmp_path)
@@ -254,5 +298,8 @@ def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
     table = trace.table.set_column(
         trace.table.column_names.index("prediction"), "prediction", pa.FixedSizeListArray.from_arrays(pa.array(moved.reshape(-1)), 1)
     )
-    Trace(table, {**trace.metadata, "residual": 0.0}).write(tmp_path)
+    written = Trace(table, {**trace.metadata, "residual": 0.0}).write(tmp_path)
+    assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
+    claimed = json.dumps({**trace.metadata, "residual": "small"})
+    pq.write_table(pq.read_table(written).replace_schema_metadata({METADATA_KEY: claimed}), written)
     assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)

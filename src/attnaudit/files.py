@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,15 +34,25 @@ def atomic(path: Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         temporary.chmod(0o644)
         temporary.replace(path)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    except Exception as error:
+        if _told_by_system(error):
+            raise unwritable(path, error) from error
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def unwritable(path: Path, error: OSError) -> RunError:
-    reason = error.strerror or str(error)
+def unwritable(path: Path, error: Exception) -> RunError:
+    reason = _told_by_system(error)
     return RunError("write", str(path), reason, "a place that can be written", "free some space or choose another --out")
+
+
+def _told_by_system(error: Exception) -> str:
+    """Why the system refused, or nothing for an error of another kind. safetensors and polars hide its number in a text of their own."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(number[1])) if number else ""
 
 
 def write_text(path: Path, text: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from safetensors import SafetensorError
 from safetensors.numpy import load_file, save_file
 
 from attnaudit.errors import TraceError
@@ -22,7 +23,7 @@ from attnaudit.files import atomic
 from attnaudit.measures import predicted_class
 from attnaudit.ragged import Ragged
 from attnaudit.readout import IdentityTail, Readout, Tail, TanhTail
-from attnaudit.trace_schema import arrow_type, check_rows, conform
+from attnaudit.trace_schema import arrow_type, check_rows, conform, is_ours
 
 SCHEMA = 1
 METADATA_KEY = b"attnaudit"
@@ -71,9 +72,9 @@ class Trace:
 
     @classmethod
     def shards(cls, path: str | Path) -> Iterator[Trace]:
-        """The trace one shard at a time, in the order of their names, so that memory depends on the shard alone."""
+        """The trace one shard at a time, in the order of their names, so that memory depends on the shard alone. Raises TraceError."""
         files = trace_files(Path(path))
-        return (_read_shard(file) for file in files)
+        return _of_one_model(files)
 
     def write(self, folder: str | Path) -> Path:
         """Write the trace as one shard of ``folder`` and return its path; see `write_shards` for many."""
@@ -202,6 +203,30 @@ def trace_files(path: Path) -> list[Path]:
     return files
 
 
+def _of_one_model(files: Sequence[Path]) -> Iterator[Trace]:
+    """The shards of ``files``, refused where they differ in what is fixed within a trace."""
+    fixed: dict[str, Any] = {}
+    for file in files:
+        shard = _read_shard(file)
+        for name, value in _fixed(shard).items():
+            if fixed.setdefault(name, value) != value:
+                came, wanted = f"{name} {value}", f"{name} {fixed[name]}, as in {files[0].name}"
+                raise TraceError("read trace", str(file), came, wanted, "put the shards of each model into a folder of their own")
+        yield shard
+
+
+def _fixed(shard: Trace) -> dict[str, Any]:
+    """What all shards of a trace share."""
+    schema = shard.table.schema
+    columns = sorted(name for name in schema.names if is_ours(name))
+    widths = {name: schema.field(name).type.list_size for name in ("offset", "prediction")}
+    return {
+        "activation": shard.metadata["activation"], "tail": shard.metadata["tail"],
+        **{f"numbers a row of {name}": width for name, width in widths.items()},
+        "class names": ", ".join(shard.class_names), "columns": ", ".join(columns),
+    }  # fmt: skip
+
+
 def _read_shard(path: Path) -> Trace:
     try:
         table = pq.ParquetFile(path).read()
@@ -226,7 +251,7 @@ def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
         if not isinstance(metadata, dict) or metadata.get(key) not in values:
             came = metadata.get(key) if isinstance(metadata, dict) else metadata
             raise TraceError("read trace", str(path), f"metadata {key} = {came!r}", f"one of {values}", "see docs/trace.md")
-    return metadata
+    return {key: value for key, value in metadata.items() if key != "residual"}  # the check of the rows finds it anew
 
 
 def _tail(metadata: dict[str, Any], path: Path) -> Tail:
@@ -237,7 +262,7 @@ def _tail(metadata: dict[str, Any], path: Path) -> Tail:
     try:
         weights = load_file(path.parent / TAIL_FILE)
         return TanhTail(weights["weight"].astype(np.float64), weights["bias"].astype(np.float64))
-    except (OSError, KeyError) as error:
+    except (OSError, SafetensorError, KeyError) as error:
         raise TraceError("read trace", str(path.parent / TAIL_FILE), str(error), "tensors 'weight' (C, P) and 'bias' (C)") from error
 
 

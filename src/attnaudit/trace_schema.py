@@ -34,6 +34,11 @@ def arrow_type(name: str) -> pa.DataType | None:
     return _SCALARS.get(name) or _PER_POSITION.get(name)
 
 
+def is_ours(name: str) -> bool:
+    """Whether the schema knows a column; others are kept as they are."""
+    return name in REQUIRED or arrow_type(name) is not None
+
+
 def conform(table: pa.Table, origin: str) -> pa.Table:
     """``table`` cast to the schema, unknown columns kept as they are. Raises TraceError."""
     missing = [name for name in REQUIRED if name not in table.column_names]
@@ -49,7 +54,7 @@ def conform(table: pa.Table, origin: str) -> pa.Table:
 def _conform_column(table: pa.Table, name: str, origin: str) -> pa.Array:
     array = table.column(name).combine_chunks()
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
-    if array.null_count and name not in _NULLABLE and (name in REQUIRED or arrow_type(name) is not None):
+    if array.null_count and name not in _NULLABLE and is_ours(name):
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         raise TraceError("check trace", f"{origin}: column {name}, row {row}", "null", "a value")
     try:
@@ -105,7 +110,7 @@ class _RowCheck:
         self.refuse(positions == 0, "alpha", positions, "at least one position")
         for name in self.trace.table.column_names:
             kind = self.trace.table.schema.field(name).type
-            if name == "candidates" or not pa.types.is_list(kind):
+            if name == "candidates" or not is_ours(name) or not pa.types.is_list(kind):
                 continue
             column = self.trace.table.column(name).combine_chunks()
             lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)
@@ -123,7 +128,7 @@ class _RowCheck:
     def numbers(self) -> None:
         for name in self.trace.table.column_names:
             kind = self.trace.table.schema.field(name).type
-            if pa.types.is_list(kind) and (name in ("alpha", "readout") or pa.types.is_floating(kind.value_type)):
+            if is_ours(name) and pa.types.is_list(kind) and (name == "readout" or pa.types.is_floating(kind.value_type)):
                 self._finite(name, self.trace.ragged(name).values, self.rows.row_of_value)
         for name in ("offset", "prediction"):
             self._finite(name, self.trace.array(name), np.arange(len(self.trace)))
@@ -152,15 +157,18 @@ class _RowCheck:
         self.refuse(np.asarray(outside), "prediction", prediction.max(axis=1), "probabilities")
         if trace.has("candidates"):
             self._candidates(outputs)
-        names = trace.metadata.get("class_names") or []
-        if names and len(names) != classes:
-            came = f"{len(names)} class names"
-            raise TraceError(
-                "check trace", f"{self.origin}: metadata class_names", came, f"{classes}, as prediction has {outputs} column(s)"
-            )
+        self._class_names(classes, outputs)
         if trace.has("label"):
             label = trace.array("label")
             self.refuse((label < -1) | (label >= classes), "label", label, f"null or 0 to {classes - 1}")
+
+    def _class_names(self, classes: int, outputs: int) -> None:
+        where, names = f"{self.origin}: metadata class_names", self.trace.metadata.get("class_names") or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise TraceError("check trace", where, str(names), "a list of different texts", "see docs/trace.md")
+        if names and len(names) != classes:
+            wanted = f"{classes}, as prediction has {outputs} column(s)"
+            raise TraceError("check trace", where, f"{len(names)} class names", wanted)
 
     def _candidates(self, outputs: int) -> None:
         column = self.trace.table.column("candidates").combine_chunks()

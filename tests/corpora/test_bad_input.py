@@ -43,7 +43,7 @@ def test_missing_column(tmp_path: Path) -> None:
 def test_a_column_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label,text\na,0,b\n")
-    assert "2 columns of that name; wanted one column 'text'" in refused(path)
+    assert refused(path).endswith("2 columns of that name; wanted one column 'text'; rename the others")
 
 
 def test_truncated_gzip(tmp_path: Path) -> None:
@@ -195,6 +195,13 @@ def test_test_has_nothing_in_common_with_train(tmp_path: Path) -> None:
 def test_a_class_that_dev_or_test_lacks_is_told(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": ROWS[:1]})
     assert "test has no row of class 0" in read_corpus(folder).notes
+
+
+def test_dev_of_one_class_chooses_no_epoch(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:1], "test": ROWS})
+    wanted = "wanted rows of at least two classes, to choose an epoch by; add rows, or leave the dev file out to take 15 % of train"
+    assert refused(folder) == f"read corpus: f: only 1 row(s) of class 1 for dev; {wanted}"
+    assert "only 1 row(s) of class 0 for dev" in refused(write(tmp_path / "rare.csv", [(f"text {row}", row // 10) for row in range(12)]))
 
 
 def test_folders(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_dev_is_taken_from_train_and_test_changes_nothing(tmp_path: Path) -> Non
 
 
 def test_conflicting_duplicates_are_counted(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "a", {"train": ROWS[:12], "dev": [("new words", 0), ("A FINE film", 0)], "test": ROWS[12:13]})
+    folder = write_folder(tmp_path / "a", {"train": ROWS[:12], "dev": [("new words", 1), ("A FINE film", 0)], "test": ROWS[12:13]})
     conflict = "(1 with another label)"
     shared = f"1 of dev also in train {conflict}, 1 of test also in train, 1 of test also in dev {conflict}"
     assert f"rows with the same words: {shared}" in read_corpus(folder).notes

@@ -132,7 +132,7 @@ def test_model_sizes_out_of_range_are_refused(setting: str, value: object) -> No
 @pytest.mark.parametrize(("setting", "value"), [("patience", 0), ("weight_decay", -1.0), ("learning_rate", float("nan"))])
 def test_training_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(InputError, match=f"training.{setting}"):
-        TrainingSettings(**{setting: value})
+        replace(TrainingSettings(), **{setting: value})
 
 
 def test_settings_out_of_range_are_refused() -> None:

@@ -68,6 +68,32 @@ def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     assert f"{value:.3f}" in row.sentence
 
 
+def _by_class(measure: str, **classes: tuple[float, int]) -> pl.DataFrame:
+    rows = [
+        {"experiment": "correlation", "measure": measure, "group": f"predicted:{name}", "value": value, "low": value - 0.02,
+         "high": value + 0.02, "n": n, "undefined": 0}
+        for name, (value, n) in classes.items()
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
+    overall = _tau(-0.02, 0.41)
+    apart = pl.concat([overall, _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3))])
+    (row,) = verdict(apart, ABOUT).rows
+    assert row.sentence.endswith("By predicted class it goes from −0.32 (negative) to 0.28 (positive).")
+    alike = pl.concat([overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))])
+    (row,) = verdict(alike, ABOUT).rows
+    assert "By predicted class" not in row.sentence
+
+
+def test_f1_says_of_what_it_is():
+    summary = summary_of(prediction__f1={"value": 0.8})
+    for classes, measure in (((), "F1"), (("ham", "spam"), "F1 of class spam"), (("a", "b", "c"), "F1, mean over classes")):
+        (row,) = verdict(summary, About(class_names=classes)).rows
+        assert row.measure == measure
+
+
 def test_the_adversary_stands_beside_its_bound_and_ln_2_and_claims_existence_only():
     summary = summary_of(
         adversary__emax_jsd={"value": 0.656, "low": 0.65, "high": 0.66},

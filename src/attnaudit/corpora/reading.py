@@ -61,6 +61,7 @@ def read_corpus(
     names = place.entry.class_names if place.entry else _class_names(gathered, how)
     _check_classes(gathered, how)
     splits, split_remarks = _splits(gathered, how.classes or names, seed)
+    _check_dev(place.name, splits["dev"], names)
     df = min_df or (place.entry.min_df if place.entry else _default_min_df(len(splits["train"])))
     digests = {name: row_digests(split) for name, split in splits.items()}
     remarks = [*split_remarks, *gathering_remarks(gathered, max_tokens), *class_remarks(names, splits)]
@@ -168,6 +169,15 @@ def _splits(gathered: dict[str, Gathered], classes: tuple[str, ...], seed: int) 
         raise InputError("read corpus", str(gathered["train"].path), came, "a dev file or enough rows to take one from train")
     taken = {name: splits["train"].take(chosen[name]) for name in ("train", "dev")}
     return {**taken, "test": splits["test"]}, [f"no dev file: 15 % of train, drawn by class with seed {seed}: {_sizes(chosen)}"]
+
+
+def _check_dev(corpus: str, dev: Split, names: tuple[str, ...]) -> None:
+    """The ROC-AUC by which an epoch is chosen needs two classes."""
+    present = np.unique(dev.label)
+    if len(present) < 2:
+        came = f"only {len(dev)} row(s) of class {names[present[0]]} for dev"
+        wanted = "rows of at least two classes, to choose an epoch by"
+        raise InputError("read corpus", corpus, came, wanted, "add rows, or leave the dev file out to take 15 % of train")
 
 
 def _sizes(chosen: dict[str, np.ndarray]) -> str:

@@ -89,6 +89,8 @@ def require_columns(path: Path, present: list[str], text: str, label: str) -> No
         if present.count(wanted) == 1:
             continue
         names = ", ".join(present[:12]) + (", …" if len(present) > 12 else "")
-        came = f"columns {names or '(none)'}" if wanted not in present else f"{present.count(wanted)} columns of that name"
-        hint = did_you_mean(wanted, present)
-        raise InputError("read corpus", str(path), came, f"one column '{wanted}'", f"{hint} name it with the option {option}".strip())
+        if wanted in present:
+            came, do = f"{present.count(wanted)} columns of that name", "rename the others"
+        else:
+            came, do = f"columns {names or '(none)'}", f"{did_you_mean(wanted, present)} name it with the option {option}".strip()
+        raise InputError("read corpus", str(path), came, f"one column '{wanted}'", do)

@@ -53,6 +53,13 @@ class Adversary:
             raise InputError("audit", "setting adversary.method", repr(self.method), wanted, hint)
         if not 0 <= self.epsilon <= 1:
             raise InputError("audit", "setting adversary.epsilon", str(self.epsilon), "a distance from 0 to 1")
+        if self.accept is not None and not 0 <= self.accept <= 1:
+            raise InputError("audit", "setting adversary.accept", str(self.accept), "a distance from 0 to 1, or none for epsilon")
+        if not self.learning_rate > 0 or not self.penalty >= 0:
+            came = f"{self.learning_rate:g} and {self.penalty:g}"
+            raise InputError(
+                "audit", "settings adversary.learning_rate and adversary.penalty", came, "a rate above 0, a penalty of 0 or more"
+            )
         if self.k < 1 or self.steps < 0:
             raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from attnaudit.errors import InputError
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
@@ -30,6 +31,10 @@ class Correlation:
     paper: ClassVar[str] = "jain2019"
     seed: int = 0
     significance: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.significance <= 1:
+            raise InputError("audit", "setting correlation.significance", str(self.significance), "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
         taken = [f"importance_{name}" for name in ("gradient", "loo", YARDSTICK) if trace.has(f"importance_{name}")]

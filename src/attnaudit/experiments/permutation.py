@@ -18,6 +18,7 @@ from attnaudit.readout import IdentityTail, Readout
 from attnaudit.results import summarise_means
 from attnaudit.trace import Trace
 
+MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
 BLOCK = 1 << 21  # contributions that the general way holds at a time
 
 
@@ -35,8 +36,9 @@ class Permutation:
     permutations: int = 100
 
     def __post_init__(self) -> None:
-        if self.permutations < 1:
-            raise InputError("audit", "setting permutation.permutations", str(self.permutations), "a whole number of 1 or more")
+        if not 1 <= self.permutations <= MOST_PERMUTATIONS:
+            wanted = f"a whole number from 1 to {MOST_PERMUTATIONS}"
+            raise InputError("audit", "setting permutation.permutations", str(self.permutations), wanted)
 
     def refuses(self, trace: Trace) -> str | None:
         return None

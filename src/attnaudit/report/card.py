@@ -32,9 +32,8 @@ class Card:
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""
         console = console or Console()
-        table = Table(
-            title=escape(self.title), caption=escape(self.subtitle), title_justify="left", caption_justify="left", show_lines=True
-        )
+        title, caption = escape(self.title), escape(self.subtitle)
+        table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
         table.add_column("question", ratio=2)
         table.add_column("this model", ratio=2)
         table.add_column("to compare with", ratio=2)

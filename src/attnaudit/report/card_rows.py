@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from attnaudit.report.about import About
 from attnaudit.report.numbers import count, figure, interval, percent
-from attnaudit.report.phrases import LN2, difference, output_change, share_of_yardstick
+from attnaudit.report.phrases import LN2, difference, output_change, share_of_yardstick, shuffling_matters
 
 SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
 WEAK_YARDSTICK = 0.1  # below this τ two importance measures hardly agree, and a share of it says nothing
+CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are told: the mean over both is neither's
+FEWEST_OF_CLASS = 20
+_PREDICTED = "predicted:"
 
 
 @dataclass(frozen=True)
@@ -39,14 +42,17 @@ class CardRow:
 
 @dataclass(frozen=True)
 class Figures:
-    """The rows of group ``all`` of a summary that have a value, by experiment and measure."""
+    """The rows of a summary that have a value, by experiment and measure: those of group ``all``, and those of predicted classes."""
 
     rows: Mapping[tuple[str, str], dict[str, Any]]
+    by_class: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> Figures:
-        known = summary.filter(pl.col("group") == "all", pl.col("value").is_not_null(), pl.col("value").is_not_nan())
-        return cls({(row["experiment"], row["measure"]): row for row in known.iter_rows(named=True)})
+        known = summary.filter(pl.col("value").is_not_null(), pl.col("value").is_not_nan())
+        overall, by_class = known.filter(group="all"), known.filter(pl.col("group").str.starts_with(_PREDICTED))
+        rows = {(row["experiment"], row["measure"]): row for row in overall.iter_rows(named=True)}
+        return cls(rows, by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True))
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
         return self.rows.get((experiment, measure))
@@ -54,6 +60,17 @@ class Figures:
     def value(self, experiment: str, measure: str) -> float | None:
         row = self.get(experiment, measure)
         return None if row is None else float(row["value"])
+
+    def apart(self, experiment: str, measure: str, places: int = 2) -> str:
+        """A sentence where predicted classes differ so much that their common mean describes none of them, else nothing."""
+        rows = [row for row in self.by_class.get((experiment, measure), ()) if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None]
+        if len(rows) < 2:
+            return ""
+        least, most = min(rows, key=lambda row: row["value"]), max(rows, key=lambda row: row["value"])
+        if most["value"] - least["value"] < CLASSES_APART or most["low"] <= least["high"]:
+            return ""
+        ends = (f"{figure(row['value'], places)} ({row['group'].removeprefix(_PREDICTED)})" for row in (least, most))
+        return f" By predicted class it goes from {' to '.join(ends)}."
 
 
 def _row(
@@ -78,8 +95,12 @@ def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
         if weak
         else "Everything below is about this one model; another model on the same texts can give other answers."
     )
-    name = "F1" if f1 else "accuracy"
+    name = _f1_name(about.class_names) if f1 else "accuracy"
     yield _row("How well does the model predict?", name, main, ", ".join(filter(None, others)) or "–", sentence)
+
+
+def _f1_name(classes: Sequence[str]) -> str:
+    return f"F1 of class {classes[1]}" if len(classes) == 2 else "F1, mean over classes" if classes else "F1"
 
 
 def attention_gradient(figures: Figures, about: About) -> Iterator[CardRow]:
@@ -98,6 +119,7 @@ def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
         return
     label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
     sentence = _agreement_sentence(row, yardstick, figures.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
+    sentence += figures.apart("correlation", f"tau_{name}")
     told = "no gradient–LOO τ is defined" if yardstick is None else f"gradient–LOO τ {figure(yardstick['value'])} {interval(yardstick)}"
     mark = None if yardstick is None else float(yardstick["value"])
     yield _row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
@@ -111,7 +133,7 @@ def _agreement_sentence(row: Mapping[str, Any], yardstick: Mapping[str, Any] | N
     if against < WEAK_YARDSTICK:
         said = f"The two importance measures hardly agree with each other (τ {figure(against)}), so they give no firm standard here."
     elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
-        said = f"No agreement of attention with {words} is seen, where the two importance measures agree with each other."
+        said = f"No agreement of attention with {words} is seen on average, where the two importance measures agree with each other."
     elif gap and gap["low"] is not None and gap["low"] <= 0 <= gap["high"]:
         said = f"Attention agrees with {words} about as well as the two importance measures agree with each other."
     else:
@@ -126,12 +148,14 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
         return
     sentence = (
         f"With its attention weights shuffled among the tokens, the output {output_change(row['value'])} "
-        f"(by {figure(row['value'], 3)} of probability for the average instance); "
-        "a small change means that it depends little on which token has which weight."
+        f"(by {figure(row['value'], 3)} of probability for the average instance); {shuffling_matters(row['value'])}."
+        f"{figures.apart('permutation', 'median_delta_y', 3)}"
     )
+    peak = figures.value("permutation", "max_alpha")
+    peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
     yield _row(
-        "How much does shuffling attention change the output?", "mean of the median Δŷ", row, "0 no change, 1 another certain answer",
-        sentence, places=3,
+        "How much does shuffling attention change the output?", "mean of the median Δŷ", row,
+        f"{peaked}0: no change, 1: from one certain answer to another", sentence, places=3,
     )  # fmt: skip
 
 
@@ -144,15 +168,18 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     epsilon = about.setting("adversary", "epsilon")
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
     proven = "" if certified is None else f" The best found is proven to be the largest there is for {percent(certified)} of instances."
-    sentence = (
-        f"On average there are attention weights that differ {difference(row['value'])} from the model's own and keep the output {within} "
-        f"of what it was; that they exist does not mean that training would find them (Wiegreffe & Pinter 2019).{proven}"
-    )
     gap = upper is not None and upper - row["value"] > SEEN_GAP
+    found = "a search found" if gap else "there are"
+    more = "; what exists may differ more" if gap else ""
+    sentence = (
+        f"On average {found} attention weights that differ {difference(row['value'])} from the model's own and keep the output {within} "
+        f"of what it was{more}; that they exist does not mean that training would find them (Wiegreffe & Pinter 2019).{proven}"
+        f"{figures.apart('adversary', 'emax_jsd', 3)}"
+    )
     bound = "" if not gap else f"at most {figure(upper, 3)} (upper bound), "
     yield _row(
         "How different an attention gives nearly the same output?", "mean ε-max JSD, found", row,
-        f"{bound}ln 2 = 0.693 (any two attentions)", sentence, mark=upper if gap else LN2, scale=(0.0, LN2), places=3,
+        f"{bound}ln 2 = 0.693 (the most that two attentions can differ)", sentence, mark=upper if gap else LN2, scale=(0.0, LN2), places=3,
     )  # fmt: skip
 
 
@@ -167,7 +194,8 @@ def plausibility(figures: Figures, about: About) -> Iterator[CardRow]:
         told = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
         told += [f"share of known tokens {figure(chance)}"] if chance is not None else []
         question = "Does attention find the tokens known to matter?" if kind == "precision" else "Does it rank them first?"
-        yield _row(question, measure, row, ", ".join(told) or "–", _found(kind, row, others, chance), mark=_best(others))
+        sentence = _found(kind, row, others, chance) + figures.apart("plausibility", f"{kind}_attention")
+        yield _row(question, measure, row, ", ".join(told) or "–", sentence, mark=_best(others))
 
 
 def _best(others: Mapping[str, float | None]) -> float | None:

@@ -18,6 +18,10 @@ from attnaudit.report.record import RunRecord
 from attnaudit.report.reference import largest_difference, published_corpus
 from attnaudit.report.summary_table import group_label
 
+VECTORS_DIFFER = (
+    "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "
+    "others, see vectors in its settings, is another model and may lie farther off."
+)
 _STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", WITHIN_OURS: "yellow", FARTHER: "red"}
 _MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
 
@@ -74,10 +78,12 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
     above = judged.filter(pl.col("agreement") == ABOVE_SEARCH).height
     near = judged.filter(pl.col("agreement") == WITHIN_OURS).height
     ours = f"; of {near} more a published value lies within our interval" if near else ""
+    far = judged.filter(pl.col("agreement") == FARTHER).height
+    farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
     exact = f"; {above} more are exact maxima above what their search had found" if above else ""
     return (
         f"Of {count(judged.height, 'published number')}, {cell} lie within the spread of the authors' own two runs of the same model, and "
-        f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{ours}{exact}.{known}"
+        f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{ours}{exact}{farther}.{known}"
     )
 
 
@@ -101,6 +107,7 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
         for note in part.filter(pl.col("note") != "")["note"].unique(maintain_order=True):
             console.print(f"note: {note}", markup=False, highlight=False)
         console.print(comparison_sentence(part), markup=False, highlight=False)
+    console.print(VECTORS_DIFFER, markup=False, highlight=False)
 
 
 def _row(row: dict[str, Any]) -> ComparisonRow:

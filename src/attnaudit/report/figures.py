@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from attnaudit.report.card_rows import SEEN_GAP
 from attnaudit.report.histogram_chart import histogram_chart
 from attnaudit.report.numbers import count, figure, percent
 from attnaudit.report.palette import LegendEntry, Marker, Palette, Scale, group_rows, legend
@@ -92,11 +93,14 @@ def _adversary_histogram(rows: pl.DataFrame, palette: Palette) -> Figure | None:
     if "emax_jsd" not in rows.columns:
         return None
     upper = _mean(rows, "emax_jsd_upper") if "emax_jsd_upper" in rows.columns else None
-    markers = [Marker(LN2, "ln 2", after=True), *([] if upper is None else [Marker(upper, "mean upper bound")])]
+    found = _mean(rows, "emax_jsd")
+    proven = upper is not None and found is not None and upper - found < SEEN_GAP
+    markers = [Marker(LN2, "ln 2", after=True), *([] if upper is None or proven else [Marker(upper, "mean upper bound")])]
     caption = (
         "How far, in Jensen–Shannon divergence, the most different attention found lies from the model's own while the output stays within "
-        f"ε. Mean {figure(_mean(rows, 'emax_jsd'), 3)}; no two attentions differ by more than ln 2 = 0.693"
-        + ("" if upper is None else f", and under this constraint by no more than {figure(upper, 3)} on average")
+        f"ε. Mean {figure(found, 3)}{', proven to be the largest there is' if proven else ''}; no two attentions differ by more than "
+        "ln 2 = 0.693"
+        + ("" if upper is None or proven else f", and under this constraint by no more than {figure(upper, 3)} on average")
         + ". The farther right, the less the output pins the weights down."
     )
     scale = Scale("ε-max JSD", 0.7, _JSD_TICKS)

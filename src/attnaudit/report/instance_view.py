@@ -36,6 +36,7 @@ class InstanceSection:
     rule: str
     classes: list[str]
     has_rationale: bool
+    has_adversary: bool
 
 
 def instance_section(trace: Trace, rows: pl.DataFrame, seed: int) -> InstanceSection:
@@ -51,6 +52,7 @@ def instance_section(trace: Trace, rows: pl.DataFrame, seed: int) -> InstanceSec
         rule=chosen.rule,
         classes=sorted({picture.instance.predicted for picture in pictures}),
         has_rationale=any(any(picture.known) for picture in pictures),
+        has_adversary="emax_jsd" in rows.columns,
     )
 
 

@@ -16,7 +16,7 @@ from attnaudit.files import write_text
 from attnaudit.report import numbers
 from attnaudit.report.card import verdict
 from attnaudit.report.citations import citations
-from attnaudit.report.comparison_view import comparison_section
+from attnaudit.report.comparison_view import VECTORS_DIFFER, comparison_section
 from attnaudit.report.displayed_trace import check_same_instances, read_displayed
 from attnaudit.report.figures import draw_figures
 from attnaudit.report.instance_view import instance_section
@@ -57,6 +57,7 @@ def _content(record: RunRecord, shown: Trace | None, first: Trace | None) -> dic
         "legend": legend,
         "instances": None if shown is None else instance_section(shown, rows, record.about.seed or 0),
         "comparison": comparison_section(record),
+        "vectors_differ": VECTORS_DIFFER,
         "summaries": summary_tables(record.summary),
         "settings": settings(record.about),
         "left_out": left_out(record, first),

@@ -17,6 +17,7 @@ _SHARES = (
 )
 _OUTPUT_CHANGE = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
 _DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
+_MATTERS = 0.15  # a change from which on the output is said to depend on which token has which weight
 LN2 = log(2.0)
 
 
@@ -28,6 +29,13 @@ def share_of_yardstick(value: float, yardstick: float) -> str:
 def output_change(delta: float) -> str:
     """A change of probability, 0 to 1: ``hardly moves``."""
     return _word(_OUTPUT_CHANGE, delta, "moves strongly")
+
+
+def shuffling_matters(delta: float) -> str:
+    """What such a change of probability under shuffling means."""
+    if delta < _MATTERS:
+        return "a small change means that it depends little on which token has which weight"
+    return "it depends on which token has which weight"
 
 
 def difference(divergence: float) -> str:

@@ -37,10 +37,11 @@ def select(rows: pl.DataFrame, trace: Trace, seed: int) -> Selection:
     striking = _striking(rows, (confidence >= threshold) & (trace.ragged("alpha").lengths >= SHORTEST))
     first = np.concatenate([striking, draw])
     kept = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
+    least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
-        f"Of the quarter of instances that the model predicts most confidently (here with a probability of {threshold:.2f} or more) and "
+        f"Of the quarter of instances that the model predicts most confidently (here with a probability of {least}) and "
         f"that have at least {SHORTEST} tokens, those with the highest ε-max JSD: a confident output that leaves its attention weights "
-        "most free."
+        "most free. A very sure output leaves room by itself: look at the random ones as well."
     )
     return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), rule)
 

@@ -42,16 +42,27 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Pat
 def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silent) -> Corpus:
     """The corpus that a spec names. Raises InputError."""
     from attnaudit.corpora import planted_corpus, read_corpus
+    from attnaudit.corpora.planted import KINDS
 
+    kind = spec.source.removeprefix(PLANTED) if spec.source.startswith(PLANTED) else ""
     sizes = {name: value for name in ("size", "length") if (value := getattr(spec, name)) is not None}
-    if sizes and spec.source.startswith(PLANTED):
-        return planted_corpus(spec.source.removeprefix(PLANTED), seed=seed, **sizes)
+    if kind in KINDS or (kind and sizes):
+        _refuse_unused(spec)
+        return planted_corpus(kind, seed=seed, **sizes)
     if sizes:
         raise InputError("read settings", f"setting corpus.{min(sizes)}", f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
     return read_corpus(
         spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, on_bad_row=spec.on_bad_row,
         max_tokens=spec.max_tokens, min_df=spec.min_df, preset=preset, progress=lambda split, rows: progress(f"read {split}", rows, 0),
     )  # fmt: skip
+
+
+def _refuse_unused(spec: CorpusSpec) -> None:
+    """A planted corpus is made, not read: raise InputError for a setting of reading."""
+    made = CorpusSpec(spec.source, spec.data_dir, size=spec.size, length=spec.length)
+    for name, value in asdict(spec).items():
+        if value != getattr(made, name):
+            raise InputError("read settings", f"setting corpus.{name}", f"corpus {spec.source}", "a corpus that is read from files")
 
 
 def resolve_device(device: str) -> str:

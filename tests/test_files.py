@@ -1,0 +1,32 @@
+"""Files are whole or not there, whoever writes them."""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+import polars as pl
+import pytest
+from safetensors import SafetensorError
+
+from attnaudit.errors import RunError
+from attnaudit.files import atomic
+
+FULL = [
+    OSError(errno.ENOSPC, "No space left on device"),
+    SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    pl.exceptions.ComputeError("parquet: File out of specification: underlying IO error: No space left on device (os error 28)"),
+]
+
+
+@pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
+def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path: Path, error: Exception) -> None:
+    with pytest.raises(RunError, match=r"a\.bin: No space left on device; wanted a place that can be written"), atomic(tmp_path / "a.bin"):
+        raise error
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a bug"), atomic(tmp_path / "a.bin"):
+        raise ValueError("a bug")
+    assert list(tmp_path.iterdir()) == []
