@@ -1,6 +1,6 @@
 """Is attention a faithful explanation of what a model does?
 
-    trace = attnaudit.collect(model, corpus)      # or Trace.read(path)
+    trace = attnaudit.collect(attnaudit.load_model("RUN/model"), corpus)      # or Trace.read(path)
     results = attnaudit.audit(trace)
     results["adversary"].table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus, planted_corpus, read_corpus
     from attnaudit.errors import AttnauditError, InputError, TraceError
     from attnaudit.experiments import audit
-    from attnaudit.readout import Readout
+    from attnaudit.models import load_model
     from attnaudit.report import write_report
     from attnaudit.results import Result, Results
     from attnaudit.runner import RunSpec, run
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 _HOME = {
     "collect": "collector", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "errors",
-    "InputError": "errors", "TraceError": "errors", "audit": "experiments", "Readout": "readout",
+    "InputError": "errors", "TraceError": "errors", "audit": "experiments", "load_model": "models",
     "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner", "run": "runner", "Trace": "trace",
 }  # fmt: skip
 
 __all__ = [
-    "AttnauditError", "Corpus", "InputError", "Readout", "Result", "Results", "RunSpec", "Trace", "TraceError",
-    "audit", "collect", "planted_corpus", "read_corpus", "run", "write_report",
+    "AttnauditError", "Corpus", "InputError", "Result", "Results", "RunSpec", "Trace", "TraceError",
+    "audit", "collect", "load_model", "planted_corpus", "read_corpus", "run", "write_report",
 ]  # fmt: skip
 
 

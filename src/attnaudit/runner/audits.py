@@ -33,7 +33,7 @@ def audit_into(
     out = Path(out) if out is not None else beside(trace)
     _check_place(out)
     spec = {
-        "schema": SCHEMA, "kind": "audit", "trace": str(trace), "shards": shards, "chosen": battery.chosen,
+        "schema": SCHEMA, "kind": "audit", "trace": str(trace.resolve()), "shards": shards, "chosen": battery.chosen,
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
     ledger = Ledger(out)
