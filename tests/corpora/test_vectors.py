@@ -37,12 +37,12 @@ def test_text_format(tmp_path: Path, header: str, name: str) -> None:
     assert vectors.matrix.dtype == np.float32
     assert vectors.matrix[number("sun")].tolist() == [1, 2, 3]
     assert vectors.covered == 2
-    assert vectors.note == f"{name}, 3 numbers: 2 of 7 words have a vector, the others are drawn from N(0, 1)"
+    assert vectors.note == f"{name}, 3 numbers: 2 of 7 words have a vector, the others are zero"
     assert not vectors.matrix[0].any()
-    assert vectors.matrix[number("star")].any()
-    zero = word_vectors(path, VOCABULARY, LISTS, seed=0, missing="zero")
-    assert not zero.matrix[[0, 1, 2, 3, number("star"), number("sky")]].any()
-    assert zero.note.endswith("the others are zero")
+    assert not vectors.matrix[[0, 1, 2, 3, number("star"), number("sky")]].any()
+    normal = word_vectors(path, VOCABULARY, LISTS, seed=0, missing="normal")
+    assert normal.matrix[number("star")].any()
+    assert normal.note.endswith("the others are drawn from N(0, 1)")
 
 
 @pytest.mark.parametrize(

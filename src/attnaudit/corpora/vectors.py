@@ -47,8 +47,8 @@ def word_vectors(
 
     ``source`` is ``corpus`` (word2vec, CBOW, trained on ``train_tokens``; ``<unk>`` stands for words below ``min_df`` or, where there
     are none, is the mean of the rarest words), ``random`` (N(0, 1)), or a file of GloVe's or
-    fastText's text format, also gzipped, whose own dimension then holds. Words that have no vector are drawn from N(0, 1) as
-    in Jain & Wallace 2019, or are zero (``missing="zero"``) as in their released code. The same arguments give the same bits.
+    fastText's text format, also gzipped, whose own dimension then holds. Words that have no vector are zero, as in the
+    released code of Jain & Wallace 2019, or drawn from N(0, 1) (``missing="normal"``). The same arguments give the same bits.
 
     Raises InputError for a file that cannot be used, with the line.
     """

@@ -16,7 +16,7 @@ class ModelSettings:
 
     ``hidden`` is units per direction (bilstm), filters per kernel (cnn) or units (average). ``activation`` follows the linear layer
     of the average encoder. ``attention_decay`` tells whether weight decay also acts on the attention's parameters and
-    ``unknown_vectors`` what a word without a pretrained vector starts from.
+    ``unknown_vectors`` what a word starts from that a file of vectors lacks, zero or N(0, 1).
     """
 
     encoder: str = "bilstm"
@@ -26,7 +26,7 @@ class ModelSettings:
     kernels: tuple[int, ...] = (1, 3, 5, 7)
     activation: Literal["relu", "tanh"] = "relu"
     attention_decay: bool = True
-    unknown_vectors: Literal["normal", "zero"] = "normal"
+    unknown_vectors: Literal["normal", "zero"] = "zero"
 
     def __post_init__(self) -> None:
         for name in ("embedding", "hidden"):
@@ -55,5 +55,5 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     released = preset == "code2019"
     return ModelSettings(
         encoder, attention, hidden=_HIDDEN[preset][encoder], activation="tanh" if released else "relu",
-        attention_decay=not released, unknown_vectors="zero" if released else "normal",
+        attention_decay=not released,
     )  # fmt: skip
