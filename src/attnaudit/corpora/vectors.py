@@ -41,7 +41,7 @@ def word_vectors(
     *,
     dimension: int = 300,
     seed: int = 0,
-    missing: Missing | str = "normal",
+    missing: Missing | str = "zero",
 ) -> WordVectors:
     """Vectors for every word of ``vocabulary``.
 
