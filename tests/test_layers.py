@@ -14,7 +14,7 @@ from tests.traces import make_trace
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 LAYERS = (
-    {"errors", "files", "ragged"},
+    {"errors", "files", "progress", "ragged"},
     {"stats", "measures"},
     {"readout", "trace_schema", "trace", "results"},
     {"corpora"},

@@ -14,9 +14,9 @@ from attnaudit.gradient import gradient_importance
 from attnaudit.leave_one_out import leave_one_out
 from attnaudit.models.batch import Batch, batches_by_length, pad
 from attnaudit.models.classifier import Classifier
+from attnaudit.progress import Progress
 from attnaudit.ragged import Ragged
 from attnaudit.trace import Trace, concatenate
-from attnaudit.training import Progress
 
 SHARD_ROWS = 2048
 BUDGET = 4_096  # padded positions of one batch, so that its states stay in the cache; results do not depend on it

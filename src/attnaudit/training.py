@@ -20,6 +20,7 @@ from attnaudit.errors import InputError
 from attnaudit.measures import predicted_class
 from attnaudit.models.batch import batches_by_length, pad
 from attnaudit.models.classifier import Classifier
+from attnaudit.progress import Progress
 from attnaudit.ragged import Ragged
 from attnaudit.stats.classification import classification_scores
 
@@ -63,9 +64,6 @@ class Epoch:
     dev: float
     dev_accuracy: float
     seconds: float
-
-
-Progress = Callable[[str, int, int], None]  # what is going on, how much of it is done, how much there is
 
 
 def train(

@@ -93,3 +93,12 @@ def test_another_seed_is_another_search():
     trace = make_trace(20, (5, 20), seed=8)
     one, other = Adversary(method="relaxed", steps=20, seed=1)(trace), Adversary(method="relaxed", steps=20, seed=2)(trace)
     assert not one["alpha"].equals(other["alpha"])
+
+
+def test_for_two_classes_the_bound_of_the_search_is_the_exact_maximum() -> None:
+    trace = make_trace(40, (3, 15), seed=5)
+    exact = Adversary()(trace)["emax_jsd"].to_numpy()
+    searched = Adversary(method="relaxed", steps=50)(trace)
+    np.testing.assert_allclose(searched["emax_jsd_upper"].to_numpy(), exact, atol=1e-9)
+    wider = Adversary(method="relaxed", steps=50, accept=0.05)(trace)["emax_jsd_upper"].to_numpy()
+    np.testing.assert_allclose(wider, Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy(), atol=1e-9)

@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
-from attnaudit.runner.steps import silent
+from attnaudit.progress import silent
 
 Show = Callable[[str, int, int], None]
 

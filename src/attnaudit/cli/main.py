@@ -13,8 +13,8 @@ from attnaudit.cli.app import app
 from attnaudit.errors import AttnauditError
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
-# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training up to ten times
-# slower as soon as another process wants the cores; this many turns cost nothing when the machine is free. Read when torch is loaded.
+# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training much slower
+# as soon as another process wants the cores; this many turns cost nothing when the machine is free. Read when torch is loaded.
 SPINS = "20000"
 
 

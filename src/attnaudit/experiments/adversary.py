@@ -76,13 +76,10 @@ class Adversary:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha
         baseline = readout(alpha)
-        if self.method == "exact":
-            found = furthest_attention(alpha, slab_within(readout, alpha, self.epsilon))
-        else:
-            found = self._search(trace, baseline)
+        found = self._furthest(trace, self.epsilon) if self.method == "exact" else self._search(trace, baseline)
         prediction = readout(found)
         reached = divergence(found, alpha)
-        upper = reached if self.method == "exact" else np.maximum(unconstrained_bound(alpha), reached)
+        upper = reached if self.method == "exact" else np.maximum(self._bound(trace), reached)
         return keys(trace).with_columns(
             pl.Series("emax_jsd", reached),
             pl.Series("emax_jsd_upper", upper),
@@ -92,17 +89,30 @@ class Adversary:
             vector_column("prediction", prediction),
         )
 
+    def _furthest(self, trace: Trace, limit: float) -> Ragged:
+        return furthest_attention(trace.alpha, slab_within(trace.readout, trace.alpha, limit))
+
+    def _bound(self, trace: Trace) -> Float[np.ndarray, " n"]:
+        """What no attention that the search may accept exceeds: the exact maximum for two classes, else that over all attentions."""
+        if one_logit_decides(trace.readout):
+            return divergence(self._furthest(trace, self._limit), trace.alpha)
+        return unconstrained_bound(trace.alpha)
+
+    @property
+    def _limit(self) -> float:
+        """The TVD within which the search's attentions count."""
+        return self.epsilon if self.accept is None else self.accept
+
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
         """Of the attentions that the search ends with, the best one accepted; the model's own where none is."""
         readout, alpha = trace.readout, trace.alpha
         search = Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
         ends = search_attentions(readout, alpha, row_streams(trace, self.seed, self.name), search)
-        limit = self.epsilon if self.accept is None else self.accept
         best, reached = alpha.values.copy(), np.zeros(len(alpha))
         for end in ends.T:
             candidate = alpha.with_values(end)
             value = divergence(candidate, alpha)
-            better = (tvd(readout(candidate), baseline) <= limit) & (value > reached)
+            better = (tvd(readout(candidate), baseline) <= self._limit) & (value > reached)
             best, reached = np.where(alpha.spread(better), end, best), np.where(better, value, reached)
         return alpha.with_values(best)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError, RunError
 from attnaudit.files import read_json, write_json
+from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import MANIFEST, Ledger, is_free
 from attnaudit.runner.place import read_spec
 from attnaudit.runner.spec import SCHEMA, experiment_settings
-from attnaudit.runner.steps import RESULTS, Battery, Progress, manifest, report_step, save_results, silent, trace_digests
+from attnaudit.runner.steps import RESULTS, Battery, manifest, report_step, save_results, trace_digests
 
 if TYPE_CHECKING:
     from attnaudit.results import Results

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError
 from attnaudit.files import sha256, write_json
+from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import check_place
 from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, content_key
-from attnaudit.runner.steps import Battery, Progress, audit_step, manifest, report_step, silent
+from attnaudit.runner.steps import Battery, audit_step, manifest, report_step
 from attnaudit.runner.versions import versions
 
 if TYPE_CHECKING:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.files import sha256
+from attnaudit.progress import Progress
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.published import add_published
 from attnaudit.runner.spec import content_key
@@ -16,7 +17,6 @@ from attnaudit.runner.versions import versions
 if TYPE_CHECKING:
     from attnaudit.results import Results
 
-Progress = Callable[[str, int, int], None]  # what is going on, how much of it is done, how much there is (0: not known)
 RESULTS = ("results", "summary.json")
 
 
@@ -87,7 +87,3 @@ def trace_digests(trace: Path) -> list[str]:
     shards = trace_files(trace)
     tail = shards[0].parent / TAIL_FILE
     return [sha256(file) for file in (*shards, *([tail] if tail.exists() else []))]
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Show no progress."""
