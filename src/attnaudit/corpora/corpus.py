@@ -6,11 +6,13 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Int, Int32, Int64
+from jaxtyping import Bool, Int, Int32, Int64
 
 SPLITS = ("train", "dev", "test")
+Task = Literal["classification", "question_answering", "inference"]
 
 
 @dataclass(frozen=True)
@@ -19,13 +21,17 @@ class Split:
 
     ``instance`` (n,) is the 0-based row of the source split before any filter, a stable id; ``tokens`` holds ``n`` lists of
     normalised words without BOS and EOS; ``label`` (n,) counts classes from 0; ``rationale`` marks, per token, the words that
-    are known to decide the label (None: not known).
+    are known to decide the label (None: not known; a row without entries: not known of that row). Where a text is read with a
+    question (or a hypothesis), ``question`` holds its words, and ``candidates`` (n, C) the classes that are allowed as answers (None:
+    all of them).
     """
 
     instance: Int64[np.ndarray, " n"]
     tokens: list[list[str]]
     label: Int32[np.ndarray, " n"]
     rationale: list[list[bool]] | None = None
+    question: list[list[str]] | None = None
+    candidates: Bool[np.ndarray, "n C"] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -34,7 +40,9 @@ class Split:
         """The chosen rows, in the order given."""
         chosen = rows.tolist()
         rationale = None if self.rationale is None else [self.rationale[row] for row in chosen]
-        return Split(self.instance[rows], [self.tokens[row] for row in chosen], self.label[rows], rationale)
+        question = None if self.question is None else [self.question[row] for row in chosen]
+        candidates = None if self.candidates is None else self.candidates[rows]
+        return Split(self.instance[rows], [self.tokens[row] for row in chosen], self.label[rows], rationale, question, candidates)
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,8 @@ class Corpus:
 
     ``splits`` has the keys ``train``, ``dev`` and ``test``; ``class_names[c]`` names label ``c``; ``min_df`` is the number of
     train rows that a word must occur in to get into the vocabulary; ``fingerprint`` is the SHA-256 of everything that a model
-    could learn from (rows, words, labels, rationale, classes, ``min_df``); ``notes`` are one-line remarks for the user.
-    Made by `read_corpus` and `planted_corpus`.
+    could learn from (rows, words, questions, labels, rationale, classes, ``min_df``); ``notes`` are one-line remarks for the user;
+    ``task`` tells whether labels are of a text alone, or of a text and a question. Made by `read_corpus` and `planted_corpus`.
     """
 
     name: str
@@ -63,11 +71,17 @@ class Corpus:
     fingerprint: str
     notes: tuple[str, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
+    task: Task = "classification"
 
 
 def row_digests(split: Split) -> list[bytes]:
-    """16 bytes for every row, equal for rows with the same words."""
-    return [hashlib.blake2b("\x1f".join(row).encode(), digest_size=16).digest() for row in split.tokens]
+    """16 bytes for every row, equal for rows with the same words, in the question too."""
+    questions = split.question or [()] * len(split)
+    texts = (
+        "\x1e".join(map("\x1f".join, (row, question) if question else (row,)))
+        for row, question in zip(split.tokens, questions, strict=True)
+    )
+    return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
 
 
 def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> str:
@@ -81,4 +95,6 @@ def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Sp
         total.update(b"".join(digests[name]))
         for row in split.rationale or ():
             total.update(bytes(row))
+        if split.candidates is not None:
+            total.update(np.packbits(split.candidates).tobytes())
     return total.hexdigest()

@@ -21,7 +21,9 @@ class Row:
     """A row as its file has it: ``row`` counts from 0 after the header, ``line`` from 1 (None where a format has no lines).
 
     ``problem`` is what came when the row could not be split into its columns, ``left_out`` the reason why a corpus by its own
-    definition does not use the row.
+    definition does not use the row. ``question`` goes with the text where the task has one; ``evidence`` are the stretches of the
+    text, as (start, stop) characters, that are known to decide the label (None: not known); ``answers`` are the labels that the row
+    allows (None: all).
     """
 
     row: int
@@ -30,6 +32,9 @@ class Row:
     label: object = None
     problem: str = ""
     left_out: str = ""
+    question: object = None
+    evidence: tuple[tuple[int, int], ...] | None = None
+    answers: tuple[str, ...] | None = None
 
     def where(self, file: str | Path) -> str:
         return f"{file}: row {self.row}" + (f" (line {self.line})" if self.line is not None else "")
