@@ -21,7 +21,7 @@ from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
 from attnaudit.measures import predicted_class
 from attnaudit.models import build_model, model_preset
 from attnaudit.models.attention import attend
-from attnaudit.models.batch import Batch, pad
+from attnaudit.models.batch import Batch, Inputs, pad
 from attnaudit.ragged import Ragged
 from attnaudit.stats.classification import classification_scores
 from attnaudit.training import TrainingSettings, predict, train
@@ -88,7 +88,7 @@ def main() -> None:
     model = build_model(model_preset("bilstm", "additive"), vocabulary, vectors, corpus.class_names, options.seed)
     settings = replace(TrainingSettings(), epochs=options.epochs)
     ours = train(model, corpus, settings, seed=options.seed)
-    probability = predict(model, ids["test"])
+    probability = predict(model, Inputs(ids["test"]))
     label = corpus.splits["test"].label.astype(np.int64)
     test = classification_scores(label, predicted_class(probability), probability, seed=0, resamples=1)
     seconds, scores = train_plainly(corpus, ids, vectors, options.epochs, options.seed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ import torch
 
 from attnaudit.corpora import Corpus, Split
 from attnaudit.errors import InputError
-from attnaudit.gradient import gradient_importance
+from attnaudit.gradient import Outputs, gradient_importance
 from attnaudit.leave_one_out import leave_one_out
-from attnaudit.models.batch import Batch, batches_by_length, pad
-from attnaudit.models.classifier import Classifier
+from attnaudit.models.batch import Batch, Inputs, batches_by_length
+from attnaudit.models.heads import TanhHead
+from attnaudit.models.model import AttentionModel
 from attnaudit.progress import Progress
-from attnaudit.ragged import Ragged
+from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace, concatenate
 
 SHARD_ROWS = 2048
@@ -23,31 +25,35 @@ BUDGET = 4_096  # padded positions of one batch, so that its states stay in the 
 PER_POSITION = ("alpha", "gradient", "importance_full_gradient", "loo")
 
 
-def collect(model: Classifier, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
+def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
     """The trace of ``model`` on one split of ``corpus``, whole; `collect_shards` gives it piece by piece. Raises InputError."""
     if split not in corpus.splits:
         raise InputError("collect", f"split {split!r}", f"corpus with {', '.join(corpus.splits)}", "one of its splits")
     if tuple(corpus.class_names) != model.class_names:
         came = f"corpus with classes {', '.join(corpus.class_names)}"
         raise InputError("collect", "classes", came, f"those of the model: {', '.join(model.class_names)}")
+    if (corpus.splits[split].question is not None) != model.asks:
+        came = "a corpus without questions" if model.asks else "a corpus with questions"
+        raise InputError("collect", "questions", came, f"one {'with' if model.asks else 'without'}, as the model was trained on")
     return concatenate(list(collect_shards(model, corpus.splits[split], split, **options)))
 
 
 def collect_shards(
-    model: Classifier, split: Split, name: str = "test", *, metadata: Mapping[str, Any] | None = None,
-    shard_rows: int = SHARD_ROWS, budget: int = BUDGET, progress: Progress | None = None,
+    model: AttentionModel, split: Split, name: str = "test", *, gradient_of: Outputs | None = None,
+    metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int = BUDGET, progress: Progress | None = None,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
 
-    Besides, ``importance_full_gradient`` is the gradient that flows through the attention too. ``budget`` bounds the padded
-    positions of a batch, and with it memory.
+    ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
+    and the predicted answer of a model that is asked something. ``importance_full_gradient`` is the same gradient, flowing through the
+    attention too. ``budget`` bounds the padded positions of a batch, and with it memory.
     """
     model.eval().requires_grad_(False)
-    ids = model.vocabulary.ids(split.tokens)
-    for start in range(0, len(ids), shard_rows):
-        rows = np.arange(start, min(start + shard_rows, len(ids)))
-        done = _Progress(progress, start, len(ids))
-        yield _shard(model, split, name, ids.take(rows), rows, dict(metadata or {}), budget, done)
+    work = _Work(model, split, name, gradient_of or ("predicted" if model.asks else "all"), dict(metadata or {}), budget)
+    inputs = Inputs.of(split, model.vocabulary)
+    for start in range(0, len(inputs), shard_rows):
+        rows = np.arange(start, min(start + shard_rows, len(inputs)))
+        yield work.shard(inputs.take(rows), rows, _Progress(progress, start, len(inputs)))
 
 
 class _Progress:
@@ -60,43 +66,69 @@ class _Progress:
             self.report("collect", self.done, self.total)
 
 
-def _shard(
-    model: Classifier, split: Split, name: str, ids: Ragged, rows: np.ndarray, metadata: dict[str, Any], budget: int, progress: _Progress
-) -> Trace:
-    device = next(model.parameters()).device
-    outputs = model.output.out_features
-    flat = {column: np.zeros(len(ids.values), np.float32) for column in PER_POSITION}
-    readout = np.zeros((len(ids.values), outputs), np.float32)
-    prediction = np.zeros((len(ids), outputs), np.float32)
-    for chosen in batches_by_length(ids.lengths, budget):
-        batch = pad(ids, chosen, device)
-        columns = _measure(model, batch)
-        places = ids.positions(chosen)
-        for column, values in flat.items():
-            values[places] = columns[column][batch.attended].float().cpu().numpy()
-        readout[places] = columns["readout"][batch.attended].cpu().numpy()
-        prediction[chosen] = columns["prediction"].cpu().numpy()
-        progress.add(len(chosen))
-    rationale = Ragged.from_rows([split.rationale[row] for row in rows], bool) if split.rationale is not None else None
-    columns: dict[str, Any] = {column: ids.with_values(values) for column, values in flat.items()}
-    return Trace.from_arrays(
-        activation=model.activation, class_names=model.class_names, metadata=metadata, origin=f"{name} split",
-        instance=split.instance[rows], split=[name] * len(rows), label=split.label[rows],
-        tokens=[split.tokens[row] for row in rows],
-        readout=ids.with_values(readout), offset=np.repeat(model.output.bias.cpu().numpy()[None, :], len(rows), axis=0),
-        prediction=prediction, rationale=rationale, **columns,
-    )  # fmt: skip
+@dataclass(frozen=True)
+class _Work:
+    """What all shards of a trace share."""
+
+    model: AttentionModel
+    split: Split
+    name: str
+    gradient_of: Outputs
+    metadata: dict[str, Any]
+    budget: int
+
+    def shard(self, inputs: Inputs, rows: np.ndarray, progress: _Progress) -> Trace:
+        model, split, ids = self.model, self.split, inputs.ids
+        flat = {column: np.zeros(len(ids.values), np.float32) for column in PER_POSITION}
+        per_row: dict[str, np.ndarray] = {}
+        readout = np.zeros((len(ids.values), model.head.readout_width), np.float32)
+        for chosen in batches_by_length(inputs.lengths, self.budget):
+            batch = inputs.batch(chosen, next(model.parameters()).device)
+            columns = self._measure(batch)
+            places = ids.positions(chosen)
+            for column, values in flat.items():
+                values[places] = columns[column][batch.attended].float().cpu().numpy()
+            readout[places] = columns["readout"][batch.attended].cpu().numpy()
+            for column in ("offset", "prediction"):
+                found = columns[column].cpu().numpy()
+                per_row.setdefault(column, np.zeros((len(rows), found.shape[1]), np.float32))[chosen] = found
+            progress.add(len(chosen))
+        return Trace.from_arrays(
+            activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split", tail=_tail(model),
+            instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
+            tokens=_lists(split.tokens, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
+            rationale=_known(split.rationale, rows), readout=ids.with_values(readout), **per_row,
+            **{column: ids.with_values(values) for column, values in flat.items()},
+        )  # fmt: skip
+
+    def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
+        model = self.model
+        with torch.no_grad():
+            done = model(batch)
+            columns = {
+                "alpha": done.alpha,
+                "readout": model.head.readout(done.hidden),
+                "offset": done.asked.offset,
+                "prediction": model.probabilities(done.logits),
+                "loo": leave_one_out(model, batch, done),
+            }
+        columns["gradient"] = gradient_importance(model, batch, detach_attention=True, outputs=self.gradient_of)
+        columns["importance_full_gradient"] = gradient_importance(model, batch, detach_attention=False, outputs=self.gradient_of)
+        return columns
 
 
-def _measure(model: Classifier, batch: Batch) -> dict[str, torch.Tensor]:
-    with torch.no_grad():
-        done = model(batch)
-        columns = {
-            "alpha": done.alpha,
-            "readout": model.readout(done.hidden),
-            "prediction": model.probabilities(done.logits),
-            "loo": leave_one_out(model, batch, done),
-        }
-    columns["gradient"] = gradient_importance(model, batch, detach_attention=True)
-    columns["importance_full_gradient"] = gradient_importance(model, batch, detach_attention=False)
-    return columns
+def _lists(column: Sequence[list] | None, rows: np.ndarray) -> list[list] | None:
+    return None if column is None else [column[row] for row in rows.tolist()]
+
+
+def _known(rationale: Sequence[list[bool]] | None, rows: np.ndarray) -> list[list[bool] | None] | None:
+    """Rationales, null where that of a row is not known."""
+    return None if rationale is None else [rationale[row] or None for row in rows.tolist()]
+
+
+def _tail(model: AttentionModel) -> TanhTail | None:
+    """What stands between the attended sum and the logits; None for the identity."""
+    if not isinstance(model.head, TanhHead):
+        return None
+    output = model.head.output
+    return TanhTail(output.weight.double().cpu().numpy(), output.bias.double().cpu().numpy())

@@ -22,16 +22,17 @@ _SCALARS = {
 }  # fmt: skip
 _PER_POSITION = {
     "tokens": pa.list_(pa.string()), "alpha": pa.list_(pa.float32()), "gradient": pa.list_(pa.float32()),
-    "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()), "candidates": pa.list_(pa.bool_()),
+    "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()),
 }  # fmt: skip
-_NULLABLE = {"label", "candidates", "rationale", "layer", "head", "query", "split"}
+_OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string())}
+_NULLABLE = {"label", "candidates", "question", "rationale", "layer", "head", "query", "split"}
 
 
 def arrow_type(name: str) -> pa.DataType | None:
     """The type of a column, None where it depends on the model (``readout``, ``offset``, ``prediction``)."""
     if name.startswith("importance_"):
         return pa.list_(pa.float32())
-    return _SCALARS.get(name) or _PER_POSITION.get(name)
+    return _SCALARS.get(name) or _PER_POSITION.get(name) or _OF_OTHER_LENGTH.get(name)
 
 
 def is_ours(name: str) -> bool:
@@ -110,7 +111,7 @@ class _RowCheck:
         self.refuse(positions == 0, "alpha", positions, "at least one position")
         for name in self.trace.table.column_names:
             kind = self.trace.table.schema.field(name).type
-            if name == "candidates" or not is_ours(name) or not pa.types.is_list(kind):
+            if name in _OF_OTHER_LENGTH or not is_ours(name) or not pa.types.is_list(kind):
                 continue
             column = self.trace.table.column(name).combine_chunks()
             lengths = column.value_lengths().fill_null(-1).to_numpy(zero_copy_only=False)

@@ -15,13 +15,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnaudit.checkpoint import load_checkpoint, save_checkpoint
-from attnaudit.corpora import Corpus, Split, Vocabulary
+from attnaudit.corpora import Corpus
 from attnaudit.errors import InputError
 from attnaudit.measures import predicted_class
-from attnaudit.models.batch import batches_by_length, pad
-from attnaudit.models.classifier import Classifier
+from attnaudit.models.batch import Inputs, batches_by_length
+from attnaudit.models.model import AttentionModel
 from attnaudit.progress import Progress
-from attnaudit.ragged import Ragged
 from attnaudit.stats.classification import classification_scores
 
 POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
@@ -57,7 +56,11 @@ def training_preset(preset: str) -> TrainingSettings:
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch gave; ``dev`` is the score that selects the model: ROC-AUC (one against the rest for several classes)."""
+    """What one epoch gave.
+
+    ``dev`` is the score that selects the model: ROC-AUC of a classifier (one against the rest for several classes), accuracy of a model
+    that is asked something.
+    """
 
     epoch: int
     loss: float
@@ -67,7 +70,7 @@ class Epoch:
 
 
 def train(
-    model: Classifier, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
+    model: AttentionModel, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
     device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
@@ -75,20 +78,18 @@ def train(
     With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
     without the interruption. The test split is never looked at.
     """
-    data = _Data.of(corpus.splits["train"], model.vocabulary)
-    dev = _Data.of(corpus.splits["dev"], model.vocabulary)
+    train_split, dev_split = corpus.splits["train"], corpus.splits["dev"]
+    data, dev = Inputs.of(train_split, model.vocabulary), Inputs.of(dev_split, model.vocabulary)
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(model, optimizer, checkpoint)
-    loss_of = _loss(data.label, model.classes, settings.class_weight, device)
+    loss_of = _loss(model, train_split.label, settings.class_weight, device)
     for number in range(len(history), settings.epochs):
         if _exhausted(history, settings.patience):
             break
         started = time.perf_counter()
-        loss = _epoch(model, optimizer, loss_of, data, settings, np.random.default_rng((seed, number)), progress)
-        probabilities = predict(model, dev.ids)
-        scores = classification_scores(dev.label.astype(np.int64), predicted_class(probabilities), probabilities, seed=0, resamples=1)
-        history.append(Epoch(number, loss, scores.roc_auc, scores.accuracy, time.perf_counter() - started))
+        loss = _epoch(model, optimizer, loss_of, data, train_split.label, settings, np.random.default_rng((seed, number)), progress)
+        history.append(Epoch(number, loss, *_dev_scores(model, dev, dev_split.label), time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         if checkpoint is not None:
@@ -97,27 +98,28 @@ def train(
     return history
 
 
-@dataclass(frozen=True)
-class _Data:
-    ids: Ragged
-    label: np.ndarray
+def _dev_scores(model: AttentionModel, dev: Inputs, label: np.ndarray) -> tuple[float, float]:
+    """The score that selects, and accuracy."""
+    probabilities = predict(model, dev)
+    predicted = predicted_class(probabilities)
+    if model.asks:
+        accuracy = float((predicted == label).mean())
+        return accuracy, accuracy
+    scores = classification_scores(label.astype(np.int64), predicted, probabilities, seed=0, resamples=1)
+    return scores.roc_auc, scores.accuracy
 
-    @classmethod
-    def of(cls, split: Split, vocabulary: Vocabulary) -> _Data:
-        return cls(vocabulary.ids(split.tokens), split.label)
 
-
-def predict(model: Classifier, ids: Ragged) -> Float[np.ndarray, "n K"]:
+def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     """Probabilities of every row, in order, without gradients."""
     device = next(model.parameters()).device
-    out = np.zeros((len(ids), model.output.out_features))
+    out = np.zeros((len(inputs), model.outputs))
     with torch.inference_mode():
-        for rows in batches_by_length(ids.lengths, EVALUATION_BUDGET):
-            out[rows] = model.probabilities(model(pad(ids, rows, device)).logits).double().cpu().numpy()
+        for rows in batches_by_length(inputs.lengths, EVALUATION_BUDGET):
+            out[rows] = model.probabilities(model(inputs.batch(rows, device)).logits).double().cpu().numpy()
     return out
 
 
-def _optimizer(model: Classifier, settings: TrainingSettings) -> torch.optim.Adam:
+def _optimizer(model: AttentionModel, settings: TrainingSettings) -> torch.optim.Adam:
     attention = [] if model.settings.attention_decay else list(model.attention.parameters())
     spared = {id(parameter) for parameter in attention}
     groups = [
@@ -127,9 +129,9 @@ def _optimizer(model: Classifier, settings: TrainingSettings) -> torch.optim.Ada
     return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
 
 
-def _loss(label: np.ndarray, classes: int, weighted: bool, device: str | torch.device) -> Callable[[Tensor, Tensor], Tensor]:
-    """Two classes: binary cross-entropy, positives weighted by negatives over positives. More: cross-entropy."""
-    if classes > 2:
+def _loss(model: AttentionModel, label: np.ndarray, weighted: bool, device: str | torch.device) -> Callable[[Tensor, Tensor], Tensor]:
+    """One sigmoid output: binary cross-entropy, positives weighted by negatives over positives. A softmax: cross-entropy."""
+    if model.activation == "softmax":
         return functional.cross_entropy
     positives = max(int((label == 1).sum()), 1)
     weight = torch.tensor((len(label) - positives) / positives if weighted else 1.0, device=device)
@@ -137,21 +139,21 @@ def _loss(label: np.ndarray, classes: int, weighted: bool, device: str | torch.d
 
 
 def _epoch(
-    model: Classifier, optimizer: torch.optim.Adam, loss_of: Callable[[Tensor, Tensor], Tensor], data: _Data, settings: TrainingSettings,
-    random: np.random.Generator, progress: Progress | None,
+    model: AttentionModel, optimizer: torch.optim.Adam, loss_of: Callable[[Tensor, Tensor], Tensor], data: Inputs, label: np.ndarray,
+    settings: TrainingSettings, random: np.random.Generator, progress: Progress | None,
 ) -> float:  # fmt: skip
     device = next(model.parameters()).device
-    batches = shuffled_batches(data.ids.lengths, settings.batch_size, random)
+    batches = shuffled_batches(data.lengths, settings.batch_size, random)
     total = 0.0
     for done, rows in enumerate(batches):
-        loss = loss_of(model(pad(data.ids, rows, device)).logits, torch.from_numpy(data.label[rows].astype(np.int64)).to(device))
+        loss = loss_of(model(data.batch(rows, device)).logits, torch.from_numpy(label[rows].astype(np.int64)).to(device))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         total += _finite(float(loss.detach()), settings) * len(rows)
         if progress is not None:
             progress("train", done + 1, len(batches))
-    return total / len(data.label)
+    return total / len(data)
 
 
 def _finite(loss: float, settings: TrainingSettings) -> float:
@@ -179,6 +181,6 @@ def _exhausted(history: list[Epoch], patience: int | None) -> bool:
     return patience is not None and bool(history) and history[-1].epoch - best_epoch(history).epoch >= patience
 
 
-def _resume(model: Classifier, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
+def _resume(model: AttentionModel, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
     state = load_checkpoint(checkpoint, model, optimizer) if checkpoint is not None else None
     return ([Epoch(**epoch) for epoch in state.history], state.best) if state else ([], None)

@@ -9,42 +9,68 @@ import torch
 from attnaudit.gradient import gradient_importance
 from attnaudit.leave_one_out import leave_one_out
 from attnaudit.leave_one_out.cnn import seen_from
-from attnaudit.models.batch import pad
-from attnaudit.models.classifier import Classifier
-from attnaudit.ragged import Ragged
+from attnaudit.models.batch import Inputs
+from attnaudit.models.model import AttentionModel
 from tests.models.tiny import tiny_model, tiny_split
-from tests.oracles.importance import naive_gradient, naive_leave_one_out
+from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
 
 LENGTHS = [1, 2, 3, 4, 5, 9, 7, 12, 23, 1, 6]
 MODELS = [(encoder, attention) for encoder in ("bilstm", "cnn", "average") for attention in ("additive", "dot")]
+TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a question is asked
 
 
-def all_leave_one_out(model: Classifier, ids: Ragged) -> np.ndarray:
-    batch = pad(ids, np.arange(len(ids)))
+def inputs_of(model: AttentionModel, lengths: list[int]) -> Inputs:
+    return Inputs.of(tiny_split(lengths, len(model.class_names), asks=model.asks), model.vocabulary)
+
+
+def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
+    batch = inputs.batch(np.arange(len(inputs)))
     with torch.no_grad():
         return leave_one_out(model, batch, model(batch))[batch.attended].numpy()
 
 
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(("classes", "asks"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_leave_one_out_equals_running_everything_again(encoder: str, attention: str, classes: int) -> None:
-    model = tiny_model(encoder, attention, classes)
-    ids = model.vocabulary.ids(tiny_split(LENGTHS).tokens)
-    naive = np.concatenate([naive_leave_one_out(model, row.tolist()) for row in ids])
-    np.testing.assert_allclose(all_leave_one_out(model, ids), naive, atol=1e-6)
+def test_leave_one_out_equals_running_everything_again(encoder: str, attention: str, classes: int, asks: bool) -> None:
+    model = tiny_model(encoder, attention, classes, asks=asks)
+    inputs = inputs_of(model, LENGTHS)
+    naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
+    np.testing.assert_allclose(all_leave_one_out(model, inputs), naive, atol=2e-6)
     assert naive.max() > 0.01, "a deletion must matter for the comparison to mean anything"
 
 
+@pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
-def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeping the attention scores of the whole text, in place of those after the deletion, must not pass."""
-    model = tiny_model(encoder, "additive")
-    ids = model.vocabulary.ids(tiny_split([9, 12]).tokens)
-    naive = np.concatenate([naive_leave_one_out(model, row.tolist()) for row in ids])
+    model = tiny_model(encoder, "additive", 4 if asks else 2, asks=asks)
+    inputs = inputs_of(model, [9, 12])
+    naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     with monkeypatch.context() as patch:
-        patch.setattr(model.attention, "finish", lambda projected: projected[..., 0] * 0.0)
-        frozen = all_leave_one_out(model, ids)
+        patch.setattr(model.attention, "finish", lambda projected, query=None: projected[..., 0] * 0.0)
+        frozen = all_leave_one_out(model, inputs)
     assert np.abs(frozen - naive).max() > 1e-3
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+def test_the_question_matters(encoder: str) -> None:
+    """Attention and output follow the question, whichever way it is padded."""
+    model = tiny_model(encoder, "additive", 3, asks=True)
+    split = tiny_split([6, 6, 9], 3, asks=True)
+    split.tokens[1] = split.tokens[0]
+    done = model(Inputs.of(split, model.vocabulary).batch(np.arange(3)))
+    assert (done.alpha[0] - done.alpha[1]).abs().max() > 1e-3
+    alone = model(Inputs.of(split, model.vocabulary).take(np.array([1])).batch(np.array([0])))
+    torch.testing.assert_close(alone.alpha[0], done.alpha[1, : alone.alpha.shape[1]], atol=1e-6, rtol=0)
+
+
+def test_answers_that_are_not_allowed_get_nothing() -> None:
+    model = tiny_model("average", "dot", 5, asks=True)
+    inputs = inputs_of(model, LENGTHS)
+    probability = model.probabilities(model(inputs.batch(np.arange(len(inputs)))).logits).detach().numpy()
+    assert inputs.candidates is not None
+    assert (probability[~inputs.candidates] == 0).all()
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, atol=1e-6)
 
 
 def test_neighbours_step_over_the_deleted_position() -> None:
@@ -52,23 +78,28 @@ def test_neighbours_step_over_the_deleted_position() -> None:
     assert [seen_from(2, step) for step in (-3, -2, -1, 0, 1)] == [-2, -1, 1, 2, 3]
 
 
+@pytest.mark.parametrize("outputs", ["all", "predicted"])
 @pytest.mark.parametrize("detach", [True, False])
-@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(("classes", "asks"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_gradient_equals_the_derivative_by_the_one_hot_input(encoder: str, attention: str, classes: int, detach: bool) -> None:
-    model = tiny_model(encoder, attention, classes)
-    ids = model.vocabulary.ids(tiny_split(LENGTHS).tokens)
-    batch = pad(ids, np.arange(len(ids)))
-    ours = gradient_importance(model, batch, detach_attention=detach)[batch.attended].numpy()
-    naive = np.concatenate([naive_gradient(model, row.tolist(), detach_attention=detach) for row in ids])
-    np.testing.assert_allclose(ours, naive, rtol=1e-4, atol=1e-6)
+def test_gradient_equals_the_derivative_by_the_one_hot_input(
+    encoder: str, attention: str, classes: int, asks: bool, detach: bool, outputs: str
+) -> None:
+    model = tiny_model(encoder, attention, classes, asks=asks)
+    inputs = inputs_of(model, LENGTHS)
+    batch = inputs.batch(np.arange(len(inputs)))
+    ours = gradient_importance(model, batch, detach_attention=detach, outputs=outputs)[batch.attended].numpy()
+    naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
+    np.testing.assert_allclose(ours, naive, rtol=2e-4, atol=1e-6)
 
 
-def test_gradient_keeps_its_order_where_the_probability_is_saturated() -> None:
-    model = tiny_model("average", "additive")
+@pytest.mark.parametrize("asks", [False, True])
+def test_gradient_keeps_its_order_where_the_probability_is_saturated(asks: bool) -> None:
+    model = tiny_model("average", "additive", asks=asks)
     with torch.no_grad():
-        model.output.bias.fill_(40.0)
-    batch = pad(model.vocabulary.ids([["w1", "w2", "w3"]]), np.array([0]))
-    gradient = gradient_importance(model, batch, detach_attention=True)[batch.attended]
+        model.head.output.bias[0] += 60.0
+    inputs = Inputs.of(tiny_split([3], asks=asks), model.vocabulary)
+    batch = Inputs(inputs.ids, inputs.question).batch(np.array([0]))
+    gradient = gradient_importance(model, batch, detach_attention=True, outputs="predicted")[batch.attended]
     assert (gradient > 0).all()
     assert len(set(gradient.tolist())) == 3

@@ -13,7 +13,8 @@ from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
 from attnaudit.errors import InputError, RunError
 from attnaudit.models import build_model, load_model, model_preset, save_model
 from attnaudit.models.batch import batches_by_length
-from attnaudit.models.classifier import Classifier
+from attnaudit.models.batch import Inputs
+from attnaudit.models.model import AttentionModel
 from attnaudit.training import Epoch, TrainingSettings, best_epoch, predict, shuffled_batches, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)
@@ -24,14 +25,14 @@ def corpus() -> Corpus:
     return planted_corpus("decisive", size=400, length=(10, 20), seed=1)
 
 
-def fresh(corpus: Corpus, encoder: str = "bilstm") -> Classifier:
+def fresh(corpus: Corpus, encoder: str = "bilstm") -> AttentionModel:
     tokens = corpus.splits["train"].tokens
     vocabulary = Vocabulary.build(tokens, 1)
     vectors = word_vectors("random", vocabulary, tokens, dimension=16, seed=0).matrix
     return build_model(replace(model_preset(encoder, "additive"), hidden=8), vocabulary, vectors, corpus.class_names, 0)
 
 
-def weights(model: Classifier) -> dict[str, list[float]]:
+def weights(model: AttentionModel) -> dict[str, list[float]]:
     return {name: tensor.flatten().tolist() for name, tensor in model.state_dict().items()}
 
 
@@ -40,7 +41,7 @@ def test_learns_a_planted_corpus(corpus: Corpus, encoder: str) -> None:
     model = fresh(corpus, encoder)
     history = train(model, corpus, replace(SETTINGS, epochs=25, learning_rate=0.01))
     test = corpus.splits["test"]
-    predicted = predict(model, model.vocabulary.ids(test.tokens))[:, 0] > 0.5
+    predicted = predict(model, Inputs.of(test, model.vocabulary))[:, 0] > 0.5
     assert np.mean(predicted == test.label) > 0.9
     assert max(epoch.dev for epoch in history) > 0.95
 
@@ -70,7 +71,7 @@ def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
     history = train(model, corpus, replace(SETTINGS, epochs=6, learning_rate=0.05))
     best = best_epoch(history)
     dev = corpus.splits["dev"]
-    predicted = predict(model, model.vocabulary.ids(dev.tokens))[:, 0] >= 0.5
+    predicted = predict(model, Inputs.of(dev, model.vocabulary))[:, 0] >= 0.5
     assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
 
 
@@ -104,8 +105,8 @@ def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
     train(model, corpus, replace(SETTINGS, epochs=1))
     save_model(model, tmp_path)
     loaded = load_model(tmp_path)
-    ids = model.vocabulary.ids(corpus.splits["test"].tokens)
-    np.testing.assert_array_equal(predict(loaded, ids), predict(model, ids))
+    inputs = Inputs.of(corpus.splits["test"], model.vocabulary)
+    np.testing.assert_array_equal(predict(loaded, inputs), predict(model, inputs))
     assert loaded.class_names == model.class_names
     (tmp_path / "weights.safetensors").write_bytes(b"no tensors")
     with pytest.raises(RunError, match=r"weights\.safetensors.*train the model again"):

@@ -9,7 +9,7 @@ import torch
 
 from attnaudit.corpora import Split, Vocabulary
 from attnaudit.models import build_model, model_preset
-from attnaudit.models.classifier import Classifier
+from attnaudit.models.model import AttentionModel
 
 WORDS = 40
 
@@ -18,19 +18,30 @@ def tiny_vocabulary() -> Vocabulary:
     return Vocabulary.build([[f"w{k}" for k in range(WORDS)]], min_df=1)
 
 
-def tiny_model(encoder: str, attention: str, classes: int = 2, seed: int = 0) -> Classifier:
+def tiny_model(encoder: str, attention: str, classes: int = 2, seed: int = 0, asks: bool = False) -> AttentionModel:
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
     settings = replace(model_preset(encoder, attention), hidden=8)
-    model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed)
+    model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, asks)
     with torch.no_grad():
-        for parameter in [*model.attention.parameters(), model.output.weight]:
+        loud = [model.head.passage.weight] if asks else [model.head.output.weight]
+        for parameter in [*model.attention.parameters(), *loud]:
             parameter.mul_(4.0)
     return model.eval()
 
 
-def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0) -> Split:
+def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0, asks: bool = False) -> Split:
+    """Random texts; with ``asks`` random questions too, and two thirds of the answers allowed, the label among them."""
     random = np.random.default_rng(seed)
-    tokens = [[f"w{k}" for k in random.integers(0, WORDS, length)] for length in lengths]
-    return Split(np.arange(len(lengths)), tokens, random.integers(0, classes, len(lengths)).astype(np.int32), None)
+    tokens = _texts(random, lengths)
+    label = random.integers(0, classes, len(lengths)).astype(np.int32)
+    if not asks:
+        return Split(np.arange(len(lengths)), tokens, label)
+    candidates = random.random((len(lengths), classes)) < 0.67
+    candidates[np.arange(len(lengths)), label] = True
+    return Split(np.arange(len(lengths)), tokens, label, None, _texts(random, random.integers(1, 6, len(lengths)).tolist()), candidates)
+
+
+def _texts(random: np.random.Generator, lengths: list[int]) -> list[list[str]]:
+    return [[f"w{k}" for k in random.integers(0, WORDS, length)] for length in lengths]

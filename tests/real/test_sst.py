@@ -12,7 +12,7 @@ from scipy.stats import kendalltau
 from attnaudit.experiments import audit
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.models import load_model
-from attnaudit.models.classifier import Classifier
+from attnaudit.models.model import AttentionModel
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
@@ -22,7 +22,7 @@ SAMPLE = 12
 
 
 @pytest.fixture(scope="module")
-def model(sst_run: Path) -> Classifier:
+def model(sst_run: Path) -> AttentionModel:
     return load_model(sst_run / "model")
 
 
@@ -40,7 +40,7 @@ def test_every_instance_of_the_filtered_test_set_is_there(sst_trace: Trace) -> N
     assert np.bincount(sst_trace.array("label")).tolist() == [863, 863]
 
 
-def test_leave_one_out_and_gradients(model: Classifier, sst_trace: Trace, rows: list[int]) -> None:
+def test_leave_one_out_and_gradients(model: AttentionModel, sst_trace: Trace, rows: list[int]) -> None:
     for row in rows:
         ids = model.vocabulary.ids([sst_trace.tokens(row)])[0].tolist()
         np.testing.assert_allclose(sst_trace.ragged("loo")[row], naive_leave_one_out(model, ids), atol=1e-6)

@@ -12,17 +12,17 @@ from attnaudit.leave_one_out.average import average_without_each
 from attnaudit.leave_one_out.bilstm import bilstm_without_each
 from attnaudit.leave_one_out.cnn import cnn_without_each
 from attnaudit.models.batch import Batch
-from attnaudit.models.classifier import Classifier, Forward
+from attnaudit.models.model import AttentionModel, Forward
 
 WITHOUT_EACH = {"average": average_without_each, "cnn": cnn_without_each, "bilstm": bilstm_without_each}
 
 
-def leave_one_out(model: Classifier, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
+def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
     """TVD between the prediction and the one without the token at each attended position; other positions hold no meaning.
 
-    A text of one token leaves nothing to attend to: its prediction without it is the activation of the bias. ``done`` is the
-    model's own pass over ``batch``.
+    A text of one token leaves nothing to attend to: its prediction without it is that of the offset alone. A question stays as it is,
+    and so do the answers that are allowed. ``done`` is the model's own pass over ``batch``.
     """
-    logits = WITHOUT_EACH[model.settings.encoder](model, batch, done).double()
-    gap = (model.probabilities(logits) - model.probabilities(done.logits.double())[:, None, :]).abs().sum(dim=-1)
-    return gap if model.classes == 2 else 0.5 * gap
+    pooled = WITHOUT_EACH[model.settings.encoder](model, batch, done).readout()
+    logits = model.logits(pooled + done.asked.offset[:, None].double(), batch)
+    return model.distance(model.probabilities(logits), model.probabilities(done.logits.double())[:, None])

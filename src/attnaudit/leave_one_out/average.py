@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
-
-from attnaudit.leave_one_out.pooling import outside_window
+from attnaudit.leave_one_out.pooling import Pool, outside_window
 from attnaudit.models.batch import Batch
-from attnaudit.models.classifier import Classifier, Forward
+from attnaudit.models.model import AttentionModel, Forward
 
 
-def average_without_each(model: Classifier, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """Logits without each token: the sums of attention pooling with that token's term left out."""
-    scores = model.attention(done.hidden).masked_fill(~batch.attended, -float("inf"))
-    return outside_window(scores, model.readout(done.hidden), radius=0).logits(model.output.bias)
+def average_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:
+    """The pools without each token: the sums of attention pooling with that token's term left out, ``(B, L)``."""
+    query = None if done.asked.query is None else done.asked.query[:, None]
+    scores = model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
+    return outside_window(scores, model.head.readout(done.hidden), radius=0)

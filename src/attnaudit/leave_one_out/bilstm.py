@@ -17,27 +17,28 @@ from torch.nn import functional
 
 from attnaudit.leave_one_out.pooling import Pool, empty_pool
 from attnaudit.models.batch import Batch
-from attnaudit.models.classifier import Classifier, Forward
+from attnaudit.models.model import AttentionModel, Forward
 from attnaudit.models.encoders import rearrange, reversal
 
 
-def bilstm_without_each(model: Classifier, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """Logits without each token."""
+def bilstm_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:
+    """The pools without each token, ``(B, L)``."""
     half = model.settings.hidden
     ahead, behind = slice(0, half), slice(half, 2 * half)
     embedded = model.embedding(batch.ids)
     mirror = reversal(batch.lengths, embedded.shape[1])
-    later = _terms_after(model, model.encoder.forward_lstm, ahead, behind, embedded, done.hidden, batch.attended)
+    query = done.asked.query
+    later = _terms_after(model, query, model.encoder.forward_lstm, ahead, behind, embedded, done.hidden, batch.attended)
     earlier = _terms_after(
-        model, model.encoder.backward_lstm, behind, ahead,
+        model, query, model.encoder.backward_lstm, behind, ahead,
         rearrange(embedded, mirror), rearrange(done.hidden, mirror), batch.attended.gather(1, mirror),
     )  # fmt: skip
     natural = Pool(earlier.peak.gather(1, mirror), earlier.mass.gather(1, mirror), rearrange(earlier.moment, mirror))
-    return (later + natural).logits(model.output.bias)
+    return later + natural
 
 
 def _terms_after(
-    model: Classifier, lstm: nn.LSTM, mine: slice, others: slice, embedded: Float[Tensor, "B L E"],
+    model: AttentionModel, query: Tensor | None, lstm: nn.LSTM, mine: slice, others: slice, embedded: Float[Tensor, "B L E"],
     hidden: Float[Tensor, "B L m"], attended: Bool[Tensor, "B L"],
 ) -> Pool:  # fmt: skip
     """For every position, deleted, the pool of the attended positions after it in the reading direction of ``lstm``.
@@ -49,11 +50,11 @@ def _terms_after(
         0, 1
     )
     recurrent = parameter(lstm, "weight_hh").T
-    fixed = model.attention.project(hidden[..., others], others).transpose(0, 1)
-    fixed_readout = model.readout(hidden[..., others], others).transpose(0, 1)
+    fixed = model.attention.project(hidden[..., others], None if query is None else query[:, None], others).transpose(0, 1)
+    fixed_readout = model.head.readout(hidden[..., others], others).transpose(0, 1)
     state = torch.zeros(width, rows, lstm.hidden_size, device=embedded.device)  # slot 0 reads everything, slot t skips token t
     cell = torch.zeros_like(state)
-    pool = empty_pool((width, rows), model.output.out_features, embedded.device)
+    pool = empty_pool((width, rows), fixed_readout.shape[-1], embedded.device)
     for step in range(width - 1):
         if step > 0:
             state[step], cell[step] = state[0], cell[0]
@@ -61,9 +62,9 @@ def _terms_after(
         advance(recurrent, state[:active], cell[:active], inputs[step])
         if step < 2:
             continue
-        scores = model.attention.finish(model.attention.project(state[1:step], mine) + fixed[step])
+        scores = model.attention.finish(model.attention.project(state[1:step], query, mine) + fixed[step], query)
         scores = scores.double().masked_fill(~attended[:, step], -torch.inf)
-        readouts = (model.readout(state[1:step], mine) + fixed_readout[step]).double()
+        readouts = (model.head.readout(state[1:step], mine) + fixed_readout[step]).double()
         _add_term(pool, step, scores, readouts)
     return Pool(pool.peak.T, pool.mass.T, pool.moment.transpose(0, 1))
 

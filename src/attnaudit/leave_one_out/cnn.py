@@ -11,24 +11,25 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnaudit.leave_one_out.pooling import outside_window, pool_of_terms
+from attnaudit.leave_one_out.pooling import Pool, outside_window, pool_of_terms
 from attnaudit.models.batch import Batch
-from attnaudit.models.classifier import Classifier, Forward
+from attnaudit.models.model import AttentionModel, Forward
 
 
-def cnn_without_each(model: Classifier, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """Logits without each token."""
+def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:
+    """The pools without each token, ``(B, L)``."""
     radius = max(model.settings.kernels) // 2
-    scores = model.attention(done.hidden).masked_fill(~batch.attended, -float("inf"))
-    far = outside_window(scores, model.readout(done.hidden), radius)
+    query = None if done.asked.query is None else done.asked.query[:, None]
+    scores = model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
+    far = outside_window(scores, model.head.readout(done.hidden), radius)
     hidden = changed_hidden(model, model.embedding(batch.ids), radius)
     there = neighbours(batch.attended, radius)
-    near_scores = model.attention(hidden).masked_fill(~there, -float("inf"))
-    near = pool_of_terms(near_scores, model.readout(hidden))
-    return (far + near).logits(model.output.bias)
+    near_scores = model.attention(hidden, None if query is None else query[:, None]).masked_fill(~there, -float("inf"))
+    near = pool_of_terms(near_scores, model.head.readout(hidden))
+    return far + near
 
 
-def changed_hidden(model: Classifier, embedded: Float[Tensor, "B L E"], radius: int) -> Float[Tensor, "B L S m"]:
+def changed_hidden(model: AttentionModel, embedded: Float[Tensor, "B L E"], radius: int) -> Float[Tensor, "B L S m"]:
     """Hidden states of the ``S = 2 · radius`` neighbours of every position once that position is deleted, left ones first."""
     width = embedded.shape[1]
     parts = []

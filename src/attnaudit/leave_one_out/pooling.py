@@ -26,11 +26,11 @@ class Pool:
             self.moment * mine[..., None] + other.moment * theirs[..., None],
         )
 
-    def logits(self, bias: Float[Tensor, " K"]) -> Float[Tensor, "*n K"]:
-        """The pooled readout plus the bias; the bias alone where nothing was pooled."""
+    def readout(self) -> Float[Tensor, "*n K"]:
+        """The pooled readout; 0 where nothing was pooled."""
         empty = self.mass == 0
         pooled = self.moment / torch.where(empty, 1.0, self.mass)[..., None]
-        return torch.where(empty[..., None], 0.0, pooled) + bias.double()
+        return torch.where(empty[..., None], 0.0, pooled)
 
 
 def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:

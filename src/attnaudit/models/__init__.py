@@ -16,34 +16,40 @@ from safetensors.torch import load_file, save_file
 from attnaudit.corpora import Vocabulary
 from attnaudit.errors import RunError
 from attnaudit.files import atomic, read_json, write_json
-from attnaudit.models.classifier import Classifier
+from attnaudit.models.model import AttentionModel
 from attnaudit.models.settings import ModelSettings, model_preset
 
-__all__ = ["Classifier", "ModelSettings", "build_model", "load_model", "model_preset", "save_model"]
+__all__ = ["AttentionModel", "ModelSettings", "build_model", "load_model", "model_preset", "save_model"]
 
 
 def build_model(
-    settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int
-) -> Classifier:
-    """A fresh model whose embedding starts from ``vectors`` (and has their width); all else is drawn from ``seed`` alone."""
+    settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
+    asks: bool = False,
+) -> AttentionModel:  # fmt: skip
+    """A fresh model whose embeddings start from ``vectors`` (and have their width); all else is drawn from ``seed`` alone.
+
+    With ``asks`` it reads a question beside each text.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = Classifier(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names)
+        model = AttentionModel(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, asks)
     with torch.no_grad():
-        model.embedding.weight.copy_(torch.from_numpy(vectors))
+        for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
+            embedding.weight.copy_(torch.from_numpy(vectors))
     return model
 
 
-def save_model(model: Classifier, folder: Path) -> None:
+def save_model(model: AttentionModel, folder: Path) -> None:
     """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-    metadata = {"attnaudit": json.dumps({"settings": asdict(model.settings), "class_names": model.class_names}, sort_keys=True)}
+    told = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.asks}
+    metadata = {"attnaudit": json.dumps(told, sort_keys=True)}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with atomic(folder / "weights.safetensors") as temporary:
         save_file(weights, temporary, metadata=metadata)
     write_json(folder / "vocab.json", model.vocabulary.to_json())
 
 
-def load_model(folder: str | Path) -> Classifier:
+def load_model(folder: str | Path) -> AttentionModel:
     """The model that `save_model` wrote. Raises RunError when it is missing or damaged."""
     path = Path(folder) / "weights.safetensors"
     vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
@@ -52,7 +58,7 @@ def load_model(folder: str | Path) -> Classifier:
             metadata = json.loads(file.metadata()["attnaudit"])
         stored = metadata["settings"]
         settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})
-        model = Classifier(settings, vocabulary, metadata["class_names"])
+        model = AttentionModel(settings, vocabulary, metadata["class_names"], metadata["asks"])
         model.load_state_dict(load_file(path))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())

@@ -1,4 +1,8 @@
-"""Attention: one score per position, and the distribution over the attended ones."""
+"""Attention: one score per position, and the distribution over the attended ones.
+
+A model that is asked something scores positions in the light of the question's summary Q. The question's share of a score is worked
+out once per text (`condition`) and handed to the other functions in a shape that broadcasts against the hidden states.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +15,54 @@ ALL = slice(None)
 
 
 class Additive(nn.Module):
-    """``v · tanh(W₁ h)`` with half as many units as ``h`` has (Bahdanau et al. 2015)."""
+    """``v · tanh(W₁ h + W₂ Q)`` with half as many units as ``h`` has (Bahdanau et al. 2015); no ``W₂ Q`` where nothing is asked."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, asked: bool = False) -> None:
         super().__init__()
         units = max(width // 2, 1)
         self.units = nn.Linear(width, units)
+        self.asked = nn.Linear(width, units, bias=False) if asked else None
         self.score = nn.Linear(units, 1, bias=False)
 
-    def forward(self, hidden: Float[Tensor, "*n m"]) -> Float[Tensor, "*n"]:
-        return self.finish(self.project(hidden))
+    def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B a"]:
+        """What a question adds to the units of every position."""
+        assert self.asked is not None
+        return self.asked(question)
 
-    def project(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n a"]:
+    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+        return self.finish(self.project(hidden, query), query)
+
+    def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n a"]:
         """The linear share that the units ``part`` of ``h`` have in the score; shares add up."""
         return functional.linear(hidden, self.units.weight[:, part])
 
-    def finish(self, projected: Float[Tensor, "*n a"]) -> Float[Tensor, "*n"]:
+    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
         """The score of the summed shares."""
-        return self.score(torch.tanh(projected + self.units.bias)).squeeze(-1)
+        inner = projected + self.units.bias if query is None else projected + self.units.bias + query
+        return self.score(torch.tanh(inner)).squeeze(-1)
 
 
 class Dot(nn.Module):
-    """``h · q / √m`` with a learned vector ``q`` in place of a query (Vaswani et al. 2017)."""
+    """``h · Q / √m``, with a learned vector in the place of ``Q`` where nothing is asked (Vaswani et al. 2017)."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, asked: bool = False) -> None:
         super().__init__()
-        self.query = nn.Linear(width, 1, bias=False)
+        self.query = None if asked else nn.Linear(width, 1, bias=False)
         self.scale = width**-0.5
 
-    def forward(self, hidden: Float[Tensor, "*n m"]) -> Float[Tensor, "*n"]:
-        return self.finish(self.project(hidden))
+    def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
+        return question
 
-    def project(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n a"]:
-        return functional.linear(hidden, self.query.weight[:, part])
+    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+        return self.finish(self.project(hidden, query), query)
 
-    def finish(self, projected: Float[Tensor, "*n a"]) -> Float[Tensor, "*n"]:
+    def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n a"]:
+        if self.query is not None:
+            return functional.linear(hidden, self.query.weight[:, part])
+        assert query is not None
+        return (hidden * query[..., part]).sum(dim=-1, keepdim=True)
+
+    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
         return projected.squeeze(-1) * self.scale
 
 

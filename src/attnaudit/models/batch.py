@@ -9,16 +9,22 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Int
 
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD
+from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.vocabulary import BOS, EOS, PAD, Vocabulary
 from attnaudit.ragged import Ragged
 
 
 @dataclass(frozen=True)
 class Batch:
-    """``ids`` is ``(B, L)`` with ``L = max T + 2``; ``lengths`` counts BOS and EOS too."""
+    """``ids`` is ``(B, L)`` with ``L = max T + 2``; ``lengths`` counts BOS and EOS too.
+
+    ``question`` holds the questions of the same rows, ``candidates`` ``(B, C)`` the answers they allow; None where there are none.
+    """
 
     ids: Int[torch.Tensor, "B L"]
     lengths: Int[torch.Tensor, " B"]
+    question: Batch | None = None
+    candidates: Bool[torch.Tensor, "B C"] | None = None
 
     @property
     def attended(self) -> Bool[torch.Tensor, "B L"]:
@@ -32,8 +38,41 @@ class Batch:
         return torch.arange(self.ids.shape[1], device=self.ids.device) < self.lengths[:, None]
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """The texts of a split as numbers of a vocabulary, with their questions and the answers allowed, where there are such."""
+
+    ids: Ragged
+    question: Ragged | None = None
+    candidates: Bool[np.ndarray, "n C"] | None = None
+
+    @classmethod
+    def of(cls, split: Split, vocabulary: Vocabulary) -> Inputs:
+        question = None if split.question is None else vocabulary.ids(split.question)
+        return cls(vocabulary.ids(split.tokens), question, split.candidates)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """What a row costs in a padded batch: the longer of text and question."""
+        return self.ids.lengths if self.question is None else np.maximum(self.ids.lengths, self.question.lengths)
+
+    def take(self, rows: np.ndarray) -> Inputs:
+        question = None if self.question is None else self.question.take(rows)
+        return Inputs(self.ids.take(rows), question, None if self.candidates is None else self.candidates[rows])
+
+    def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
+        """The chosen rows as one batch."""
+        texts = pad(self.ids, rows, device)
+        question = None if self.question is None else pad(self.question, rows, device)
+        candidates = None if self.candidates is None else torch.from_numpy(self.candidates[rows]).to(device)
+        return Batch(texts.ids, texts.lengths, question, candidates)
+
+
 def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
-    """The chosen rows of ``ids`` as one batch."""
+    """The chosen rows of ``ids`` as one batch of texts alone."""
     chosen = ids.take(rows)
     lengths = chosen.lengths
     padded = np.full((len(rows), int(lengths.max(initial=0)) + 2), PAD, dtype=np.int64)

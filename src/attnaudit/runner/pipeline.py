@@ -19,7 +19,7 @@ from attnaudit.runner.versions import versions
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.models import Classifier
+    from attnaudit.models import AttentionModel
     from attnaudit.trace import Trace
     from attnaudit.training import Epoch
 
@@ -78,7 +78,7 @@ def resolve_device(device: str) -> str:
     return device
 
 
-def weights_fingerprint(model: Classifier) -> str:
+def weights_fingerprint(model: AttentionModel) -> str:
     """sha256 of a model's parameters by name, whatever file they lie in."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
@@ -88,7 +88,7 @@ def weights_fingerprint(model: Classifier) -> str:
 
 @dataclass(frozen=True)
 class _Fitted:
-    model: Classifier
+    model: AttentionModel
     history: list[Epoch]
     vectors: str
 
@@ -167,7 +167,7 @@ class _Run:
         metadata = self._metadata(train, model)
         return collect_shards(model, self.corpus.splits["test"], "test", metadata=metadata, progress=self.progress)
 
-    def _metadata(self, train: Record, model: Classifier) -> dict[str, Any]:
+    def _metadata(self, train: Record, model: AttentionModel) -> dict[str, Any]:
         """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
         spec, corpus = self.plain, self.corpus
         settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}

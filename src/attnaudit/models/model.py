@@ -1,0 +1,106 @@
+"""The models of Jain & Wallace 2019: embed, encode, attend, read out; with a question or without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnaudit.corpora import Vocabulary
+from attnaudit.corpora.vocabulary import PAD
+from attnaudit.measures import Activation
+from attnaudit.models.attention import ATTENTION, attend
+from attnaudit.models.batch import Batch
+from attnaudit.models.encoders import ENCODERS
+from attnaudit.models.heads import LinearHead, TanhHead
+from attnaudit.models.question import Question
+from attnaudit.models.settings import ModelSettings
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question does to its text: ``query`` ``(B, a)`` conditions the attention, ``offset`` ``(B, P)`` enters the output.
+
+    Where nothing is asked, ``query`` is None and ``offset`` the bias.
+    """
+
+    query: Float[Tensor, "B a"] | None
+    offset: Float[Tensor, "B P"]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What a forward pass leaves: ``hidden`` ``(B, L, m)``, ``alpha`` ``(B, L)``, ``logits`` ``(B, K)``, and what was ``asked``.
+
+    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞.
+    """
+
+    hidden: Float[Tensor, "B L m"]
+    alpha: Float[Tensor, "B L"]
+    logits: Float[Tensor, "B K"]
+    asked: Asked
+
+
+class AttentionModel(nn.Module):
+    """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
+
+    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``asks`` the model reads a question
+    too (or a hypothesis), which conditions the attention and enters the output through a tanh layer, and ends in a softmax.
+    """
+
+    def __init__(self, settings: ModelSettings, vocabulary: Vocabulary, class_names: Sequence[str], asks: bool = False) -> None:
+        super().__init__()
+        self.settings, self.vocabulary, self.class_names, self.asks = settings, vocabulary, tuple(class_names), asks
+        self.embedding = nn.Embedding(len(vocabulary), settings.embedding, padding_idx=PAD)
+        self.encoder = ENCODERS[settings.encoder](settings)
+        self.question = Question(settings, len(vocabulary)) if asks else None
+        self.attention = ATTENTION[settings.attention](self.encoder.width, asks)
+        self.head = (TanhHead if asks else LinearHead)(self.encoder.width, self.outputs)
+
+    @property
+    def activation(self) -> Activation:
+        return "sigmoid" if len(self.class_names) == 2 and not self.asks else "softmax"
+
+    @property
+    def outputs(self) -> int:
+        """K, the columns of logits and probabilities."""
+        return 1 if self.activation == "sigmoid" else len(self.class_names)
+
+    def forward(self, batch: Batch) -> Forward:
+        return self.from_embedded(self.embedding(batch.ids), batch)
+
+    def ask(self, batch: Batch) -> Asked:
+        """Read the question of every row."""
+        if self.question is None:
+            return Asked(None, self.head.offset(None, len(batch.ids)))
+        assert batch.question is not None
+        summary = self.question(batch.question)
+        return Asked(self.attention.condition(summary), self.head.offset(summary, len(summary)))
+
+    def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch, *, detach_attention: bool = False) -> Forward:
+        """The pass from embedded tokens on; with ``detach_attention`` no gradient flows through the weights."""
+        asked = self.ask(batch)
+        hidden = self.encoder(embedded, batch.lengths)
+        alpha = attend(self.attention(hidden, None if asked.query is None else asked.query[:, None]), batch.attended)
+        weights = alpha.detach() if detach_attention else alpha
+        context = torch.einsum("bl,blm->bm", weights, hidden)
+        return Forward(hidden, alpha, self.logits(asked.offset + self.head.readout(context), batch), asked)
+
+    def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
+        """The tail, and −∞ for answers that the row does not allow."""
+        logits = self.head.tail(pooled)
+        if batch.candidates is None:
+            return logits
+        allowed = batch.candidates.view(len(logits), *[1] * (logits.ndim - 2), -1)
+        return logits.masked_fill(~allowed, -torch.inf)
+
+    def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+        return torch.sigmoid(logits) if self.activation == "sigmoid" else torch.softmax(logits, dim=-1)
+
+    def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Float[Tensor, "..."]:
+        """Total variation distance; a single column is the probability of class 1."""
+        gap = (p - q).abs().sum(dim=-1)
+        return gap if self.activation == "sigmoid" else 0.5 * gap

@@ -1,0 +1,43 @@
+"""The question, or the hypothesis: an embedding and an encoder of its own, and one vector Q that stands for it."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnaudit.corpora.vocabulary import PAD
+from attnaudit.models.batch import Batch
+from attnaudit.models.encoders import ENCODERS
+from attnaudit.models.settings import ModelSettings
+
+
+class Question(nn.Module):
+    """Q is the last hidden state of both directions (bilstm), the maximum over positions (cnn) or their mean (average)."""
+
+    def __init__(self, settings: ModelSettings, words: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, settings.embedding, padding_idx=PAD)
+        self.encoder = ENCODERS[settings.encoder](settings)
+        self.summary = SUMMARIES[settings.encoder]
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B m"]:
+        return self.summary(self.encoder(self.embedding(batch.ids), batch.lengths), batch)
+
+
+def last_states(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    """Where each direction has read the whole text: forward at its end, backward at its start."""
+    half = hidden.shape[2] // 2
+    rows = torch.arange(len(hidden), device=hidden.device)
+    return torch.cat([hidden[rows, batch.lengths - 1, :half], hidden[:, 0, half:]], dim=-1)
+
+
+def maximum(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    return hidden.masked_fill(~batch.inside[..., None], -torch.inf).amax(dim=1)
+
+
+def mean(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    return (hidden * batch.inside[..., None]).sum(dim=1) / batch.lengths[:, None]
+
+
+SUMMARIES = {"bilstm": last_states, "cnn": maximum, "average": mean}
