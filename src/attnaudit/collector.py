@@ -25,6 +25,13 @@ BUDGET = 4_096  # padded positions of one batch, so that its states stay in the 
 PER_POSITION = ("alpha", "gradient", "importance_full_gradient", "loo")
 
 
+@dataclass(frozen=True)
+class CollectSettings:
+    """``gradient_of`` says of which outputs the importance by gradient is taken: all, summed, or the predicted one."""
+
+    gradient_of: Outputs = "all"
+
+
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
     """The trace of ``model`` on one split of ``corpus``, whole; `collect_shards` gives it piece by piece. Raises InputError."""
     if split not in corpus.splits:
@@ -94,8 +101,8 @@ class _Work:
                 per_row.setdefault(column, np.zeros((len(rows), found.shape[1]), np.float32))[chosen] = found
             progress.add(len(chosen))
         return Trace.from_arrays(
-            activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split", tail=_tail(model),
-            instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
+            activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
+            tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
             tokens=_lists(split.tokens, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
             rationale=_known(split.rationale, rows), readout=ids.with_values(readout), **per_row,
             **{column: ids.with_values(values) for column, values in flat.items()},

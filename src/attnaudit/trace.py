@@ -5,8 +5,9 @@ Schema version 1; `docs/trace.md` describes every column for programs that write
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +112,11 @@ class Trace:
         return _numpy_rows(array)
 
     @property
+    def task(self) -> str | None:
+        """What the model was trained for, as the metadata tell."""
+        return _task(self.metadata)
+
+    @property
     def instance(self) -> np.ndarray:
         return self.array("instance")
 
@@ -203,6 +209,18 @@ def trace_files(path: Path) -> list[Path]:
     return files
 
 
+def trace_task(path: str | Path) -> str | None:
+    """The `Trace.task` of the trace at ``path``, without reading its rows. Raises TraceError."""
+    file = trace_files(Path(path))[0]
+    with _readable(file):
+        return _task(_metadata(pq.read_schema(file).metadata, file))
+
+
+def _task(metadata: dict[str, Any]) -> str | None:
+    corpus = metadata.get("corpus")
+    return corpus.get("task") if isinstance(corpus, dict) else None
+
+
 def _of_one_model(files: Sequence[Path]) -> Iterator[Trace]:
     """The shards of ``files``, refused where they differ in what is fixed within a trace."""
     fixed: dict[str, Any] = {}
@@ -228,17 +246,23 @@ def _fixed(shard: Trace) -> dict[str, Any]:
 
 
 def _read_shard(path: Path) -> Trace:
-    try:
+    with _readable(path):
         table = pq.ParquetFile(path).read()
-    except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
-        raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error
-    metadata = _metadata(table, path)
+    metadata = _metadata(table.schema.metadata, path)
     return Trace(table.replace_schema_metadata(None), metadata, _tail(metadata, path)).checked(str(path))
 
 
-def _metadata(table: pa.Table, path: Path) -> dict[str, Any]:
-    raw = (table.schema.metadata or {}).get(METADATA_KEY)
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error
+
+
+def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any]:
+    raw = (stored or {}).get(METADATA_KEY)
     wanted = "JSON under the Parquet metadata key 'attnaudit' with schema, activation and tail"
     if raw is None:
         raise TraceError("read trace", str(path), "no metadata key 'attnaudit'", wanted, "see docs/trace.md")

@@ -20,6 +20,7 @@ from attnaudit.corpora.planted import (
     WARM_FIRST,
     WARM_SECOND,
 )  # fmt: skip
+from attnaudit.corpora.planted_question import PEOPLE
 from attnaudit.errors import InputError
 
 PLANTED_WORDS = {*GOOD, *BAD, *NEGATING, *AFFIRMING, *WARM_FIRST, *WARM_SECOND, *COLD_FIRST, *COLD_SECOND}
@@ -77,6 +78,20 @@ def test_cues_of_a_conjunction_are_far_apart_and_negation_is_beside_its_word() -
         assert second == first + 1
 
 
+@pytest.mark.parametrize("length", [(10, 10), (10, 40)])
+def test_the_fact_asked_for_answers_the_question(length: tuple[int, int]) -> None:
+    corpus = planted_corpus("question", size=300, length=length, seed=3)
+    assert corpus.task == "question_answering"
+    for split in corpus.splits.values():
+        assert split.question is not None
+        assert split.rationale is not None
+        for tokens, rationale, label, question in zip(split.tokens, split.rationale, split.label, split.question, strict=True):
+            person, room = marked(tokens, rationale)
+            assert (person, room) == (question[2], corpus.class_names[label])
+            assert tokens.count(person) == 1
+            assert sum(word in PEOPLE for word in tokens) == 3
+
+
 def test_prior_has_no_deciding_word() -> None:
     corpus = planted_corpus("prior", size=1000, seed=0, prior=0.8)
     assert not any(any(rationale) for _, rationale, _ in rows(corpus))
@@ -91,7 +106,10 @@ def test_shape_of_every_kind(kind: str) -> None:
     assert corpus.splits["dev"].instance.tolist() == list(range(40))
     assert corpus.name == f"planted-{kind}"
     if kind != "prior":
-        assert all(Counter(split.label.tolist())[1] * 2 == len(split) for split in corpus.splits.values())
+        for split in corpus.splits.values():
+            count = Counter(split.label.tolist())
+            assert len(count) == len(corpus.class_names)
+            assert max(count.values()) - min(count.values()) <= (0 if len(count) == 2 else 1)
     again, other = planted_corpus(kind, size=400, length=(12, 15), seed=4), planted_corpus(kind, size=400, length=(12, 15), seed=5)
     assert corpus.fingerprint == again.fingerprint != other.fingerprint
     assert corpus.splits["test"].tokens == again.splits["test"].tokens
@@ -108,7 +126,7 @@ def test_distractors_hold_no_planted_word() -> None:
 @pytest.mark.parametrize(
     ("arguments", "came"),
     [
-        ({"kind": "negaton"}, "kind: 'negaton'; wanted one of decisive, negation, conjunction, prior; did you mean negation?"),
+        ({"kind": "negaton"}, "kind: 'negaton'; wanted one of decisive, negation, conjunction, prior, question; did you mean negation?"),
         ({"size": 39}, "size: 39; wanted at least 40"),
         ({"length": (9, 12)}, "length: 9 to 12; wanted at least 10, the shorter first"),
         ({"length": (20, 12)}, "length: 20 to 12"),

@@ -66,6 +66,8 @@ def run_(
     preset: o.Preset = "paper",
     text_column: o.TextColumn = "text",
     label_column: o.LabelColumn = "label",
+    question_column: o.QuestionColumn = None,
+    rationale_column: o.RationaleColumn = None,
     on_bad_row: o.OnBadRow = "error",
     max_tokens: o.MaxTokens = None,
     epochs: o.Epochs = None,
@@ -90,7 +92,8 @@ def run_(
     given = parse_assignments(settings or ()) | ({"training.epochs": epochs} if epochs is not None else {})
     spec = RunSpec.of(
         corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device, settings=given,
-        data_dir=None if data_dir is None else str(data_dir), text=text_column, label=label_column, on_bad_row=on_bad_row,
+        data_dir=None if data_dir is None else str(data_dir), text=text_column, label=label_column, question=question_column,
+        rationale=rationale_column, on_bad_row=on_bad_row,
         max_tokens=max_tokens,
     )  # fmt: skip
     with progress() as bar:

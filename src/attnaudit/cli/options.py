@@ -11,8 +11,9 @@ CorpusName = Annotated[
     str,
     typer.Argument(
         metavar="CORPUS", show_default=False,
-        help="A registered name (sst), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and perhaps dev files, or "
-        "texts of our own grammar: planted-decisive, planted-negation, planted-conjunction, planted-prior.",
+        help="A registered name (see attnaudit corpora list), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and "
+        "perhaps dev files, or texts of our own grammar: planted-decisive, planted-negation, planted-conjunction, planted-prior, "
+        "planted-question.",
     ),
 ]  # fmt: skip
 TracePath = Annotated[
@@ -31,6 +32,13 @@ DataDir = Annotated[
 ]
 TextColumn = Annotated[str, typer.Option("--text-column", help="The column that holds the text.")]
 LabelColumn = Annotated[str, typer.Option("--label-column", help="The column that holds the label.")]
+QuestionColumn = Annotated[
+    str | None, typer.Option("--question-column", help="The column that holds the question, or the hypothesis, that goes with the text.")
+]
+RationaleColumn = Annotated[
+    str | None,
+    typer.Option("--rationale-column", help="The column with [start, stop] characters of the text known to matter (jsonl, parquet)."),
+]
 OnBadRow = Annotated[str, typer.Option("--on-bad-row", help="error: stop at the first bad row; skip: leave it out and list it.")]
 MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Cut texts to this many tokens.")]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="The same as --set training.epochs=N.")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnaudit.corpora.corpus import Corpus, SkippedRow, Split
+from attnaudit.corpora.corpus import Corpus, SkippedRow, Split, Task
 from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.reading import read_corpus
 from attnaudit.corpora.registry import REGISTRY
@@ -10,5 +10,5 @@ from attnaudit.corpora.vectors import WordVectors, word_vectors
 from attnaudit.corpora.vocabulary import Vocabulary
 
 __all__ = [
-    "REGISTRY", "Corpus", "SkippedRow", "Split", "Vocabulary", "WordVectors", "planted_corpus", "read_corpus", "word_vectors",
+    "REGISTRY", "Corpus", "SkippedRow", "Split", "Task", "Vocabulary", "WordVectors", "planted_corpus", "read_corpus", "word_vectors",
 ]  # fmt: skip

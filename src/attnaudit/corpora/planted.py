@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from attnaudit.corpora.corpus import Corpus, Split, fingerprint, row_digests
+from attnaudit.corpora.corpus import Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.grammar import filler, pick
 from attnaudit.corpora.keyed import keyed
+from attnaudit.corpora.planted_question import ROOMS, question_split
 from attnaudit.errors import InputError, did_you_mean
 
-PlantedKind = Literal["decisive", "negation", "conjunction", "prior"]
+PlantedKind = Literal["decisive", "negation", "conjunction", "prior", "question"]
 Choice = tuple[str, ...]  # words of which one is planted
 
 GOOD = ("excellent", "delightful", "superb", "charming", "splendid", "lovely")
@@ -32,7 +34,6 @@ _SHARES = (("train", 0.8), ("dev", 0.1), ("test", 0.1))
 class Planting:
     """``cases`` are the ways to plant: a label and one choice of words for each planted place; ``places(T, rng)`` finds those."""
 
-    class_names: tuple[str, str]
     cases: tuple[tuple[int, tuple[Choice, ...]], ...]
     places: Callable[[int, np.random.Generator], tuple[int, ...]]
 
@@ -55,48 +56,22 @@ def _nowhere(length: int, rng: np.random.Generator) -> tuple[int, ...]:
     return ()
 
 
-_FEELINGS = ("negative", "positive")
-KINDS: dict[str, Planting] = {
-    "decisive": Planting(_FEELINGS, ((0, (BAD,)), (1, (GOOD,))), _one_place),
-    "negation": Planting(
-        _FEELINGS,
-        ((0, (NEGATING, GOOD)), (0, (AFFIRMING, BAD)), (1, (NEGATING, BAD)), (1, (AFFIRMING, GOOD))),
-        _two_neighbours,
-    ),
-    "conjunction": Planting(
-        ("different", "alike"),
-        ((0, (WARM_FIRST, COLD_SECOND)), (0, (COLD_FIRST, WARM_SECOND)), (1, (WARM_FIRST, WARM_SECOND)), (1, (COLD_FIRST, COLD_SECOND))),
-        _both_ends,
-    ),
-    "prior": Planting(("rare", "common"), ((0, ()), (1, ())), _nowhere),
-}
+_DECISIVE = Planting(((0, (BAD,)), (1, (GOOD,))), _one_place)
+_NEGATION = Planting(((0, (NEGATING, GOOD)), (0, (AFFIRMING, BAD)), (1, (NEGATING, BAD)), (1, (AFFIRMING, GOOD))), _two_neighbours)
+_CONJUNCTION = Planting(
+    ((0, (WARM_FIRST, COLD_SECOND)), (0, (COLD_FIRST, WARM_SECOND)), (1, (WARM_FIRST, WARM_SECOND)), (1, (COLD_FIRST, COLD_SECOND))),
+    _both_ends,
+)
+_PRIOR = Planting(((0, ()), (1, ())), _nowhere)
 
 
-def planted_corpus(
-    kind: PlantedKind | str = "decisive",
-    *,
-    size: int = 2000,
-    length: tuple[int, int] = (10, 40),
-    seed: int = 0,
-    prior: float = 0.7,
-) -> Corpus:
-    """A corpus whose deciding words are known and marked in each split's ``rationale``.
+@dataclass(frozen=True)
+class Kind:
+    """A way to make a corpus: ``make(rows, length, rng, prior)`` gives one split."""
 
-    ``decisive``: one word of feeling among distractors decides. ``negation``: a word of feeling and the word before it (``not``
-    or an affirming one) decide together, neither alone tells anything. ``conjunction``: a colour in the first third and one in
-    the last third of the text decide by being of like kind, neither alone tells anything. ``prior``: no word decides; a share
-    ``prior`` of the rows is of class 1.
-
-    ``size`` rows in all (80/10/10, at least 40), ``length`` the fewest and most tokens of a text (at least 10). The first three
-    kinds are balanced in each split. The same arguments give the same corpus. Raises InputError.
-    """
-    _check(kind, size, length, prior)
-    planting = KINDS[kind]
-    share = prior if kind == "prior" else None
-    splits = {name: _split(planting, round(part * size), length, keyed(seed, "planted", kind, name), share) for name, part in _SHARES}
-    digests = {name: row_digests(split) for name, split in splits.items()}
-    note = f"planted corpus, {kind}: {size} texts of {length[0]} to {length[1]} tokens made with seed {seed}"
-    return Corpus(f"planted-{kind}", planting.class_names, splits, 1, fingerprint(planting.class_names, 1, splits, digests), (note,))
+    class_names: tuple[str, ...]
+    make: Callable[[int, tuple[int, int], np.random.Generator, float | None], Split]
+    task: Task = "classification"
 
 
 def _split(planting: Planting, rows: int, length: tuple[int, int], rng: np.random.Generator, share: float | None) -> Split:
@@ -116,6 +91,43 @@ def _text(planting: Planting, case: int, length: int, rng: np.random.Generator) 
     for place, choice in zip(planting.places(length, rng), choices, strict=True):
         words[place], marks[place] = pick(choice, rng.random()), True
     return words, marks
+
+
+KINDS = {
+    "decisive": Kind(("negative", "positive"), partial(_split, _DECISIVE)),
+    "negation": Kind(("negative", "positive"), partial(_split, _NEGATION)),
+    "conjunction": Kind(("different", "alike"), partial(_split, _CONJUNCTION)),
+    "prior": Kind(("rare", "common"), partial(_split, _PRIOR)),
+    "question": Kind(ROOMS, question_split, "question_answering"),
+}
+
+
+def planted_corpus(
+    kind: PlantedKind | str = "decisive",
+    *,
+    size: int = 2000,
+    length: tuple[int, int] = (10, 40),
+    seed: int = 0,
+    prior: float = 0.7,
+) -> Corpus:
+    """A corpus whose deciding words are known and marked in each split's ``rationale``.
+
+    ``decisive``: one word of feeling among distractors decides. ``negation``: a word of feeling and the word before it (``not``
+    or an affirming one) decide together, neither alone tells anything. ``conjunction``: a colour in the first third and one in
+    the last third of the text decide by being of like kind, neither alone tells anything. ``prior``: no word decides; a share
+    ``prior`` of the rows is of class 1. ``question``: the text tells the rooms of three people, a question asks for one of them.
+
+    ``size`` rows in all (80/10/10, at least 40), ``length`` the fewest and most tokens of a text (at least 10). All kinds but
+    ``prior`` are balanced in each split. The same arguments give the same corpus. Raises InputError.
+    """
+    _check(kind, size, length, prior)
+    made = KINDS[kind]
+    share = prior if kind == "prior" else None
+    splits = {name: made.make(round(part * size), length, keyed(seed, "planted", kind, name), share) for name, part in _SHARES}
+    digests = {name: row_digests(split) for name, split in splits.items()}
+    note = f"planted corpus, {kind}: {size} texts of {length[0]} to {length[1]} tokens made with seed {seed}"
+    total = fingerprint(made.class_names, 1, splits, digests)
+    return Corpus(f"planted-{kind}", made.class_names, splits, 1, total, (note,), task=made.task)
 
 
 def _check(kind: str, size: int, length: tuple[int, int], prior: float) -> None:

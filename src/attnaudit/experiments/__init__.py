@@ -16,7 +16,7 @@ from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.results import Result, Results
-from attnaudit.trace import Trace
+from attnaudit.trace import Trace, trace_task
 
 
 class Experiment(Protocol):
@@ -38,6 +38,7 @@ class Experiment(Protocol):
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
 
 
+ASKING = ("question_answering", "inference")
 REGISTRY: dict[str, type] = {e.name: e for e in (Prediction, Correlation, Permutation, Adversary, Plausibility)}
 
 
@@ -53,17 +54,24 @@ def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Exp
     return replace(experiment, **(settings or {}))
 
 
+def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
+    """The settings that Jain & Wallace 2019 chose otherwise for question answering and inference."""
+    return {"adversary": {"epsilon": 0.05}} if task in ASKING else {}
+
+
 def audit(
     trace: Trace | str | Path, experiments: Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None
 ) -> Results:
     """Put every experiment that the trace's columns allow to it; with ``experiments`` just those.
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
-    settings, for example ``{"adversary": {"epsilon": 0.05}}``. Raises InputError for an unknown experiment or setting and
-    TraceError where an experiment asked for by name cannot use this trace.
+    settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold.
+
+    Raises InputError for an unknown experiment or setting and TraceError where an experiment asked for by name cannot use this trace.
     """
-    settings = settings or {}
-    make_all = {name: make_experiment(name, settings.get(name)) for name in (experiments or REGISTRY)}
+    task = trace.task if isinstance(trace, Trace) else trace_task(trace)
+    usual, given = settings_for_task(task), settings or {}
+    make_all = {name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})}) for name in (experiments or REGISTRY)}
     shards: Iterable[Trace] = [trace] if isinstance(trace, Trace) else Trace.shards(trace)
     tables: dict[str, list[pl.DataFrame]] = {}
     left_out: dict[str, str] = {}

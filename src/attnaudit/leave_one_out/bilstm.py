@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from attnaudit.leave_one_out.pooling import Pool, empty_pool
 from attnaudit.models.batch import Batch
-from attnaudit.models.model import AttentionModel, Forward
 from attnaudit.models.encoders import rearrange, reversal
+from attnaudit.models.model import AttentionModel, Forward
 
 
 def bilstm_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:

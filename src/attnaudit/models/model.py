@@ -100,7 +100,7 @@ class AttentionModel(nn.Module):
     def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
         return torch.sigmoid(logits) if self.activation == "sigmoid" else torch.softmax(logits, dim=-1)
 
-    def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Float[Tensor, "..."]:
-        """Total variation distance; a single column is the probability of class 1."""
+    def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Tensor:
+        """Total variation distance over the last axis; a single column is the probability of class 1."""
         gap = (p - q).abs().sum(dim=-1)
         return gap if self.activation == "sigmoid" else 0.5 * gap

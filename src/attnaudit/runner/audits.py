@@ -28,8 +28,10 @@ def audit_into(
     An earlier audit in ``out`` gives way once the new one is computed; a run never does. Raises InputError, TraceError and RunError,
     and then leaves ``out`` as it was.
     """
+    from attnaudit.trace import trace_task
+
     trace, progress = Path(trace), progress or silent
-    battery = choose(experiments, settings or {})
+    battery = choose(experiments, settings or {}, trace_task(trace))
     shards = trace_digests(trace)
     out = Path(out) if out is not None else beside(trace)
     _check_place(out)
@@ -53,12 +55,12 @@ def audit_into(
     return out
 
 
-def choose(experiments: Sequence[str], settings: Mapping[str, Any]) -> Battery:
-    """The experiments named, or all, with dotted settings in place. Raises InputError."""
+def choose(experiments: Sequence[str], settings: Mapping[str, Any], task: str | None = None) -> Battery:
+    """The experiments named, or all, with the defaults for a task and dotted settings in place. Raises InputError."""
     from attnaudit.experiments import make_experiment
 
     names = list(dict.fromkeys(make_experiment(name).name for name in experiments))
-    resolved = experiment_settings(settings)
+    resolved = experiment_settings(settings, task)
     for key in settings:
         if names and key.partition(".")[0] not in names:
             raise InputError("audit", f"setting {key}", "not of an experiment asked for", f"a setting of {', '.join(names)}")

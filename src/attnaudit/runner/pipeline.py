@@ -53,7 +53,8 @@ def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silen
     if sizes:
         raise InputError("read settings", f"setting corpus.{min(sizes)}", f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
     return read_corpus(
-        spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, on_bad_row=spec.on_bad_row,
+        spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, question=spec.question,
+        rationale=spec.rationale, on_bad_row=spec.on_bad_row,
         max_tokens=spec.max_tokens, min_df=spec.min_df, preset=preset, progress=lambda split, rows: progress(f"read {split}", rows, 0),
     )  # fmt: skip
 
@@ -127,12 +128,15 @@ class _Run:
 
         spec, corpus = self.spec, self.corpus
         tokens = corpus.splits["train"].tokens
+        questions = corpus.splits["train"].question or []
+        tokens = [*tokens, *questions]
         vocabulary = Vocabulary.build(tokens, corpus.min_df)
         self.progress("make the word vectors", 0, 0)
         vectors = word_vectors(
             spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
         )
-        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed)
+        asks = corpus.task != "classification"
+        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, asks)
         self._claim()
         history = train(model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress)
         return _Fitted(model, history, vectors.note)
@@ -153,7 +157,7 @@ class _Run:
     def _collect(self, train: Record) -> Record:
         from attnaudit.trace import write_shards
 
-        key = content_key("collect", self.corpus.fingerprint, train.files, self.device)
+        key = content_key("collect", self.corpus.fingerprint, train.files, self.plain["collect"], self.device)
         folder = self.ledger.out / "trace"
         return self.ledger.step(
             "collect", key, ("trace",), lambda: self._shards(train), lambda shards: {"shards": len(write_shards(folder, shards))}
@@ -165,14 +169,18 @@ class _Run:
 
         model = load_model(self.ledger.out / "model").to(self.device)
         metadata = self._metadata(train, model)
-        return collect_shards(model, self.corpus.splits["test"], "test", metadata=metadata, progress=self.progress)
+        gradient_of = self.spec.collect.gradient_of
+        return collect_shards(model, self.corpus.splits["test"], "test", gradient_of=gradient_of, metadata=metadata, progress=self.progress)
 
     def _metadata(self, train: Record, model: AttentionModel) -> dict[str, Any]:
         """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
         spec, corpus = self.plain, self.corpus
         settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
         return {
-            "corpus": {**settings, "name": corpus.name, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes)},
+            "corpus": {
+                **settings, "name": corpus.name, "task": corpus.task, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes),
+            },
+            "collect": spec["collect"],
             "model": {
                 **asdict(model.settings), "preset": spec["preset"], "vectors": spec["vectors"], "fingerprint": weights_fingerprint(model),
             },
@@ -190,7 +198,13 @@ class _Run:
             "kind": "run",
             "device": self.device,
             "seeds": {"run": self.spec.seed} | {name: values["seed"] for name, values in experiments.items() if "seed" in values},
-            "corpus": {"name": corpus.name, "fingerprint": corpus.fingerprint, "rows": rows, "class_names": list(corpus.class_names)},
+            "corpus": {
+                "name": corpus.name,
+                "task": corpus.task,
+                "fingerprint": corpus.fingerprint,
+                "rows": rows,
+                "class_names": list(corpus.class_names),
+            },
             "notes": [*corpus.notes, self.ledger.records["train"].notes["vectors"]],
             "training": {name: self.ledger.records["train"].notes[name] for name in ("best_epoch", "history")},
             "skipped": [asdict(row) for row in corpus.skipped],

@@ -14,6 +14,8 @@ from attnaudit.files import read_json
 from attnaudit.runner.settings import coerce, from_plain, override
 
 if TYPE_CHECKING:
+    from attnaudit.collector import CollectSettings
+    from attnaudit.corpora import Task
     from attnaudit.models.settings import ModelSettings
     from attnaudit.training import TrainingSettings
 
@@ -28,13 +30,16 @@ _WHEREABOUTS = {"corpus.data_dir"}  # where the data lies is not what it is: the
 class CorpusSpec:
     """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
 
-    ``size`` and ``length`` (fewest and most tokens) are of planted corpora alone.
+    ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
+    tokens) are of planted corpora alone.
     """
 
     source: str
     data_dir: str | None = None
     text: str = "text"
     label: str = "label"
+    question: str | None = None
+    rationale: str | None = None
     on_bad_row: Literal["error", "skip"] = "error"
     max_tokens: int | None = None
     min_df: int | None = None
@@ -44,7 +49,7 @@ class CorpusSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults.
+    """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults, those of the corpus included.
 
     ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
     the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``.
@@ -53,6 +58,7 @@ class RunSpec:
     corpus: CorpusSpec
     model: ModelSettings
     training: TrainingSettings
+    collect: CollectSettings
     experiments: Mapping[str, Mapping[str, Any]]
     vectors: str = "corpus"
     preset: Preset = "paper"
@@ -66,8 +72,10 @@ class RunSpec:
     ) -> RunSpec:  # fmt: skip
         """A run of ``source`` with the preset's sizes; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
 
-        ``corpus`` takes the other fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
+        Where they say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other fields of
+        `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
         """
+        from attnaudit.collector import CollectSettings
         from attnaudit.models.settings import model_preset
         from attnaudit.training import training_preset
 
@@ -78,15 +86,19 @@ class RunSpec:
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
             "model": model_preset(encoder, attention, chosen),
             "training": training_preset(chosen),
+            "collect": CollectSettings(),
             **_all_experiments(),
         }
-        changed = override(sections, settings or {})
+        task = task_of(sections["corpus"])
+        defaults = task_settings(task) | corpus_settings(str(source), encoder, chosen)
+        changed = override(sections, defaults | dict(settings or {}))
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
-        return cls(changed["corpus"], changed["model"], changed["training"], experiments, vectors, chosen, seed, device)
+        return cls(changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors, chosen, seed, device)
 
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
         """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
+        from attnaudit.collector import CollectSettings
         from attnaudit.models.settings import ModelSettings
         from attnaudit.training import TrainingSettings
 
@@ -98,6 +110,7 @@ class RunSpec:
             from_plain(CorpusSpec, plain["corpus"], "corpus"),
             from_plain(ModelSettings, plain["model"], "model"),
             from_plain(TrainingSettings, plain["training"], "training"),
+            from_plain(CollectSettings, plain["collect"], "collect"),
             plain["experiments"], plain["vectors"], coerce(plain["preset"], Preset, "preset"), plain["seed"], plain["device"],
         )  # fmt: skip
 
@@ -119,15 +132,45 @@ def demo_spec() -> RunSpec:
     return RunSpec.of("planted-decisive", settings={"corpus.size": 2000, "corpus.length": (10, 40)})
 
 
+def task_of(corpus: CorpusSpec) -> Task:
+    """What a corpus asks of a model: a registered or planted one says so, a user's own has a column of questions or none."""
+    from attnaudit.corpora import REGISTRY
+    from attnaudit.corpora.planted import KINDS
+
+    if corpus.source in REGISTRY:
+        return REGISTRY[corpus.source].task
+    kind = corpus.source.removeprefix(PLANTED)
+    if corpus.source.startswith(PLANTED) and kind in KINDS:
+        return KINDS[kind].task
+    return "question_answering" if corpus.question else "classification"
+
+
+def task_settings(task: str | None) -> dict[str, Any]:
+    """What Jain & Wallace 2019 chose for question answering and inference where it differs from classification, as dotted settings."""
+    from attnaudit.experiments import ASKING, settings_for_task
+
+    fixed = {"training.epochs": 25, "model.attention_decay": True, "collect.gradient_of": "predicted"} if task in ASKING else {}
+    return fixed | {f"{name}.{key}": value for name, values in settings_for_task(task).items() for key, value in values.items()}
+
+
+def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
+    """The dotted settings of a registered corpus; none for others."""
+    from attnaudit.corpora import REGISTRY
+
+    return dict(REGISTRY[source].settings(encoder, preset)) if source in REGISTRY else {}
+
+
 def _all_experiments() -> dict[str, Any]:
     from attnaudit.experiments import REGISTRY, make_experiment
 
     return {name: make_experiment(name) for name in REGISTRY}
 
 
-def experiment_settings(settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """The resolved settings of every experiment, with dotted ``settings`` in place. Raises InputError."""
-    return {name: asdict(experiment) for name, experiment in override(_all_experiments(), settings).items()}
+def experiment_settings(settings: Mapping[str, Any], task: str | None = None) -> dict[str, dict[str, Any]]:
+    """The resolved settings of every experiment for a task, with dotted ``settings`` in place. Raises InputError."""
+    known = _all_experiments()
+    defaults = {key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known}
+    return {name: asdict(experiment) for name, experiment in override(known, defaults | dict(settings)).items()}
 
 
 def content_key(*parts: Any) -> str:
