@@ -69,7 +69,7 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
-            **_judge(published, ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched),
+            **judge(_by_column(published), ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched),
             "note": "; ".join(filter(None, [by_order if group != ALL else "", _SEARCHED if searched else ""])),
         })  # fmt: skip
     return rows
@@ -93,8 +93,13 @@ def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
         raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
 
 
-def _judge(published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool) -> dict[str, Any]:
-    paper, rerun, value = published.get(PAPER), published.get(RERUN), ours["ours"]
+def _by_column(published: dict[str, float]) -> dict[str, float]:
+    return {column: published[revision] for column, revision in (("paper", PAPER), ("rerun", RERUN)) if revision in published}
+
+
+def judge(published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool) -> dict[str, Any]:
+    """How ``ours`` (value, low, high) stands to what was ``published`` (``paper``, ``rerun``, or one of them)."""
+    paper, rerun, value = published.get("paper"), published.get("rerun"), ours["ours"]
     lowest, highest = min(published.values()), max(published.values())
     spread = None if paper is None or rerun is None else abs(paper - rerun)
     off = None if value is None else _outside(value, lowest, highest)
