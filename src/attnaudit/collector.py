@@ -124,8 +124,8 @@ class _Work:
         return columns
 
 
-def _lists(column: Sequence[list] | None, rows: np.ndarray) -> list[list] | None:
-    return None if column is None else [column[row] for row in rows.tolist()]
+def _lists(column: Sequence[Sequence[str]] | None, rows: np.ndarray) -> list[Sequence[str]] | None:
+    return None if column is None else [column[int(row)] for row in rows]
 
 
 def _known(rationale: Sequence[list[bool]] | None, rows: np.ndarray) -> list[list[bool] | None] | None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+app.add_typer(corpora.app, name="corpora", short_help="Which corpora there are, what is in one, how to get one.")
 
 
 def _version(wanted: bool) -> bool:
@@ -62,7 +65,7 @@ def run_(
     out: o.Out = None,
     settings: o.Settings = None,
     data_dir: o.DataDir = None,
-    vectors: o.Vectors = "corpus",
+    vectors: o.Vectors = None,
     preset: o.Preset = "paper",
     text_column: o.TextColumn = "text",
     label_column: o.LabelColumn = "label",
@@ -153,3 +156,39 @@ def compare(
     from attnaudit.runner import compare_runs
 
     show_comparison(compare_runs(runs, to), as_json)
+
+
+@app.command(short_help="Run a paper's whole sweep again.")
+def reproduce(
+    source: Annotated[str, typer.Argument(metavar="PAPER", help="Whose tables: jain2019.")] = "jain2019",
+    quick: Annotated[bool, typer.Option("--quick", help="A representative part, one seed: under 20 minutes on 2 cores.")] = False,
+    corpora: Annotated[list[str] | None, typer.Option("--corpus", metavar="NAME", help="Just this corpus; repeatable.")] = None,
+    encoders: Annotated[list[str] | None, typer.Option("--encoder", metavar="NAME", help="Just this encoder; repeatable.")] = None,
+    attentions: Annotated[list[str] | None, typer.Option("--attention", metavar="NAME", help="Just this attention; repeatable.")] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; by default 3, of large corpora 1.")] = None,
+    vectors: o.Vectors = None,
+    data_dir: o.DataDir = None,
+    settings: o.Settings = None,
+    out: o.Out = None,
+    as_json: o.Json = False,
+) -> None:
+    """Train, audit and compare every corpus × encoder × attention × seed of a paper: one page and one table.
+
+    Each is a run of its own in DIR/runs (DIR is runs/jain2019 by default). A sweep that was stopped goes on when the same command is given
+    again, and calls with different --corpus add to one page. A corpus whose files are not here is left out, with the reason.
+
+    \b
+    Examples:
+      attnaudit reproduce jain2019 --quick --data-dir data
+      attnaudit reproduce jain2019 --corpus sst --corpus babi1 --vectors glove.6B.300d.txt --data-dir data
+    """
+    from attnaudit.cli.show import show_reproduction
+    from attnaudit.runner import Sweep, parse_assignments, plan
+    from attnaudit.runner import reproduce as run_sweep
+
+    cells = plan(source, quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), seeds=seeds)
+    place = None if data_dir is None else str(data_dir)
+    sweep = Sweep(out or Path("runs") / source, cells, place, vectors, parse_assignments(settings or ()))
+    with progress() as bar:
+        page = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
+    show_reproduction(page, as_json)

@@ -25,8 +25,12 @@ Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
 Preset = Annotated[str, typer.Option("--preset", help="paper: sizes and training as the paper says; code2019: as its released code.")]
 Vectors = Annotated[
-    str, typer.Option("--vectors", metavar="SOURCE", help="corpus (word2vec of the train split), random, or a GloVe or fastText text file.")
-]
+    str | None,
+    typer.Option(
+        "--vectors", metavar="SOURCE", show_default=False,
+        help="corpus (word2vec of the train split), random, or a GloVe or fastText text file; default: corpus, or the corpus's own choice.",
+    ),
+]  # fmt: skip
 DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="Where registered corpora lie; else $ATTNAUDIT_DATA, else the user's cache.")
 ]

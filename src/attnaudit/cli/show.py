@@ -68,6 +68,15 @@ def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
         print_comparison(rows, _console())
 
 
+def show_reproduction(page: Path, as_json: bool) -> None:
+    """Where the page of a sweep is, or its whole table."""
+    table = page.parent / "reproduction.csv"
+    if as_json:
+        show_json(pl.read_csv(table, infer_schema_length=None).to_dicts())
+    else:
+        typer.echo(f"table: {table}\nreport: {page}")
+
+
 def show_json(value: Any) -> None:
     typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
 

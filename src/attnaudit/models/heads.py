@@ -18,8 +18,8 @@ class LinearHead(nn.Module):
         self.output = nn.Linear(width, outputs)
         self.readout_width = outputs
 
-    def offset(self, question: None, rows: int) -> Float[Tensor, "B K"]:
-        return self.output.bias.expand(rows, -1)
+    def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, " K"]:
+        return self.output.bias
 
     def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n K"]:
         """What the units ``part`` of each position contribute under full attention."""
@@ -39,7 +39,7 @@ class TanhHead(nn.Module):
         self.question = nn.Linear(width, units)
         self.output = nn.Linear(units, outputs)
 
-    def offset(self, question: Float[Tensor, "B m"], rows: int) -> Float[Tensor, "B P"]:
+    def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, "B P"]:
         return self.question(question)
 
     def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n P"]:

@@ -75,10 +75,10 @@ class AttentionModel(nn.Module):
     def ask(self, batch: Batch) -> Asked:
         """Read the question of every row."""
         if self.question is None:
-            return Asked(None, self.head.offset(None, len(batch.ids)))
+            return Asked(None, self.head.offset(None).expand(len(batch.ids), -1))
         assert batch.question is not None
         summary = self.question(batch.question)
-        return Asked(self.attention.condition(summary), self.head.offset(summary, len(summary)))
+        return Asked(self.attention.condition(summary), self.head.offset(summary))
 
     def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch, *, detach_attention: bool = False) -> Forward:
         """The pass from embedded tokens on; with ``detach_attention`` no gradient flows through the weights."""

@@ -47,8 +47,7 @@ def compare(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.
     """
     if to not in SOURCES:
         raise InputError("compare", "--to", repr(to), f"one of {', '.join(SOURCES)}", did_you_mean(to, SOURCES))
-    records = [run if isinstance(run, RunRecord) else read_record(run) for run in runs]
-    rows = [row for record in records for row in _compare_one(record)]
+    rows = [row for run in runs for row in _compare_one(run if isinstance(run, RunRecord) else read_record(run))]
     return pl.DataFrame(rows, schema=COMPARISON_SCHEMA)
 
 

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from attnaudit.training import Epoch
 
 
-def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Path:
+def run(spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None) -> Path:
     """Train, collect, audit and report into the folder ``out``; returns it.
+
+    ``corpus`` is what the spec names, where it has been read already.
 
     A run that was killed goes on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is
     left as it is. Raises InputError for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
@@ -34,7 +36,7 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None) -> Pat
     plain = spec.to_json()
     check_place(out, plain)
     device = resolve_device(spec.device)
-    corpus = read(spec.corpus, spec.seed, spec.preset, progress)
+    corpus = corpus or read(spec.corpus, spec.seed, spec.preset, progress)
     plain["fingerprint"] = corpus.fingerprint
     check_place(out, plain)
     return _Run(spec, plain, corpus, device, Ledger(out), progress)()

@@ -68,12 +68,12 @@ class RunSpec:
     @classmethod
     def of(
         cls, source: str | Path, *, encoder: str = "bilstm", attention: str = "additive", preset: str = "paper",
-        vectors: str = "corpus", seed: int = 0, device: str = "auto", settings: Mapping[str, Any] | None = None, **corpus: Any,
+        vectors: str | None = None, seed: int = 0, device: str = "auto", settings: Mapping[str, Any] | None = None, **corpus: Any,
     ) -> RunSpec:  # fmt: skip
         """A run of ``source`` with the preset's sizes; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
 
-        Where they say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other fields of
-        `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
+        Where they, or ``vectors``, say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other
+        fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
         """
         from attnaudit.collector import CollectSettings
         from attnaudit.models.settings import model_preset
@@ -91,9 +91,13 @@ class RunSpec:
         }
         task = task_of(sections["corpus"])
         defaults = task_settings(task) | corpus_settings(str(source), encoder, chosen)
+        usual_vectors = defaults.pop("vectors", "corpus")
         changed = override(sections, defaults | dict(settings or {}))
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
-        return cls(changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors, chosen, seed, device)
+        return cls(
+            changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors or usual_vectors, chosen,
+            seed, device,
+        )  # fmt: skip
 
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
@@ -154,7 +158,7 @@ def task_settings(task: str | None) -> dict[str, Any]:
 
 
 def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
-    """The dotted settings of a registered corpus; none for others."""
+    """The dotted settings of a registered corpus, ``vectors`` among them where it has its own; none for others."""
     from attnaudit.corpora import REGISTRY
 
     return dict(REGISTRY[source].settings(encoder, preset)) if source in REGISTRY else {}
