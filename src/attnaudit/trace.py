@@ -28,6 +28,7 @@ from attnaudit.trace_schema import arrow_type, check_rows, conform, is_ours
 
 SCHEMA = 1
 METADATA_KEY = b"attnaudit"
+ASKING = ("question_answering", "inference")  # tasks whose text is read with a question or a hypothesis
 TAIL_FILE = "tail.safetensors"
 
 

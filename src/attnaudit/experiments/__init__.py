@@ -16,7 +16,7 @@ from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
 from attnaudit.results import Result, Results
-from attnaudit.trace import Trace, trace_task
+from attnaudit.trace import ASKING, Trace, trace_task
 
 
 class Experiment(Protocol):
@@ -38,7 +38,6 @@ class Experiment(Protocol):
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
 
 
-ASKING = ("question_answering", "inference")
 REGISTRY: dict[str, type] = {e.name: e for e in (Prediction, Correlation, Permutation, Adversary, Plausibility)}
 
 

@@ -13,6 +13,7 @@ from attnaudit.ragged import Ragged
 from attnaudit.stats.keyed_random import stream_keys
 from attnaudit.trace import Trace
 
+MOST_CLASSES = 24
 KEYS = ("split", "instance", "layer", "head", "query", "predicted")
 
 
@@ -36,9 +37,13 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
 
 
 def by_group(table: pl.DataFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
-    """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``)."""
+    """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``).
+
+    With more than `MOST_CLASSES` classes, answers to questions for the most part, a class has too few rows to tell of: only all.
+    """
     groups = {"all": measures(table)}
-    for name in sorted(table["predicted"].unique()):
+    predicted = table["predicted"].unique()
+    for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
         groups[f"predicted:{name}"] = measures(table.filter(pl.col("predicted") == name))
     return groups
 

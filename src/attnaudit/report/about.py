@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from attnaudit.trace import ASKING
+
 UNKNOWN = "unknown"
 _TITLES = {"sst": "SST", "imdb": "IMDB", "ag_news": "AG News", "20news_sports": "20News sports", "snli": "SNLI"}
 
@@ -49,6 +51,11 @@ class About:
             _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
         ]
         return str(first_of(*told, _TITLES.get(self.corpus), self.corpus))
+
+    @property
+    def asks(self) -> bool:
+        """Whether the model read a question, or a hypothesis, beside each text."""
+        return _entry(self.metadata, "corpus", "task") in ASKING
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """A setting of an experiment, as the run was told, else ``default``."""

@@ -84,10 +84,11 @@ def _row(
 def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
     """How good the model is; without that nothing else is worth much."""
     f1, accuracy, auc = (figures.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
-    main = f1 or accuracy
+    main = accuracy if about.asks else f1 or accuracy  # as the paper: accuracy where something is asked
     if main is None:
         return
-    others = [f"accuracy {figure(accuracy['value'])}" if accuracy and f1 else "", f"ROC-AUC {figure(auc['value'])}" if auc else ""]
+    named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
+    others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
     right = f"It is right on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}. " if accuracy else ""
     weak = auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= 0.5))
     sentence = right + (
@@ -95,8 +96,8 @@ def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
         if weak
         else "Everything below is about this one model; another model on the same texts can give other answers."
     )
-    name = _f1_name(about.class_names) if f1 else "accuracy"
-    yield _row("How well does the model predict?", name, main, ", ".join(filter(None, others)) or "–", sentence)
+    name = "accuracy" if main is accuracy else _f1_name(about.class_names)
+    yield _row("How well does the model predict?", name, main, ", ".join(others) or "–", sentence)
 
 
 def _f1_name(classes: Sequence[str]) -> str:

@@ -54,6 +54,7 @@ class Heatmap:
             "known": [k for k, known in enumerate(self.known) if known],
             "strips": [[s.kind, s.caption, s.note, _short(s.top), _short(s.full), list(s.shades)] for s in self.strips],
             "note": self.left_out,
+            "question": self.instance.question,
         }
 
 

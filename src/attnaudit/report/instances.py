@@ -21,7 +21,7 @@ class Instance:
     """One row of a trace, T positions, with its figures.
 
     ``weights`` maps ``alpha``, ``adversary``, ``gradient`` and ``loo`` to T numbers, those that are known. ``probability`` is that of
-    the predicted class, ``adversarial_probability`` the same under the adversary's attention.
+    the predicted class, ``adversarial_probability`` the same under the adversary's attention; ``question`` is what the text was read with.
     """
 
     name: str
@@ -34,6 +34,7 @@ class Instance:
     adversarial_probability: float | None
     delta_y: float | None
     figures: dict[str, float | None]
+    question: str = ""
 
     @property
     def correct(self) -> bool | None:
@@ -65,8 +66,13 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
         predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
         label=trace.class_names[label] if label >= 0 else None,
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
-        delta_y=facts.get("delta_y"), figures=figures,
+        delta_y=facts.get("delta_y"), figures=figures, question=_question(trace, k),
     )  # fmt: skip
+
+
+def _question(trace: Trace, k: int) -> str:
+    words = trace.table.column("question")[k].as_py() if trace.has("question") else None
+    return " ".join(words or ())
 
 
 def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:

@@ -151,7 +151,8 @@ def task_of(corpus: CorpusSpec) -> Task:
 
 def task_settings(task: str | None) -> dict[str, Any]:
     """What Jain & Wallace 2019 chose for question answering and inference where it differs from classification, as dotted settings."""
-    from attnaudit.experiments import ASKING, settings_for_task
+    from attnaudit.experiments import settings_for_task
+    from attnaudit.trace import ASKING
 
     fixed = {"training.epochs": 25, "model.attention_decay": True, "collect.gradient_of": "predicted"} if task in ASKING else {}
     return fixed | {f"{name}.{key}": value for name, values in settings_for_task(task).items() for key, value in values.items()}

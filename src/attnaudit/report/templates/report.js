@@ -9,7 +9,7 @@
   const rows = Array.from(body.rows);
   const form = document.getElementById("filters");
   const shown = document.getElementById("shown");
-  const texts = data.map((one) => one.tokens.filter((t) => typeof t === "string").join(" ").toLowerCase());
+  const texts = data.map((one) => [...one.tokens.filter((t) => typeof t === "string"), one.question].join(" ").toLowerCase());
 
   function element(tag, className, text) {
     const made = document.createElement(tag);
@@ -45,6 +45,11 @@
     const cell = element("td");
     cell.colSpan = table.tHead.rows[0].cells.length;
     const picture = element("div", "heatmap");
+    if (one.question) {
+      const asked = element("p", "question", "Read with: ");
+      asked.append(element("q", "", one.question));
+      picture.append(asked);
+    }
     const strips = element("div", "strips");
     for (const each of one.strips) strips.append(strip(one, each));
     picture.append(strips);
