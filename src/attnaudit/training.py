@@ -29,7 +29,11 @@ EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How to train. ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``."""
+    """How to train.
+
+    ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``, short of an epoch that is perfect
+    on dev, after which none could be chosen in its place.
+    """
 
     epochs: int = 8
     batch_size: int = 32
@@ -178,7 +182,11 @@ def best_epoch(history: list[Epoch]) -> Epoch:
 
 
 def _exhausted(history: list[Epoch], patience: int | None) -> bool:
-    return patience is not None and bool(history) and history[-1].epoch - best_epoch(history).epoch >= patience
+    """Whether no further epoch can be kept: one was perfect on dev (the first such is kept), or patience is at its end."""
+    if not history:
+        return False
+    best = best_epoch(history)
+    return (best.dev, best.dev_accuracy) == (1.0, 1.0) or (patience is not None and history[-1].epoch - best.epoch >= patience)
 
 
 def _resume(model: AttentionModel, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:

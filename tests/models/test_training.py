@@ -83,10 +83,21 @@ def test_test_split_is_never_read(corpus: Corpus) -> None:
     assert weights(one) == weights(other)
 
 
-def test_patience_stops_early(corpus: Corpus) -> None:
-    history = train(fresh(corpus), corpus, replace(SETTINGS, epochs=50, learning_rate=0.05, patience=2))
+def test_patience_stops_early() -> None:
+    unlearnable = planted_corpus("prior", size=400, length=(10, 20), seed=1)
+    history = train(fresh(unlearnable), unlearnable, replace(SETTINGS, epochs=50, learning_rate=0.05, patience=2))
     assert len(history) < 50
     assert history[-1].epoch - best_epoch(history).epoch == 2
+
+
+def test_an_epoch_that_is_perfect_on_dev_is_the_last(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is kept is what all epochs would have given."""
+    stopped, whole = fresh(corpus), fresh(corpus)
+    history = train(stopped, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))
+    assert (history[-1].dev, history[-1].dev_accuracy) == (1.0, 1.0)
+    monkeypatch.setattr("attnaudit.training._exhausted", lambda history, patience: False)
+    assert len(train(whole, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))) == 10 > len(history)
+    assert weights(stopped) == weights(whole)
 
 
 def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept() -> None:
