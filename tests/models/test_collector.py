@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import attnaudit
 from attnaudit.collector import collect, collect_shards
 from attnaudit.corpora import planted_corpus
-from attnaudit.trace import Trace, concatenate
+from attnaudit.models.batch import Inputs
+from attnaudit.readout import TanhTail
+from attnaudit.trace import Trace, concatenate, write_shards
+from attnaudit.training import predict
 from tests.models.tiny import tiny_model, tiny_split
 
 LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
@@ -22,9 +27,10 @@ def assert_same(one: Trace, other: Trace) -> None:
     np.testing.assert_allclose(one.prediction, other.prediction, atol=1e-6)
 
 
+@pytest.mark.parametrize("asks", [False, True])
 @pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
-def test_batch_size_padding_and_shards_do_not_matter(encoder: str) -> None:
-    model, split = tiny_model(encoder, "additive", classes=3), tiny_split(LENGTHS, classes=3)
+def test_batch_size_padding_and_shards_do_not_matter(encoder: str, asks: bool) -> None:
+    model, split = tiny_model(encoder, "additive", classes=3, asks=asks), tiny_split(LENGTHS, classes=3, asks=asks)
     together = concatenate(list(collect_shards(model, split)))
     alone = concatenate(list(collect_shards(model, split, budget=1)))
     sharded = concatenate(list(collect_shards(model, split, shard_rows=3)))
@@ -32,10 +38,11 @@ def test_batch_size_padding_and_shards_do_not_matter(encoder: str) -> None:
     assert_same(together, sharded)
 
 
-def test_order_does_not_matter() -> None:
-    model, split = tiny_model("bilstm", "additive"), tiny_split(LENGTHS)
+@pytest.mark.parametrize("asks", [False, True])
+def test_order_does_not_matter(asks: bool) -> None:
+    model, split = tiny_model("bilstm", "additive", classes=3, asks=asks), tiny_split(LENGTHS, classes=3, asks=asks)
     order = np.array([3, 0, 7, 5, 1, 2, 6, 4])
-    turned = type(split)(split.instance[order], [split.tokens[k] for k in order], split.label[order], None)
+    turned = split.take(order)
     assert_same(concatenate(list(collect_shards(model, split))).take(order), concatenate(list(collect_shards(model, turned))))
 
 
@@ -46,6 +53,31 @@ def test_trace_covers_exactly_the_tokens() -> None:
     assert trace.tokens(2) == split.tokens[2]
     assert trace.metadata["residual"] < 1e-6
     assert trace.array("label").tolist() == split.label.tolist()
+
+
+@pytest.mark.parametrize("attention", ["additive", "dot"])
+def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_path: Path) -> None:
+    """Written and read again, the trace gives the model's own predictions, and 0 to answers that a row does not allow."""
+    model, split = tiny_model("bilstm", attention, classes=5, asks=True), tiny_split(LENGTHS, classes=5, asks=True)
+    write_shards(tmp_path, collect_shards(model, split, shard_rows=3))
+    trace = Trace.read(tmp_path)
+    assert isinstance(trace.tail, TanhTail)
+    assert trace.metadata["residual"] < 1e-6
+    probabilities = predict(model, Inputs.of(split, model.vocabulary))
+    np.testing.assert_allclose(trace.readout(trace.alpha), probabilities, atol=1e-6)
+    assert split.candidates is not None
+    np.testing.assert_array_equal(trace.candidates, split.candidates)
+    assert trace.table.column("question").to_pylist() == split.question
+
+
+def test_gradient_of_the_predicted_answer_or_of_all() -> None:
+    model, split = tiny_model("cnn", "additive", classes=4, asks=True), tiny_split(LENGTHS, classes=4, asks=True)
+    default, predicted, every = (
+        concatenate(list(collect_shards(model, split, gradient_of=of))).ragged("gradient").values for of in (None, "predicted", "all")
+    )
+    np.testing.assert_array_equal(default, predicted)
+    assert (every >= predicted - 1e-6).all()
+    assert not np.allclose(every, predicted)
 
 
 def test_rationale_of_a_planted_corpus_lands_in_the_trace() -> None:
@@ -64,3 +96,10 @@ def test_collect_refuses_a_corpus_of_other_classes() -> None:
     model.class_names = corpus.class_names
     with pytest.raises(attnaudit.InputError, match="split 'nowhere'"):
         collect(model, corpus, "nowhere")
+
+
+def test_collect_refuses_a_corpus_without_the_questions_that_the_model_was_trained_on() -> None:
+    corpus, model = planted_corpus("decisive", size=60, seed=3), tiny_model("average", "additive", asks=True)
+    model.class_names = corpus.class_names
+    with pytest.raises(attnaudit.InputError, match="a corpus without questions; wanted one with"):
+        collect(model, corpus)
