@@ -12,7 +12,9 @@ import polars as pl
 from attnaudit.errors import InputError
 from attnaudit.trace import Trace, concatenate
 
-_SHOWN = ("instance", "split", "label", "tokens", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query")
+_SHOWN = (
+    "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
+)  # fmt: skip
 
 
 def read_displayed(trace: Trace | str | Path) -> tuple[Trace, Trace]:
