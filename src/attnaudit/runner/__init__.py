@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.pipeline import run
-from attnaudit.runner.reproduce import Sweep, plan, reproduce
 from attnaudit.runner.settings import parse_assignments
 from attnaudit.runner.site import compare_runs, site_into
 from attnaudit.runner.spec import CorpusSpec, RunSpec, demo_spec
+from attnaudit.runner.sweep import Sweep, plan, reproduce
 
 __all__ = [
     "CorpusSpec", "RunSpec", "Sweep", "audit_into", "compare_runs", "demo_spec", "parse_assignments", "plan", "report_into", "reproduce",
