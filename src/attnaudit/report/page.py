@@ -40,7 +40,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None) ->
     shown, first = read_displayed(place) if trace is not None or (folder / "trace").exists() else (None, None)
     record = read_record(folder, shown)
     path = folder / "report.html"
-    write_text(path, _environment().get_template("page.html.j2").render(**_content(record, shown, first), **_assets()))
+    write_text(path, environment().get_template("page.html.j2").render(**_content(record, shown, first), **_assets()))
     return path
 
 
@@ -66,7 +66,7 @@ def _content(record: RunRecord, shown: Trace | None, first: Trace | None) -> dic
 
 
 @cache
-def _environment() -> Environment:
+def environment() -> Environment:
     """Templates that escape every text; only the package's own style, script and drawings are marked as safe."""
     loader = PackageLoader("attnaudit", TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)

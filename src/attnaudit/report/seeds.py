@@ -39,13 +39,14 @@ def _together(key: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any]:
     first = rows.row(0, named=True)
     known = rows.filter(pl.col("ours").is_not_null())
     values = known["ours"].to_numpy()
-    ours = {"ours": float(values.mean()) if len(values) else None, "n": known["n"].mean()} | _interval(values, known)
+    ours = {"ours": float(values.mean()) if len(values) else None, "n": known["n"].mean()} | interval_over_seeds(values, known)
     published = {revision: first[revision] for revision in ("paper", "rerun") if first[revision] is not None}
     judged = judge(published, ours, first["corpus_spread"], searched="search" in first["note"])
     return {**key, **ours, "seeds": len(values), **judged, "note": first["note"]}
 
 
-def _interval(values: np.ndarray, known: pl.DataFrame) -> dict[str, Any]:
+def interval_over_seeds(values: np.ndarray, known: pl.DataFrame) -> dict[str, Any]:
+    """``sd``, ``low`` and ``high`` of one value per seed: the t interval of the mean, or of a single seed its own interval in ``known``."""
     if len(values) < 2:
         own = known.row(0, named=True) if len(values) else {"low": None, "high": None}
         return {"sd": None, "low": own["low"], "high": own["high"]}
