@@ -114,7 +114,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "planted-decisive", "--set", "training.epoch=4"], "did you mean training.epochs?"),
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
-        (["run", "sst", "--data-dir", "nowhere"], "nowhere/sst"),
+        (["run", "sst", "--data-dir", "nowhere"], "attnaudit corpora fetch sst"),
         (["audit", "nowhere"], "no such file or folder"),
         (["report", "nowhere"], "no such folder"),
         (["compare", "nowhere"], "no such folder"),

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from attnaudit.corpora import Corpus, SkippedRow, read_corpus
+from attnaudit.corpora import REGISTRY, Corpus, SkippedRow, read_corpus
+from attnaudit.corpora.planted import KINDS
 from attnaudit.corpora.reading import check_settings
 from attnaudit.errors import InputError
 
@@ -216,7 +217,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
-    known = "sst, planted-decisive, planted-negation, planted-conjunction, planted-prior"
+    known = ", ".join([*REGISTRY, *(f"planted-{kind}" for kind in KINDS)])
     expected = f"read corpus: sts: an unknown corpus; wanted one of {known}, a file or a folder; did you mean sst?"
     assert refused("sts") == expected
     path = write(tmp_path / "films.csv")
@@ -283,13 +284,13 @@ def test_settings(options: tuple, came: str) -> None:
 
 
 def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = "wanted the files of the Stanford Sentiment Treebank; give their place with --data-dir"
-    assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path / 'sst'}: no such folder (--data-dir); {wanted}"
+    wanted = "wanted the files of the Stanford Sentiment Treebank; get them with attnaudit corpora fetch sst; or give their place with --data-dir"
+    assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {wanted}"
     monkeypatch.setenv("ATTNAUDIT_DATA", str(tmp_path))
     assert "($ATTNAUDIT_DATA)" in refused("sst")
     monkeypatch.delenv("ATTNAUDIT_DATA")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert f"{tmp_path / 'attnaudit' / 'corpora' / 'sst'}: no such folder (the user's cache)" in refused("sst")
+    assert f"{tmp_path / 'attnaudit' / 'corpora'}: no folder sst, trees (the user's cache)" in refused("sst")
 
 
 def test_a_million_tokens(tmp_path: Path) -> None:

@@ -36,18 +36,29 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[BinaryIO | gz
         raise InputError(operation, str(path), error.strerror or str(error), "a file that can be read") from error
 
 
-def numbered_lines(path: Path, operation: str = "read corpus") -> Iterator[tuple[int, str]]:
-    """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are no UTF-8 become surrogates.
+def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
+    """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are not of ``encoding`` become surrogates.
 
     Raises InputError for a file that is missing, empty, damaged or cut off. `invalid_utf8` tells where a text is not UTF-8.
     """
     number = 0
     with opened(path, operation) as file:
         for number, line in enumerate(file, start=1):
-            text = line.decode("utf-8", errors="surrogateescape")
+            text = line.decode(encoding, errors="surrogateescape")
             yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
     if number == 0:
         raise InputError(operation, str(path), "an empty file", "a file with rows")
+
+
+def whole_text(path: Path, encoding: str = "utf-8") -> str:
+    """All of a small file; bytes that are not of ``encoding`` become surrogates. Raises InputError."""
+    with opened(path) as file:
+        return file.read().decode(encoding, errors="surrogateescape").removeprefix(BYTE_ORDER_MARK)
+
+
+def text_lines(text: str) -> Iterator[tuple[int, str]]:
+    """The lines of a text, numbered as those of a file."""
+    return enumerate(text.splitlines(keepends=True), start=1)
 
 
 def invalid_utf8(text: str) -> str:

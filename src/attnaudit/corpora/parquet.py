@@ -10,21 +10,23 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnaudit.corpora.lines import opened
-from attnaudit.corpora.rows import Row, require_columns
+from attnaudit.corpora.rows import Columns, Row, require_columns
 from attnaudit.errors import InputError
 
 
-def parquet_rows(path: Path, text: str, label: str) -> Iterator[Row]:
-    """Rows of a parquet file; only the two columns are read. Raises InputError."""
+def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """Rows of a parquet file; only the columns asked for are read. Raises InputError."""
+    asked = [name for _, name in columns]
+    fields = ["evidence" if option == "rationale" else option for option, _ in columns]
     row = 0
     with opened(path) as file:
         source = io.BytesIO(file.read()) if path.suffix == ".gz" else file
         try:
             table = pq.ParquetFile(source)
-            require_columns(path, table.schema_arrow.names, text, label)
-            for batch in table.iter_batches(batch_size=4096, columns=[text, label]):
-                for cell, name in zip(_values(batch.column(text)), _values(batch.column(label)), strict=True):
-                    yield Row(row, None, cell, name)
+            require_columns(path, table.schema_arrow.names, columns)
+            for batch in table.iter_batches(batch_size=4096, columns=list(dict.fromkeys(asked))):
+                for cells in zip(*(_values(batch.column(name)) for name in asked), strict=True):
+                    yield Row(row, None, **dict(zip(fields, cells, strict=True)))
                     row += 1
         except pa.ArrowException as error:
             reason = " ".join(str(error).split())

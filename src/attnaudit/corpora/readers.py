@@ -1,4 +1,4 @@
-"""Which files can be read, by their names, and which file of a folder holds which split."""
+"""Which tables can be read, by their names, and which file of a folder holds which split."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from attnaudit.corpora.delimited import csv_rows, tsv_rows
 from attnaudit.corpora.jsonl import jsonl_rows
 from attnaudit.corpora.parquet import parquet_rows
-from attnaudit.corpora.rows import Row, SplitSource
+from attnaudit.corpora.rows import Columns, Row, SplitSource
 from attnaudit.errors import InputError, did_you_mean
 
-READERS: dict[str, Callable[[Path, str, str], Iterator[Row]]] = {
+READERS: dict[str, Callable[[Path, Columns], Iterator[Row]]] = {
     ".csv": csv_rows, ".tsv": tsv_rows, ".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".parquet": parquet_rows,
 }  # fmt: skip
 SPLIT_NAMES = {"train": "train", "dev": "dev", "valid": "dev", "val": "dev", "validation": "dev", "test": "test"}
@@ -25,17 +25,29 @@ def stem_and_format(path: Path) -> tuple[str, str]:
     return plain.stem, plain.suffix.lower()
 
 
-def file_source(path: Path, text: str, label: str) -> SplitSource:
+def file_source(path: Path, columns: Columns) -> SplitSource:
     """The rows of one file. Raises InputError for a format that is not known."""
     _, kind = stem_and_format(path)
     if kind not in READERS:
         hint = did_you_mean(kind, READERS)
         raise InputError("read corpus", str(path), f"a file of format '{kind}'", f"one of {_KNOWN}, perhaps with .gz", hint)
-    return SplitSource(path, partial(READERS[kind], path, text, label))
+    return SplitSource(path, partial(READERS[kind], path, columns))
 
 
-def folder_sources(folder: Path, text: str, label: str) -> dict[str, SplitSource]:
+def folder_sources(folder: Path, columns: Columns) -> dict[str, SplitSource]:
     """The splits that a folder holds; other files are left alone. Raises InputError without train or test, or with two of one."""
+    found = split_tables(folder)
+    for split in ("train", "test"):
+        if split not in found:
+            names = ", ".join(path.name for path in sorted(folder.iterdir())[:8])
+            wanted = f"a file {split} with one of {_KNOWN}, perhaps with .gz"
+            hint = "to split one file 80/10/10, name the file itself"
+            raise InputError("read corpus", str(folder), f"no {split} split among {names or 'no files'}", wanted, hint)
+    return {split: file_source(path, columns) for split, path in found.items()}
+
+
+def split_tables(folder: Path) -> dict[str, Path]:
+    """The tables of a folder that are named as splits are. Raises InputError with two of one."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, kind = stem_and_format(path)
@@ -46,10 +58,4 @@ def folder_sources(folder: Path, text: str, label: str) -> dict[str, SplitSource
             came = f"both {found[split].name} and {path.name}"
             raise InputError("read corpus", str(folder), came, f"one file for {split}", "move one of them away")
         found[split] = path
-    for split in ("train", "test"):
-        if split not in found:
-            names = ", ".join(path.name for path in sorted(folder.iterdir())[:8])
-            wanted = f"a file {split} with one of {_KNOWN}, perhaps with .gz"
-            hint = "to split one file 80/10/10, name the file itself"
-            raise InputError("read corpus", str(folder), f"no {split} split among {names or 'no files'}", wanted, hint)
-    return {split: file_source(path, text, label) for split, path in found.items()}
+    return found

@@ -24,31 +24,44 @@ NO_BOUNDS = Bounds()
 
 
 @dataclass(frozen=True)
-class Download:
-    """A file of a corpus at its upstream address.
+class Parting:
+    """How rows become train, dev and test where files do not say so.
 
-    ``sha256`` is the published or known checksum (None: none is known, and what comes is recorded), ``size`` its bytes, about.
-    ``path`` is where it goes within the corpus's folder; an archive (zip, tar, tar.gz) is unpacked there instead.
+    ``pooled``: the splits of the files are thrown together and drawn anew. ``pool_shares`` are the shares of dev and test of one
+    pool, ``dev_share`` is the part of train that becomes dev where there is none, ``test_kept`` the part of the test rows that is
+    used. All are drawn by class with the seed.
     """
 
-    url: str
-    sha256: str | None = None
-    size: int | None = None
-    path: str = ""
+    pooled: bool = False
+    pool_shares: tuple[float, float] = (0.1, 0.1)
+    dev_share: float = 0.15
+    test_kept: float = 1.0
+
+
+USUAL_PARTING = Parting()
+
+
+def always(settings: Mapping[str, Any]) -> Callable[[str, str], Mapping[str, Any]]:
+    """The same dotted settings for every encoder and preset."""
+    return lambda encoder, preset: settings
 
 
 @dataclass(frozen=True)
 class Registered:
     """A named corpus.
 
-    ``sources(folder)`` gives the splits and raises InputError when files are missing; the labels in its rows are ``"0"``, ``"1"``, …
-    in the order of ``class_names`` (which is empty where the classes are those of train, as the answers of bAbI). ``folders`` are the
-    places within the data directory where it may lie, tried in order, the corpus's own name first. ``settings(encoder, preset)`` are
-    dotted settings of a run that the paper, or its code, chose for this corpus. ``bounds`` and ``expected`` (rows per class for each
-    split) are given for the presets ``paper`` and ``code2019``; ``clean`` is applied to a text before it is split into words.
+    ``sources(folder)`` gives the splits and raises MissingFiles when files are missing; the labels in its rows are ``"0"``, ``"1"``, …
+    in the order of ``class_names``. Where that is empty, the classes are the labels of train and the answers that its rows allow; rows
+    of dev and test with others are left out. ``folders`` are the places within the data directory where the corpus may lie, tried in
+    order; without any it is its own name. Rows of ``sources`` without train or test are parted as ``parting`` says. ``clean`` is applied
+    to a text before it is split into words, ``whole_words`` is the pattern of what must stay one word.
 
-    ``downloads`` are the upstream files, ``how_to_get`` what to do where they cannot be fetched; ``differs`` tells in one line each
-    what is not as in the paper.
+    ``settings(encoder, preset)`` are dotted settings of a run that the paper, or its code, chose for this corpus, ``vectors`` among them.
+    ``bounds`` and ``expected`` are given for the presets ``paper`` and ``code2019``, which is as the paper where it has none of its own;
+    ``expected`` has the rows per class, or one number for all, for each split or for several joined by a plus.
+
+    ``how_to_get`` says what to do where the corpus cannot be fetched (`downloads` has what can); ``differs`` tells in one line each what
+    is not as in the paper.
     """
 
     name: str
@@ -63,10 +76,15 @@ class Registered:
     folders: tuple[str, ...] = ()
     min_df: int = 1
     mask_digits: bool = True
+    whole_words: str = ""
     clean: Callable[[str], str] | None = None
+    parting: Parting = USUAL_PARTING
     bounds: Mapping[str, Bounds] = field(default_factory=dict)
     expected: Mapping[str, Mapping[str, tuple[int, ...]]] = field(default_factory=dict)
-    settings: Callable[[str, str], Mapping[str, Any]] = lambda encoder, preset: {}
-    downloads: tuple[Download, ...] = ()
+    settings: Callable[[str, str], Mapping[str, Any]] = always({})  # noqa: RUF009  (a function, not a value that could change)
     how_to_get: str = ""
     differs: tuple[str, ...] = ()
+
+    def of_preset(self, table: Mapping[str, Any], preset: str, default: Any) -> Any:
+        """What a table of presets has for one: the paper's where it has none of its own."""
+        return table.get(preset, table.get("paper", default))

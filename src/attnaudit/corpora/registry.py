@@ -5,11 +5,34 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from attnaudit.corpora.adr import ADR
+from attnaudit.corpora.ag_news import AG_NEWS, AG_NEWS4
+from attnaudit.corpora.babi import BABI
+from attnaudit.corpora.cnn import CNN
+from attnaudit.corpora.downloads import DOWNLOADS
+from attnaudit.corpora.imdb import IMDB
+from attnaudit.corpora.layouts import MissingFiles
+from attnaudit.corpora.mimic import ANEMIA, DIABETES
+from attnaudit.corpora.movies import MOVIES
+from attnaudit.corpora.newsgroups import NEWS_SPORTS
+from attnaudit.corpora.polarity import MR, SUBJ
 from attnaudit.corpora.registered import Registered
-from attnaudit.corpora.sst import SST
+from attnaudit.corpora.reviews import AMAZON, YAHOO, YELP
+from attnaudit.corpora.rows import SplitSource
+from attnaudit.corpora.sick import SICK
+from attnaudit.corpora.sms import SMS_SPAM
+from attnaudit.corpora.snli import SNLI
+from attnaudit.corpora.sst import SST, SST5
+from attnaudit.corpora.trec import TREC6
 from attnaudit.errors import InputError
 
-REGISTRY: dict[str, Registered] = {entry.name: entry for entry in (SST,)}
+REGISTRY: dict[str, Registered] = {
+    entry.name: entry
+    for entry in (
+        SST, IMDB, ADR, NEWS_SPORTS, AG_NEWS, DIABETES, ANEMIA, CNN, *BABI, SNLI,
+        AG_NEWS4, SST5, MR, SUBJ, TREC6, SMS_SPAM, SICK, MOVIES, YELP, YAHOO, AMAZON,
+    )
+}  # fmt: skip
 
 
 def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
@@ -23,10 +46,28 @@ def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
 
 
 def corpus_folder(entry: Registered, data_dir: str | Path | None) -> Path:
-    """The folder of a named corpus. Raises InputError when there is none."""
+    """The folder of a named corpus: of its places the first that has its files. Raises InputError when there is none."""
+    return corpus_sources(entry, data_dir)[0]
+
+
+def corpus_sources(entry: Registered, data_dir: str | Path | None) -> tuple[Path, dict[str, SplitSource], tuple[str, ...]]:
+    """The folder of a named corpus, its splits, and a remark for each place that was passed over. Raises InputError."""
     place, chosen_by = data_folder(data_dir)
-    folder = place / entry.name
-    if not folder.is_dir():
-        came = f"no such folder ({chosen_by})"
-        raise InputError(f"read corpus {entry.name}", str(folder), came, f"the files of {entry.title}", "give their place with --data-dir")
-    return folder
+    missing: list[MissingFiles] = []
+    for folder in (place / name for name in entry.folders or (entry.name,)):
+        if not folder.is_dir():
+            continue
+        try:
+            sources = entry.sources(folder)
+        except MissingFiles as error:
+            missing.append(error)
+        else:
+            return folder, sources, tuple(f"{error.where}: {error.came}; read from {folder} instead" for error in missing)
+    if missing:
+        error = missing[-1]
+        raise MissingFiles(f"read corpus {entry.name}", error.where, error.came, error.wanted, entry.how_to_get)
+    get = f"get them with attnaudit corpora fetch {entry.name}" if entry.name in DOWNLOADS else entry.how_to_get
+    do = "; ".join(filter(None, [get, "or give their place with --data-dir"]))
+    names = ", ".join(entry.folders or (entry.name,))
+    came = f"no folder {names} ({chosen_by})"
+    raise InputError(f"read corpus {entry.name}", str(place), came, f"the files of {entry.title}", do)

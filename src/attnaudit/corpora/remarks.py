@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from attnaudit.corpora.corpus import SPLITS, Split
-from attnaudit.corpora.gathering import Gathered
+from attnaudit.corpora.corpus import SPLITS, Split, Task
+from attnaudit.corpora.gathered import Gathered
 
 LONG = 10_000  # tokens; far above the longest review or article of the literature
 
@@ -24,30 +24,32 @@ def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) 
             reasons = Counter(_kind(row.reason) for row in rows.skipped)
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
             yield f"{len(rows.skipped)} bad row(s){of} skipped: {listed}"
-        lengths = np.array(rows.lengths, dtype=np.int64)
+        lengths = np.array([example.length for example in rows.examples], dtype=np.int64)
         limit = LONG if max_tokens is None else max_tokens
         count = int((lengths > limit).sum())
         if count and max_tokens is None:
-            longest = f"longest {lengths.max()}, row {rows.instance[int(lengths.argmax())]}"
+            longest = f"longest {lengths.max()}, row {rows.examples[int(lengths.argmax())].instance}"
             yield f"{count} row(s){of} longer than {LONG} tokens are kept whole ({longest}); --max-tokens cuts them"
         elif count:
             yield f"{count} row(s){of} cut to {max_tokens} tokens (longest {lengths.max()})"
 
 
-def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split]) -> Iterator[str]:
-    """Classes that dev or test lack."""
+def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split], task: Task) -> Iterator[str]:
+    """Classes that dev or test lack; answers are many, and no split needs all of them."""
     for name in SPLITS[1:]:
         missing = sorted(set(range(len(class_names))) - set(splits[name].label.tolist()))
-        if missing:
+        if missing and task != "question_answering":
             yield f"{name} has no row of class {', '.join(class_names[number] for number in missing[:8])}"
 
 
 def count_remarks(expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]) -> Iterator[str]:
-    """Splits whose rows per class are not those that are known of the corpus."""
+    """Splits whose rows are not as many as are known of the corpus: per class, or in all; ``train+dev`` are the two together."""
     for name, counts in expected.items():
-        came = tuple(np.bincount(splits[name].label, minlength=len(counts)).tolist())
+        label = np.concatenate([splits[split].label for split in name.split("+")])
+        came = (len(label),) if len(counts) == 1 else tuple(np.bincount(label, minlength=len(counts)).tolist())
         if came != counts:
-            yield f"{name} has {_per_class(came)} rows per class where the published corpus has {_per_class(counts)}"
+            per_class = " per class" if len(counts) > 1 else ""
+            yield f"{name} has {_per_class(came)} rows{per_class} where the published corpus has {_per_class(counts)}"
 
 
 def duplicate_remarks(splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> Iterator[str]:

@@ -23,7 +23,7 @@ class Row:
     ``problem`` is what came when the row could not be split into its columns, ``left_out`` the reason why a corpus by its own
     definition does not use the row. ``question`` goes with the text where the task has one; ``evidence`` are the stretches of the
     text, as (start, stop) characters, that are known to decide the label (None: not known); ``answers`` are the labels that the row
-    allows (None: all).
+    allows (None: all). ``file`` is the row's own file where the source is a folder.
     """
 
     row: int
@@ -33,35 +33,56 @@ class Row:
     problem: str = ""
     left_out: str = ""
     question: object = None
-    evidence: tuple[tuple[int, int], ...] | None = None
+    evidence: object = None
     answers: tuple[str, ...] | None = None
+    file: str = ""
 
-    def where(self, file: str | Path) -> str:
-        return f"{file}: row {self.row}" + (f" (line {self.line})" if self.line is not None else "")
+    def where(self, source: Path) -> str:
+        return f"{self.within(source)}: row {self.row}" + (f" (line {self.line})" if self.line is not None else "")
+
+    def within(self, source: Path) -> str:
+        """The file that the row comes from."""
+        return str(source / self.file if self.file else source)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of the columns of a table: ``question`` and ``rationale`` where it has such."""
+
+    text: str = "text"
+    label: str = "label"
+    question: str | None = None
+    rationale: str | None = None
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        """Pairs of an option's name and the column that it gives."""
+        options = ("text", self.text), ("label", self.label), ("question", self.question), ("rationale", self.rationale)
+        return iter([(option, name) for option, name in options if name is not None])
 
 
 @dataclass(frozen=True)
 class SplitSource:
-    """Where the rows of one split come from; ``rows()`` reads the file anew."""
+    """Where the rows of one split come from; ``rows()`` reads the file anew, ``note`` is what the user should know of it."""
 
     path: Path
     rows: Callable[[], Iterator[Row]]
+    note: str = ""
 
 
 class BadCell(ValueError):
     """A text or a label that cannot be used; the message says what came."""
 
 
-def usable_text(value: object) -> str:
-    """The text of a row. Raises BadCell."""
+def usable_text(value: object, called: str = "text") -> str:
+    """The text, or the question, of a row. Raises BadCell."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
-        raise BadCell("no text (null)")
+        raise BadCell(f"no {called} (null)")
     if not isinstance(value, str):
-        raise BadCell(f"a text of type {type(value).__name__}")
+        raise BadCell(f"a {called} of type {type(value).__name__}")
     if wrong := invalid_utf8(value):
-        raise BadCell(wrong)
+        raise BadCell(wrong if called == "text" else f"a {called} with {wrong}")
     if not value.strip():
-        raise BadCell("an empty text")
+        raise BadCell(f"an empty {called}")
     return value
 
 
@@ -88,12 +109,12 @@ def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(distinct)
 
 
-def require_columns(path: Path, present: list[str], text: str, label: str) -> None:
-    """Raise InputError unless the text and the label column are there, once each."""
-    for option, wanted in (("text", text), ("label", label)):
+def require_columns(path: Path, present: list[str], columns: Columns) -> None:
+    """Raise InputError unless every column that is asked for is there once."""
+    for option, wanted in columns:
         if present.count(wanted) == 1:
             continue
-        names = ", ".join(present[:12]) + (", …" if len(present) > 12 else "")
+        names = ", ".join(name[:40] for name in present[:12]) + (", …" if len(present) > 12 else "")
         if wanted in present:
             came, do = f"{present.count(wanted)} columns of that name", "rename the others"
         else:

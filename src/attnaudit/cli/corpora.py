@@ -1,0 +1,107 @@
+"""The commands about corpora: which there are, what is in one, and how to get one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnaudit.cli import options as o
+from attnaudit.cli.bars import progress
+
+app = typer.Typer(rich_markup_mode=None)
+
+Source = Annotated[
+    str, typer.Argument(metavar="CORPUS", show_default=False, help="A registered name, a file, or a folder, as for attnaudit run.")
+]
+Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="A registered name; see attnaudit corpora list.")]
+Address = Annotated[
+    str | None, typer.Option("--from", metavar="URL", help="A mirror of the corpus's one file, with http or https; its checksum holds.")
+]
+Place = Annotated[Path | None, typer.Option("--data-dir", help="Where to put the corpus; else $ATTNAUDIT_DATA, else the user's cache.")]
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not read the corpus after it has come; large ones take long.")]
+
+
+@app.callback()
+def corpora() -> None:
+    """Which corpora there are, what is in one, and how to get one.
+
+    \b
+    attnaudit corpora list                  names, licences, and what is here
+    attnaudit corpora fetch sst             get one from its authors
+    attnaudit corpora check reviews.csv     look through one, registered or your own
+    """
+
+
+@app.command("list", short_help="Names, licences, citations, and what is here.")
+def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
+    """Name the registered corpora: task, classes, licence, citation, and where each lies here or how to get it.
+
+    \b
+    Examples:
+      attnaudit corpora list
+      attnaudit corpora list --data-dir data --json
+    """
+    from attnaudit.cli.show_corpora import show_listing
+    from attnaudit.corpora.listing import listed_corpora
+
+    show_listing(listed_corpora(data_dir), as_json)
+
+
+@app.command(short_help="Look through a corpus: classes, lengths, repeated rows, damage.")
+def check(
+    corpus: Source,
+    data_dir: o.DataDir = None,
+    text_column: o.TextColumn = "text",
+    label_column: o.LabelColumn = "label",
+    question_column: o.QuestionColumn = None,
+    on_bad_row: o.OnBadRow = "error",
+    as_json: o.Json = False,
+) -> None:
+    """Read a corpus as attnaudit run does, with seed 0, and tell what is in it.
+
+    Prints rows per class beside the published numbers, lengths in tokens, words that the vocabulary of train lacks, rows with the same
+    words and those of them with another label, damage by encodings and markup, rationales, and what was left out. What it finds is no
+    error: the exit status is 0 when the corpus could be read.
+
+    \b
+    Examples:
+      attnaudit corpora check sst --data-dir data
+      attnaudit corpora check reviews.csv.gz --text-column body --label-column stars --on-bad-row skip
+      attnaudit corpora check folder/with/train/and/test --json
+    """
+    from attnaudit.cli.show_corpora import show_check
+    from attnaudit.corpora.checking import check_source
+
+    with progress() as bar:
+        found = check_source(
+            corpus, data_dir=data_dir, text=text_column, label=label_column, question=question_column, on_bad_row=on_bad_row, progress=bar
+        )
+    show_check(found, as_json)
+
+
+@app.command(short_help="Get a corpus from its authors.")
+def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check: NoCheck = False, as_json: o.Json = False) -> None:
+    """Download a registered corpus, check its checksum, unpack it into DIR/NAME and read it once.
+
+    A download that was cut off is continued by the same command. A corpus that is there already is left alone. Where one may not be
+    fetched by a program, this tells how to get it, with exit status 2.
+
+    \b
+    Examples:
+      attnaudit corpora fetch sst
+      attnaudit corpora fetch imdb --data-dir data --from https://mirror.example.org/aclImdb_v1.tar.gz
+    """
+    from attnaudit.cli.show_corpora import show_fetched
+    from attnaudit.corpora.checking import CorpusCheck, check_source
+    from attnaudit.corpora.fetching import fetch_corpus
+
+    checks: list[CorpusCheck] = []
+    with progress() as bar:
+
+        def read(place: Path) -> None:
+            checks.append(check_source(name, data_dir=place, progress=bar))
+
+        fetched = fetch_corpus(name, data_dir, address, bar, None if no_check else read)
+    show_fetched(fetched, checks[0] if checks else None, as_json)

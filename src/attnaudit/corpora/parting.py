@@ -1,0 +1,70 @@
+"""From what the files hold to train, dev and test; every drawing is by class and seeded, and is told in a remark."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from jaxtyping import Int32
+
+from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.gathered import Example, Gathered, pooled
+from attnaudit.corpora.registered import Parting
+from attnaudit.corpora.splitting import stratified_split
+from attnaudit.errors import InputError
+
+Examples = dict[str, list[Example]]
+
+
+def one_pool(gathered: dict[str, Gathered], parting: Parting) -> dict[str, Gathered]:
+    """What is to be drawn anew as one: splits without a train split, or those of a corpus that is defined so."""
+    if "all" in gathered or not (parting.pooled or "train" not in gathered):
+        return gathered
+    return {"all": pooled([gathered[split] for split in SPLITS if split in gathered])}
+
+
+def parted(
+    gathered: Mapping[str, Gathered], classes: tuple[str, ...], parting: Parting, seed: int, names: str
+) -> tuple[Examples, list[str]]:
+    """Examples of train, dev and test, and remarks; ``names`` are the splits that a pool was made of. Raises InputError."""
+    if "all" in gathered:
+        return _from_pool(gathered["all"], classes, parting, seed, names)
+    found = {split: rows.examples for split, rows in gathered.items()}
+    remarks = []
+    if parting.test_kept < 1:
+        chosen = stratified_split(_numbers(found["test"], classes), {"test": parting.test_kept}, seed, rest="unused")
+        before, found["test"] = len(found["test"]), _taken(found["test"], chosen["test"])
+        share = f"{parting.test_kept:.0%}".replace("%", " %")
+        remarks.append(f"{share} of test, drawn by class with seed {seed}: {len(found['test'])} of {before}")
+    if "dev" in found:
+        return {split: found[split] for split in SPLITS}, remarks
+    chosen = stratified_split(_numbers(found["train"], classes), {"dev": parting.dev_share}, seed)
+    if not len(chosen["dev"]):
+        came = f"no dev file, and {len(found['train'])} train rows, none of whose classes has two"
+        raise InputError("read corpus", str(gathered["train"].path), came, "a dev file or enough rows to take one from train")
+    remarks.append(f"no dev file: {100 * parting.dev_share:.0f} % of train, drawn by class with seed {seed}: {_sizes(chosen)}")
+    return {"train": _taken(found["train"], chosen["train"]), "dev": _taken(found["train"], chosen["dev"]), "test": found["test"]}, remarks
+
+
+def _from_pool(pool: Gathered, classes: tuple[str, ...], parting: Parting, seed: int, names: str) -> tuple[Examples, list[str]]:
+    dev, test = parting.pool_shares
+    chosen = stratified_split(_numbers(pool.examples, classes), {"dev": dev, "test": test}, seed)
+    if not len(chosen["test"]):
+        came = f"{len(pool.examples)} rows, none of whose classes has three"
+        raise InputError("read corpus", str(pool.path), came, "enough rows for train, dev and test", "add rows")
+    shares = "/".join(f"{100 * share:.0f}" for share in (1 - dev - test, dev, test))
+    remark = f"{names}, split {shares} by class with seed {seed}: {_sizes(chosen)}"
+    return {split: _taken(pool.examples, chosen[split]) for split in SPLITS}, [remark]
+
+
+def _numbers(examples: list[Example], classes: tuple[str, ...]) -> Int32[np.ndarray, " n"]:
+    number = {name: index for index, name in enumerate(classes)}
+    return np.array([number[example.label] for example in examples], dtype=np.int32)
+
+
+def _taken(examples: list[Example], rows: np.ndarray) -> list[Example]:
+    return [examples[row] for row in rows.tolist()]
+
+
+def _sizes(chosen: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(f"{name} {len(chosen[name])}" for name in SPLITS if name in chosen)

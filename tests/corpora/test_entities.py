@@ -1,0 +1,127 @@
+"""Questions whose answers are entities of the passage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora import read_corpus
+from attnaudit.corpora.tokenise import Tokeniser
+from attnaudit.errors import InputError
+
+from .corpus_files import jsonl, put, write_cnn
+
+
+def test_entities_stay_one_word() -> None:
+    tokenise = Tokeniser(whole=r"@entity\d+|@placeholder")
+    assert tokenise("( @entity12 )@entity3's friend-@entity4, @placeholder and 20 others at @home2") == [
+        "(", "@entity12", ")", "@entity3", "'s", "friend-", "@entity4", ",", "@placeholder", "and", "qqq", "others", "at", "qqq",
+    ]  # fmt: skip
+    assert Tokeniser()("@entity12") == ["qqq"]
+
+
+def test_question_files(tmp_path: Path) -> None:
+    write_cnn(tmp_path / "cnn" / "questions")
+    corpus = read_corpus("cnn", data_dir=tmp_path)
+    assert corpus.task == "question_answering"
+    train, test = corpus.splits["train"], corpus.splits["test"]
+    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 12, "dev": 4, "test": 4}
+    assert set(corpus.class_names) == {f"@entity{number}" for number in [0, 1, 2, *range(9, 22)]}
+    assert train.candidates is not None
+    assert train.candidates.shape == (12, len(corpus.class_names))
+    assert " ".join(train.tokens[1]) == "( @entity9 ) @entity1 met @entity2 's friend qqq times , said @entity11 ."
+    assert train.question is not None
+    assert train.question[1] == ["@placeholder", "has", "a", "friend", "who", "met", "@entity2"]
+    for tokens, label, allowed in zip(train.tokens, train.label, train.candidates, strict=True):
+        assert allowed[label]
+        assert {corpus.class_names[number] for number in np.flatnonzero(allowed)} == {word for word in tokens if "@" in word}
+    assert test.candidates is not None
+    assert test.candidates.sum(1).tolist() == [4] * 4
+
+
+def test_a_passage_without_its_answer(tmp_path: Path) -> None:
+    write_cnn(tmp_path / "cnn")
+    path = tmp_path / "cnn" / "training" / "0002.question"
+    path.write_text(path.read_text().replace("\n\n@entity2\n\n", "\n\n@entity77\n\n"))
+    with pytest.raises(InputError) as caught:
+        read_corpus("cnn", data_dir=tmp_path)
+    assert f"{path}: row 2: a passage without its answer entity (@entity77); wanted" in str(caught.value)
+    corpus = read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip")
+    assert len(corpus.splits["train"]) == 11
+    assert "1 bad row(s) of train skipped: 1 a passage without its answer entity" in corpus.notes
+
+
+@pytest.mark.parametrize(
+    ("content", "came"),
+    [
+        ("http://example.org\n\nonly a passage with @entity1", "2 part(s) where address, passage, question, answer and entities"),
+        ("", "1 part(s) where"),
+        ("u\n\n@entity1 caf\udce9\n\nwhat\n\n@entity1\n\n", "invalid UTF-8 (byte 0xe9 at character 12)"),
+        ("u\n\n@entity1 here\n\n \n\n@entity1\n\n", "an empty question"),
+    ],
+)
+def test_bad_question_files(content: str, came: str, tmp_path: Path) -> None:
+    write_cnn(tmp_path / "cnn")
+    path = put(tmp_path / "cnn" / "test" / "0001.question", content.encode("utf-8", errors="surrogateescape"))
+    with pytest.raises(InputError) as caught:
+        read_corpus("cnn", data_dir=tmp_path)
+    assert f"{path}: row 1: {came}" in str(caught.value)
+    assert len(read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip").skipped) == 1
+
+
+def test_a_missing_and_an_empty_split(tmp_path: Path) -> None:
+    write_cnn(tmp_path / "cnn")
+    for path in (tmp_path / "cnn" / "validation").iterdir():
+        path.unlink()
+    with pytest.raises(InputError, match=r"validation: no \.question file; wanted a folder with such files"):
+        read_corpus("cnn", data_dir=tmp_path)
+    (tmp_path / "cnn" / "validation").rmdir()
+    with pytest.raises(InputError, match="no dev split among test, training; wanted validation/ beside training, test"):
+        read_corpus("cnn", data_dir=tmp_path)
+
+
+def test_answers_that_train_lacks_are_left_out_and_counted(tmp_path: Path) -> None:
+    write_cnn(tmp_path / "cnn", train=3)
+    for split in ("validation", "test"):
+        put(tmp_path / "cnn" / split / "9.question", "u\n\n@entity88 met @entity1 .\n\nwho is @placeholder\n\n@entity88\n\n")
+    corpus = read_corpus("cnn", data_dir=tmp_path)
+    assert "rows of test left out by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
+    assert len(corpus.splits["test"]) == 4
+    assert corpus.splits["test"].candidates is not None
+    assert corpus.splits["test"].candidates.sum(1).min() >= 3  # @entity13, which train lacks, is no candidate
+
+
+def sample(rows: int) -> list[tuple[str, str, str]]:
+    """Rows of which some answers occur once."""
+    return [(f"@entity{row % 5}", f"@entity{row}", f"what did @placeholder say {'so ' * row}") for row in range(rows)]
+
+
+def test_one_file_of_stories_or_of_objects(tmp_path: Path) -> None:
+    found = [
+        {"document": f"{one} met {other} in town ? yes . {one} said so .", "question": question, "answer": one}
+        for one, other, question in sample(30)
+    ]
+    jsonl(tmp_path / "pack" / "cnn_qa_sample" / "all.jsonl", found)
+    lines = [f"1 {one} met {other} in town ? yes .\n2 {one} said so .\n3 {question}? \t{one}\t0\n" for one, other, question in sample(30)]
+    put(tmp_path / "raw" / "cnn_qa_sample" / "sample.txt", "".join(lines))
+    pack, raw = (read_corpus("cnn", data_dir=tmp_path / name) for name in ("pack", "raw"))
+    assert pack.fingerprint == raw.fingerprint
+    assert raw.splits["train"].rationale is None  # supporting fact 0 is none
+    assert {name: len(split) for name, split in raw.splits.items()} == {"train": 20, "dev": 5, "test": 5}
+    known = {word for tokens in raw.splits["train"].tokens for word in tokens if "@" in word}
+    assert known == set(raw.class_names)
+    for split in raw.splits.values():
+        assert split.candidates is not None
+        assert split.candidates[np.arange(len(split)), split.label].all()
+
+
+def test_classes_of_one_row_stay_in_train(tmp_path: Path) -> None:
+    rows = [*sample(20), *[(f"@entity{row}", f"@entity{row + 1}", "who is it") for row in range(100, 110)]]
+    found = [{"document": f"{one} met {other} .", "question": question, "answer": one} for one, other, question in rows]
+    jsonl(tmp_path / "cnn_qa_sample" / "all.jsonl", found)
+    corpus = read_corpus("cnn", data_dir=tmp_path)
+    train = {corpus.class_names[label] for label in corpus.splits["train"].label}
+    assert {f"@entity{row}" for row in range(100, 110)} <= train
+    assert sum(len(split) for split in corpus.splits.values()) == 30

@@ -1,0 +1,134 @@
+"""Stretches of characters become marked words, and nothing else about the words changes."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnaudit.corpora import read_corpus
+from attnaudit.corpora.evidence import marked_words, usable_spans, word_spans
+from attnaudit.corpora.rows import BadCell
+from attnaudit.corpora.tokenise import Tokeniser
+from attnaudit.errors import InputError
+
+from . import corpus_files as files
+from .corpus_files import put
+
+WORDS = st.lists(st.sampled_from(["Good,", "don't", "U.S.", "(x)", "a-b", "très", "9", "...", "e.g."]), min_size=1, max_size=20)
+TOKENISE = Tokeniser()
+
+
+@given(WORDS, st.data())
+def test_marks_at_white_space_leave_the_words_as_they_are(words: list[str], data: st.DataObject) -> None:
+    text = " ".join(words)
+    place = st.integers(0, len(words) - 1)
+    stretches = [(first, first + data.draw(st.integers(0, len(words) - first))) for first in data.draw(st.lists(place, max_size=4))]
+    spans = usable_spans(word_spans(text, stretches), len(text))
+    assert all(stop <= start for (_, stop), (start, _) in pairwise(spans))
+    tokens, marks = marked_words(text, spans, TOKENISE)
+    assert tokens == TOKENISE(text)
+    inside = {place for first, end in stretches for place in range(first, end)}
+    expected = [place in inside for place, word in enumerate(words) for _ in TOKENISE(word)]
+    assert marks == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "came"),
+    [
+        ("1-3", "a rationale of type str where a list of [start, stop] was expected"),
+        ([3, 5], "a rationale with '3' where [start, stop] was expected"),
+        ([[3]], "a rationale with '[3]' where [start, stop] was expected"),
+        ([[0, 2.5]], "a rationale with '[0, 2.5]' where [start, stop] was expected"),
+        ([[True, 2]], "a rationale with '[True, 2]' where [start, stop] was expected"),
+        ([[0, 11]], "a rationale from 0 to 11 in a text of 10 characters"),
+        ([[-1, 3]], "a rationale from -1 to 3 in a text of 10 characters"),
+        ([[4, 4]], "a rationale from 4 to 4 in a text of 10 characters"),
+    ],
+)
+def test_bad_stretches(value: object, came: str) -> None:
+    with pytest.raises(BadCell) as caught:
+        usable_spans(value, 10)
+    assert str(caught.value) == came
+
+
+def test_overlapping_stretches_are_joined() -> None:
+    assert usable_spans([[6, 8], [0, 4], [2, 5]], 10) == [(0, 5), (6, 8)]
+
+
+def test_words_out_of_range() -> None:
+    assert word_spans("one  two\nthree", [(1, 3), (2, 2)]) == [(5, 14)]
+    for stretch in ((2, 4), (-1, 1), (2, 1)):
+        with pytest.raises(BadCell, match=f"evidence from word {stretch[0]} to {stretch[1]} in a text of 3 words"):
+            word_spans("one two three", [stretch])
+
+
+def test_reviews_with_marked_words(tmp_path: Path) -> None:
+    files.write_movies(tmp_path / "plain" / "movies_rationales")
+    (tmp_path / "packed" / "eraser_movies").mkdir(parents=True)
+    files.pack_movies(tmp_path / "plain" / "movies_rationales", tmp_path / "packed" / "eraser_movies" / "movies.tar.gz")
+    found = [
+        {
+            "document": files.review_text(word, row // 2),
+            "label": label,
+            "evidences": [item for group in annotation["evidences"] for item in group],
+        }
+        for row, annotation in enumerate(files.annotated("train"))
+        for label, word in [(annotation["classification"], "poor" if annotation["classification"] == "NEG" else "fine")]
+    ]
+    for split in ("train", "dev", "test"):
+        files.jsonl(tmp_path / "pack" / "movies_rationales" / f"{split}.jsonl", found)
+    plain, packed, pack = (read_corpus("movies_rationales", data_dir=tmp_path / name) for name in ("plain", "packed", "pack"))
+    assert plain.fingerprint == packed.fingerprint == pack.fingerprint
+    split = plain.splits["test"]
+    assert split.label.tolist() == [0, 1] * 4
+    assert split.rationale is not None
+    assert split.question is None
+    for row, (tokens, marks) in enumerate(zip(split.tokens, split.rationale, strict=True)):
+        known = [word for word, mark in zip(tokens, marks, strict=True) if mark] if marks else None
+        assert known == (None if row >= 6 else [("poor", "fine")[row % 2], "film"])
+
+
+def damaged(folder: Path, old: str, new: str) -> Path:
+    files.write_movies(folder)
+    path = folder / "val.jsonl"
+    return put(path, path.read_text().replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "came"),
+    [
+        ('"end_token": 9', '"end_token": 99', "evidence from word 7 to 99 in a text of 13 words"),
+        ('"start_token": 7', '"start": 7', "evidence without start_token and end_token"),
+        ("dev_NEG_0.txt", "gone.txt", "a missing document (docs/gone.txt)"),
+        ("dev_NEG_0.txt", "../val.jsonl", "annotation_id '../val.jsonl' where the name of a document was expected"),
+        ('"NEG"', '"BAD"', "label 'BAD' where one of NEG, POS was expected"),
+        ('{"annotation_id"', '"annotation_id"', "no JSON (Extra data at column 16)"),
+    ],
+)
+def test_bad_annotations(old: str, new: str, came: str, tmp_path: Path) -> None:
+    path = damaged(tmp_path / "movies_rationales", old, new)
+    with pytest.raises(InputError) as caught:
+        read_corpus("movies_rationales", data_dir=tmp_path)
+    assert f"{path}: row 0 (line 1): {came}" in str(caught.value)
+    corpus = read_corpus("movies_rationales", data_dir=tmp_path, on_bad_row="skip")
+    assert [row.reason for row in corpus.skipped] == [came]
+    assert len(corpus.splits["dev"]) == 7
+
+
+def test_damaged_archives(tmp_path: Path) -> None:
+    files.write_movies(tmp_path / "away")
+    archive = tmp_path / "movies_rationales" / "movies.tar.gz"
+    archive.parent.mkdir()
+    files.pack_movies(tmp_path / "away", archive)
+    whole = archive.read_bytes()
+    archive.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=f"{archive}: a damaged archive .*; wanted a whole file; copy or download it again"):
+        read_corpus("movies_rationales", data_dir=tmp_path)
+    (tmp_path / "away" / "val.jsonl").unlink()
+    files.pack_movies(tmp_path / "away", archive)
+    with pytest.raises(InputError, match=f"{archive}: an archive without val.jsonl; wanted movies.tar.gz as ERASER distributes it"):
+        read_corpus("movies_rationales", data_dir=tmp_path)

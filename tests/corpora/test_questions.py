@@ -1,0 +1,158 @@
+"""A user's own questions and rationales, in every format."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora.corpus import row_digests
+from attnaudit.errors import InputError
+
+WHERE = ("in town", "at sea", "on land")
+ROWS: list[dict[str, Any]] = [
+    {
+        "passage": f"Anna is {WHERE[row % 3]} . Bert is {WHERE[(row + 1) % 3]} , {'so ' * (row // 3)}they say .",
+        "ask": f"Where is Anna {'now ' * (row // 3)}?",
+        "answer": WHERE[row % 3].split()[1],
+        "why": [[0, len(f"Anna is {WHERE[row % 3]}")]] if row else None,
+    }
+    for row in range(30)
+]
+COLUMNS: dict[str, Any] = {"text": "passage", "label": "answer", "question": "ask"}
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t")
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+def changed(row: int, **cells: object) -> list[dict[str, Any]]:
+    return [*ROWS[:row], ROWS[row] | cells, *ROWS[row + 1 :]]
+
+
+def refused(path: Path, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read_corpus(path, **options)
+    return str(caught.value)
+
+
+def sizes(corpus: Corpus) -> list[int]:
+    return [len(split) for split in corpus.splits.values()]
+
+
+def test_every_format_holds_the_same_questions(tmp_path: Path) -> None:
+    read = {kind: read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS) for kind in ("csv", "tsv", "jsonl", "parquet")}
+    assert len({corpus.fingerprint for corpus in read.values()}) == 1
+    corpus = read["csv"]
+    assert corpus.task == "question_answering"
+    assert corpus.class_names == ("land", "sea", "town")
+    assert sizes(corpus) == [24, 3, 3]
+    train = corpus.splits["train"]
+    assert train.question is not None
+    assert train.rationale is None
+    assert all(question[:3] == ["where", "is", "anna"] for question in train.question)
+    for tokens, label in zip(train.tokens, train.label, strict=True):
+        assert tokens[3] == corpus.class_names[label]
+    assert read_corpus(tmp_path / "a.csv", text="passage", label="answer").task == "classification"
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_rationales(tmp_path: Path, kind: str) -> None:
+    corpus = read_corpus(write(tmp_path / f"a.{kind}", ROWS), **COLUMNS, rationale="why")
+    for split in corpus.splits.values():
+        assert split.rationale is not None
+        for row, tokens, marks in zip(split.instance, split.tokens, split.rationale, strict=True):
+            assert marks == ([True] * 4 + [False] * (len(tokens) - 4) if row else [])
+    plain = read_corpus(tmp_path / f"a.{kind}", **COLUMNS)
+    assert [plain.splits[name].tokens for name in plain.splits] == [corpus.splits[name].tokens for name in corpus.splits]
+    assert plain.fingerprint != corpus.fingerprint
+
+
+def test_rationales_of_plain_classification(tmp_path: Path) -> None:
+    corpus = read_corpus(write(tmp_path / "a.jsonl", ROWS), text="passage", label="answer", rationale="why", max_tokens=2)
+    split = corpus.splits["dev"]
+    assert corpus.task == "classification"
+    assert split.question is None
+    assert split.rationale is not None
+    assert all(marks in ([True] * 2, []) for marks in split.rationale)
+
+
+def test_a_table_has_no_rationales(tmp_path: Path) -> None:
+    came = "a table without lists; wanted jsonl or parquet for a column of rationales"
+    for kind in ("csv", "tsv"):
+        path = write(tmp_path / f"a.{kind}", ROWS)
+        assert refused(path, **COLUMNS, rationale="why") == f"read corpus: {path}: {came}"
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_missing_column(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"a.{kind}", ROWS)
+    told = refused(path, text="passage", label="answer", question="asks")
+    came = "columns passage, ask, answer, why; wanted one column 'asks'; did you mean ask? name it with the option question"
+    assert told == f"read corpus: {path}: {came}"
+
+
+@pytest.mark.parametrize(
+    ("cells", "came"),
+    [
+        ({"ask": None}, "no question (null)"),
+        ({"ask": " "}, "an empty question"),
+        ({"ask": 7}, "a question of type int"),
+        ({"ask": "half \ud83d"}, "a question with invalid UTF-8 (half a character U+D83D at character 5)"),
+        ({"why": [[0, 1000]]}, "a rationale from 0 to 1000 in a text of "),
+        ({"why": "all"}, "a rationale of type str where a list of [start, stop] was expected"),
+        ({"why": [["a", "b"]]}, "a rationale with \"['a', 'b']\" where [start, stop] was expected"),
+    ],
+)
+def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, came: str) -> None:
+    path = write(tmp_path / "a.jsonl", changed(2, **cells))
+    told = refused(path, **COLUMNS, rationale="why")
+    assert told.startswith(f"read corpus: {path}: row 2 (line 3): {came}")
+    assert told.endswith("; wanted a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
+    corpus = read_corpus(path, **COLUMNS, rationale="why", on_bad_row="skip")
+    assert sum(sizes(corpus)) == 29
+    assert corpus.skipped[0].reason.startswith(came)
+
+
+def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path:
+    path.mkdir()
+    for name, rows in (("train", train), ("test", test), ("dev", dev)):
+        if rows:
+            write(path / f"{name}.jsonl", rows)
+    return path
+
+
+def test_an_answer_that_train_lacks_is_refused_in_a_users_own_files(tmp_path: Path) -> None:
+    place = folder(tmp_path / "f", ROWS, changed(4, answer="nowhere"))
+    assert "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row(s)); wanted one of land" in refused(place, **COLUMNS)
+    assert len(read_corpus(place, **COLUMNS, on_bad_row="skip").splits["test"]) == 29
+
+
+def test_dev_may_have_one_class_where_epochs_are_chosen_by_accuracy(tmp_path: Path) -> None:
+    place = folder(tmp_path / "f", ROWS, ROWS, ROWS[:1])
+    assert sizes(read_corpus(place, **COLUMNS)) == [30, 1, 30]
+    assert "only 1 row(s) of class town for dev" in refused(place, text="passage", label="answer")
+
+
+def test_equal_texts_with_other_questions_are_no_duplicates(tmp_path: Path) -> None:
+    rows = [row | {"passage": "Anna is in town ."} for row in ROWS]
+    corpus = read_corpus(write(tmp_path / "a.jsonl", rows), **COLUMNS)
+    train = corpus.splits["train"]
+    assert len(set(row_digests(train))) == len({tuple(question) for question in train.question or []})
+    assert np.unique(train.label).size == 3

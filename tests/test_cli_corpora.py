@@ -1,0 +1,137 @@
+"""attnaudit corpora: what it prints, its exit status, and one line for everything that can go wrong."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.corpora import REGISTRY
+from attnaudit.corpora.downloads import DOWNLOADS, Download
+from tests.corpora.serving import Site, serving
+from tests.corpora.test_fetching import NOISE, TINY, ZIP
+from tests.corpora.writing import ROWS, write
+from tests.test_cli import answers, fails
+
+
+@pytest.fixture
+def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    """A site with a tiny corpus, which is registered."""
+    with serving() as one:
+        one.files["/tiny.zip"] = ZIP
+        monkeypatch.setitem(REGISTRY, "tiny", TINY)
+        monkeypatch.setitem(DOWNLOADS, "tiny", (Download(one.url("/tiny.zip"), hashlib.sha256(ZIP).hexdigest(), len(ZIP)),))
+        yield one
+
+
+def test_the_list_names_every_corpus_and_where_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write(tmp_path / "sst" / "train.csv")
+    write(tmp_path / "sst" / "dev.csv")
+    write(tmp_path / "sst" / "test.csv")
+    listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))}
+    assert set(REGISTRY) < set(listed)
+    assert "planted-decisive" in listed
+    assert listed["sst"]["folder"] == str(tmp_path / "sst")
+    assert (listed["imdb"]["folder"], listed["imdb"]["get"]) == ("", "attnaudit corpora fetch imdb")
+    assert "physionet" in listed["diabetes"]["get"]
+    table = answers(capsys, "corpora", "list", "--data-dir", tmp_path)
+    assert all(name in table for name in listed)
+    assert "84.1 MB" in table
+
+
+def test_a_check_prints_its_tables(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", [*ROWS, ("bad [bold] &amp; <br> \x1b[31m text", 0), ("\x1b", 1)] * 3)
+    said = answers(capsys, "corpora", "check", path)
+    for title in ("rows of each class", "length in words", "words", "rows with the same words", "damage"):
+        assert title in said
+    assert "HTML tag" in said
+    assert "note: one file, split 80/10/10" in said
+    assert "\x1b" not in said
+    told = json.loads(answers(capsys, "corpora", "check", path, "--json"))
+    assert sum(row["rows"] for row in told["classes"]) == 3 * (len(ROWS) + 2)
+    many = write(tmp_path / "many.csv", [(f"word {row}", f"class-{row % 40:02}") for row in range(400)])
+    assert "28 others" in answers(capsys, "corpora", "check", many)
+
+
+def test_findings_are_no_errors_but_what_cannot_be_read_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = write(tmp_path / "mine.csv", [*ROWS, ("", 1)], ("body", "stars"))
+    assert "columns body, stars" in fails(capsys, "corpora", "check", path)
+    columns = ("--text-column", "body", "--label-column", "stars")
+    assert "row 24" in fails(capsys, "corpora", "check", path, *columns)
+    assert "skipped rows" in answers(capsys, "corpora", "check", path, *columns, "--on-bad-row", "skip")
+    assert "did you mean skip?" in fails(capsys, "corpora", "check", path, *columns, "--on-bad-row", "skp")
+    assert "did you mean sst?" in fails(capsys, "corpora", "check", "sts", "--data-dir", tmp_path)
+    assert "no such file or folder" in fails(capsys, "corpora", "check", tmp_path / "nothing.csv")
+    assert str(tmp_path) in fails(capsys, "corpora", "check", "imdb", "--data-dir", tmp_path)
+
+
+def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
+    assert "rows of each class" in said
+    assert said.endswith(f"tiny: fetched: {tmp_path / 'tiny'}\n")
+    assert (tmp_path / "tiny" / "tiny" / "noise").read_bytes() == NOISE
+    again = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
+    assert again == f"tiny: already there: {tmp_path / 'tiny'}\n"
+    assert len(site.asked) == 1
+    assert "tiny" in answers(capsys, "corpora", "check", "tiny", "--data-dir", tmp_path)
+
+
+def test_a_fetch_as_json_is_json_alone(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = json.loads(answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--no-check", "--json"))
+    assert (told["name"], told["already"], told["check"]) == ("tiny", False, None)
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_the_checksum_of_what_nobody_vouches_for_is_told(
+    site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DOWNLOADS, "tiny", (Download(site.url("/tiny.zip")),))
+    said = " ".join(answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path).split())
+    assert f"what came has sha256 {hashlib.sha256(ZIP).hexdigest()}" in said
+
+
+def test_what_cannot_be_fetched_is_one_line(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "physionet" in fails(capsys, "corpora", "fetch", "diabetes", "--data-dir", tmp_path)
+    assert "withdrawn" in fails(capsys, "corpora", "fetch", "adr", "--data-dir", tmp_path)
+    assert "did you mean tiny?" in fails(capsys, "corpora", "fetch", "tinny", "--data-dir", tmp_path)
+    assert "Missing argument 'NAME'" in fails(capsys, "corpora", "fetch")
+    assert "http" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--from", "file:///etc/passwd")
+    assert "404" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path, "--from", site.url("/gone.zip"))
+    site.files["/tiny.zip"] = NOISE
+    assert "another checksum" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [".tiny.lock"]
+
+
+def test_a_place_that_cannot_be_written_is_one_line(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert "--data-dir" in fails(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path / "file" / "data")
+
+
+def test_help_has_examples_for_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "fetch" in answers(capsys, "corpora", "--help")
+    for command in ("list", "check", "fetch"):
+        assert f"  attnaudit corpora {command}" in answers(capsys, "corpora", command, "--help")
+
+
+def test_help_and_lists_load_nothing_heavy(tmp_path: Path) -> None:
+    program = """
+import sys
+from attnaudit.cli import main
+status = main(sys.argv[1:])
+loaded = [name for name in ("torch", "spacy", "requests", "pooch") if name in sys.modules]
+assert not loaded, loaded
+sys.exit(status)
+"""
+    for arguments in (["corpora", "--help"], ["corpora", "list", "--data-dir", str(tmp_path)]):
+        done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_names_alone_are_usage() -> None:
+    assert main(["corpora", "lst"]) == 2
