@@ -190,8 +190,18 @@ def test_bad_settings_are_refused(settings_: dict, part: str):
         Adversary(**settings_)
 
 
-def test_what_it_cannot_do_it_refuses():
-    assert "two classes" in (Adversary().refuses(make_trace(5, outputs=3)) or "")
-    assert Adversary(method="relaxed").refuses(make_trace(5, outputs=3)) is None
-    assert "tail" in (Adversary(method="relaxed").refuses(make_trace(5, outputs=2, hidden=4)) or "")
-    assert Adversary().refuses(make_trace(5)) is None
+def test_it_takes_every_distribution_and_refuses_several_sigmoids():
+    for method in ("exact", "relaxed"):
+        for trace in (make_trace(5), make_trace(5, outputs=3), make_trace(5, outputs=2, hidden=4), make_trace(5, outputs=1, hidden=4)):
+            assert Adversary(method=method).refuses(trace) is None
+        assert "several sigmoid outputs" in (Adversary(method=method).refuses(several_sigmoids()) or "")
+
+
+def several_sigmoids() -> Trace:
+    """Three labels, each with its own sigmoid."""
+    alpha = Ragged.from_rows([[0.5, 0.5]], dtype=np.float32)
+    contribution = alpha.with_values(np.zeros((2, 3), np.float32))
+    return Trace.from_arrays(
+        activation="sigmoid", class_names=["a", "b", "c"], instance=np.arange(1), tokens=[["w0", "w1"]], alpha=alpha, readout=contribution,
+        offset=np.zeros((1, 3), np.float32), prediction=np.full((1, 3), 0.5, np.float32),
+    )  # fmt: skip

@@ -6,7 +6,7 @@ import torch
 
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.experiments.adversary_relaxed import Search, loss_slope, search_attentions, starting_scores
-from attnaudit.experiments.readout_identity import compiled_arguments, predict_row
+from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction
 from attnaudit.experiments.rows import row_streams
 from attnaudit.trace import Trace
 from tests.experiments.test_adversary_exact import check_is_allowed
@@ -26,25 +26,28 @@ def starts(trace: Trace) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
+@pytest.mark.parametrize("hidden", [None, 6])
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.9])
-def test_the_slope_by_hand_is_that_of_autograd(outputs: int, epsilon: float):
-    trace = make_trace(8, (2, 12), outputs, seed=1)
-    contribution, offset, allowed, sigmoid = compiled_arguments(trace.readout)
+def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None, epsilon: float):
+    trace = make_trace(8, (2, 12), outputs, seed=1, hidden=hidden, candidates=outputs > 1)
+    contribution, offset, allowed, sigmoid, weight, bias, tail = pooled_arguments(trace.readout)
     model, alpha = padded(trace)
     free = starts(trace).requires_grad_(True)
     (expected,) = torch.autograd.grad(adversary_loss(free, model, alpha, epsilon, 500.0).sum(), free)
     for row, old in enumerate(trace.alpha):
-        instance = (old, contribution[trace.alpha.offsets[row] :][: len(old)], offset[row], allowed[row], sigmoid)
+        head = Head(weight, bias, tail, allowed[row], sigmoid)
+        instance = (old, contribution[trace.alpha.offsets[row] :][: len(old)], offset[row], head)
         scores = free.detach()[row, :, : len(old)].numpy().copy()
-        target, slope = np.empty(outputs), np.empty_like(scores)
-        predict_row(*instance, target)
+        target, slope, pooled = np.empty(len(bias)), np.empty_like(scores), np.empty_like(offset[row])
+        pool(*instance[:3], pooled)
+        pooled_prediction(pooled, head, target)
         loss_slope(scores, instance, target, epsilon, 500.0, np.empty_like(scores), slope)
-        np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-9, rtol=1e-9)
+        np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8)
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-def test_the_steps_are_those_of_torch(outputs: int):
-    trace = make_trace(5, (2, 10), outputs, seed=2)
+@pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (3, None), (1, 4), (3, 4)])
+def test_the_steps_are_those_of_torch(outputs: int, hidden: int | None):
+    trace = make_trace(5, (2, 10), outputs, seed=2, hidden=hidden)
     search = Search(k=K, steps=25)
     found = search_attentions(trace.readout, trace.alpha, row_streams(trace, 0, "adversary"), search)
     model, alpha = padded(trace)

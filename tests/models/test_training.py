@@ -12,8 +12,7 @@ import torch
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
 from attnaudit.errors import InputError, RunError
 from attnaudit.models import build_model, load_model, model_preset, save_model
-from attnaudit.models.batch import batches_by_length
-from attnaudit.models.batch import Inputs
+from attnaudit.models.batch import Inputs, batches_by_length
 from attnaudit.models.model import AttentionModel
 from attnaudit.training import Epoch, TrainingSettings, best_epoch, predict, shuffled_batches, train
 

@@ -8,23 +8,33 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace
 
 
 @dataclass(frozen=True)
 class Model:
-    """What stands behind a batch: ``hidden`` (B, T, m), ``weight`` (m, C), ``bias`` (B, C), ``mask`` (B, T) true at tokens."""
+    """What stands behind a batch: ``hidden`` (B, T, m), ``weight`` (m, C), ``bias`` (B, C), ``mask`` (B, T) true at tokens.
+
+    ``tail`` is the weight (C, m) and the bias (C,) that a tanh goes through, ``allowed`` (B, C) the answers.
+    """
 
     hidden: Tensor
     weight: Tensor
     bias: Tensor
     mask: Tensor
     sigmoid: bool
+    tail: tuple[Tensor, Tensor] | None = None
+    allowed: Tensor | None = None
 
     def predict(self, attention: Tensor) -> Tensor:
         """(B, k, T) to (B, k, C)."""
         context = torch.einsum("bkt,btm->bkm", attention, self.hidden)
         logits = context @ self.weight + self.bias[:, None]
+        if self.tail is not None:
+            logits = torch.tanh(logits) @ self.tail[0].T + self.tail[1]
+        if self.allowed is not None:
+            logits = logits.masked_fill(~self.allowed[:, None], -torch.inf)
         return torch.sigmoid(logits) if self.sigmoid else torch.softmax(logits, dim=-1)
 
 
@@ -45,7 +55,11 @@ def padded(trace: Trace, width: int = 0, dtype: torch.dtype = torch.float64) -> 
         alpha[row, : len(contribution)] = trace.alpha[row]
     mask = torch.arange(longest) < torch.tensor(trace.alpha.lengths)[:, None]
     states, matrix, bias, attention = (torch.tensor(part, dtype=dtype) for part in (hidden, weight, readout.offset, alpha))
-    return Model(states, matrix, bias, mask, readout.activation == "sigmoid"), attention
+    tail = None
+    if isinstance(readout.tail, TanhTail):
+        tail = torch.tensor(readout.tail.weight, dtype=dtype), torch.tensor(readout.tail.bias, dtype=dtype)
+    allowed = None if readout.candidates is None else torch.tensor(readout.candidates)
+    return Model(states, matrix, bias, mask, readout.activation == "sigmoid", tail, allowed), attention
 
 
 def torch_tvd(p: Tensor, q: Tensor) -> Tensor:

@@ -10,26 +10,29 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.errors import InputError, did_you_mean
+from attnaudit.experiments.adversary_branch import bounded_attention
 from attnaudit.experiments.adversary_exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary_relaxed import Search, search_attentions
 from attnaudit.experiments.rows import by_group, keys, list_column, row_streams, vector_column
 from attnaudit.measures import jsd_terms, tvd
 from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail
+from attnaudit.readout import IdentityTail, TanhTail
 from attnaudit.results import summarise_means
 from attnaudit.trace import Trace
 
 METHODS = ("exact", "relaxed")
 CERTIFIED_GAP = 1e-3
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Adversary:
     """The largest JSD to the model's attention among attentions whose output is within TVD ``epsilon`` (ε-max JSD).
 
-    ``method`` "exact" finds it by the vertices of the attentions allowed; "relaxed" is the paper's gradient search for ``k`` diverse
-    attentions in ``steps`` steps of Adam, which finds less or as much. Of what the search ends with, attentions within ``accept`` count
-    (None: within ``epsilon``, as the paper says; the released code used 0.05 for every epsilon).
+    ``method`` "exact" finds it for two classes by the vertices of the attentions allowed, and for more, or behind a tanh tail, draws an
+    attention and a bound together by branch and bound; "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps``
+    steps of Adam. Of what that search ends with, attentions within ``accept`` count (None: within ``epsilon``, as the paper says; the
+    released code used 0.05 for every epsilon).
 
     The table has ``emax_jsd`` (best found, at least 0), ``emax_jsd_upper`` (no attention allowed exceeds it), ``certified`` (the two
     meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha`` and its ``prediction``.
@@ -65,21 +68,23 @@ class Adversary:
 
     def refuses(self, trace: Trace) -> str | None:
         readout = trace.readout
-        if not isinstance(readout.tail, IdentityTail):
-            return "the adversary does not yet go through a tail; it needs a model whose attended sum is the logits"
-        if readout.activation == "sigmoid" and readout.offset.shape[1] > 1:
+        if not isinstance(readout.tail, IdentityTail | TanhTail):
+            return f"the adversary goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
+        outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
+        if readout.activation == "sigmoid" and outputs > 1:
             return "several sigmoid outputs are no distribution; the adversary needs one sigmoid output or a softmax"
-        if self.method == "exact" and not one_logit_decides(readout):
-            return f"the exact adversary is for two classes, this trace has {readout.offset.shape[1]}; adversary.method=relaxed takes more"
         return None
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha
         baseline = readout(alpha)
-        found = self._furthest(trace, self.epsilon) if self.method == "exact" else self._search(trace, baseline)
+        if self.method == "exact":
+            found, upper = bounded(trace, self.epsilon)
+        else:
+            found, (_, upper) = self._search(trace, baseline), bounded(trace, self._limit)
         prediction = readout(found)
         reached = divergence(found, alpha)
-        upper = reached if self.method == "exact" else np.maximum(self._bound(trace), reached)
+        upper = np.maximum(upper, reached)
         return keys(trace).with_columns(
             pl.Series("emax_jsd", reached),
             pl.Series("emax_jsd_upper", upper),
@@ -88,15 +93,6 @@ class Adversary:
             list_column("alpha", found),
             vector_column("prediction", prediction),
         )
-
-    def _furthest(self, trace: Trace, limit: float) -> Ragged:
-        return furthest_attention(trace.alpha, slab_within(trace.readout, trace.alpha, limit))
-
-    def _bound(self, trace: Trace) -> Float[np.ndarray, " n"]:
-        """What no attention that the search may accept exceeds: the exact maximum for two classes, else that over all attentions."""
-        if one_logit_decides(trace.readout):
-            return divergence(self._furthest(trace, self._limit), trace.alpha)
-        return unconstrained_bound(trace.alpha)
 
     @property
     def _limit(self) -> float:
@@ -119,6 +115,17 @@ class Adversary:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
+
+
+def bounded(trace: Trace, epsilon: float) -> tuple[Ragged, Float[np.ndarray, " n"]]:
+    """For every row the furthest attention found with an output within ``epsilon``, and what the JSD of none of them exceeds."""
+    readout, alpha = trace.readout, trace.alpha
+    if one_logit_decides(readout):
+        found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
+        return found, divergence(found, alpha)
+    found, upper = bounded_attention(readout, alpha, epsilon)
+    within = tvd(readout(found), readout(alpha)) <= epsilon + ROUNDING
+    return alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values)), np.minimum(upper, unconstrained_bound(alpha))
 
 
 def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:

@@ -12,7 +12,8 @@ import numpy as np
 from jaxtyping import Float, UInt64
 from numba import njit, prange
 
-from attnaudit.experiments.readout_identity import compiled_arguments, predict_row, tvd_row
+from attnaudit.experiments.readout_identity import tvd_row
+from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction, pull_back
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
@@ -31,11 +32,11 @@ class Search:
 
 
 def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search) -> Float[np.ndarray, "N k"]:
-    """The k attentions of every row that the search ends with, side by side; some may be out of ε. For an identity tail."""
+    """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
     found = np.empty((search.k, len(alpha.values)))
     weights = for_kernel(alpha.values)
     limits = (float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate))
-    _search_rows(weights, alpha.offsets, *compiled_arguments(readout), streams, limits, found)
+    _search_rows(weights, alpha.offsets, pooled_arguments(readout), streams, limits, found)
     return np.ascontiguousarray(found.T)
 
 
@@ -47,10 +48,12 @@ def starting_scores(stream: np.uint64, k: int, length: int) -> Float[np.ndarray,
 
 
 @njit(cache=True, parallel=True)
-def _search_rows(alpha, offsets, contribution, offset, allowed, sigmoid, streams, limits, found):
+def _search_rows(alpha, offsets, model, streams, limits, found):
+    contribution, offset, allowed, sigmoid, weight, bias, tail = model
     for row in prange(len(streams)):
         start, stop = offsets[row], offsets[row + 1]
-        instance = (alpha[start:stop], contribution[start:stop], offset[row], allowed[row], sigmoid)
+        head = Head(weight, bias, tail, allowed[row], sigmoid)
+        instance = (alpha[start:stop], contribution[start:stop], offset[row], head)
         scores = np.empty((len(found), stop - start))
         _start(scores, streams[row])
         found[:, start:stop] = search_row(scores, instance, limits)
@@ -68,9 +71,10 @@ def _start(scores, stream):
 def search_row(scores, instance, limits):
     """Adam with AMSGrad (Reddi et al. 2018) on ``scores``, in place; returns the attentions they end with."""
     epsilon, penalty, steps, learning_rate = limits
-    alpha, contribution, offset, allowed, sigmoid = instance
-    target = np.empty(len(offset))
-    predict_row(alpha, contribution, offset, allowed, sigmoid, target)
+    alpha, contribution, offset, head = instance
+    target, pooled = np.empty(len(head.bias)), np.empty_like(offset)
+    pool(alpha, contribution, offset, pooled)
+    pooled_prediction(pooled, head, target)
     mean, square, largest = np.zeros_like(scores), np.zeros_like(scores), np.zeros_like(scores)
     weights, slope = np.empty_like(scores), np.empty_like(scores)
     for step in range(1, steps + 1):
@@ -101,20 +105,23 @@ def softmax_rows(scores, weights):
 @njit(cache=True)
 def loss_slope(scores, instance, target, epsilon, penalty, weights, slope):
     """∂loss/∂scores, by hand: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
-    alpha, contribution, offset, allowed, sigmoid = instance
+    alpha, contribution, offset, head = instance
     k, length = scores.shape
     softmax_rows(scores, weights)
-    prediction = np.empty_like(target)
+    prediction, pooled, pull = np.empty_like(target), np.empty_like(offset), np.empty_like(offset)
     for i in range(k):
-        predict_row(weights[i], contribution, offset, allowed, sigmoid, prediction)
+        pool(weights[i], contribution, offset, pooled)
+        pooled_prediction(pooled, head, prediction)
         outside = tvd_row(prediction, target) > epsilon
-        _logit_slope(prediction, target, sigmoid)
+        if outside:
+            _logit_slope(prediction, target, head.sigmoid)
+            pull_back(pooled, head, prediction, pull)
         mean = 0.0
         for t in range(length):
             slope[i, t] = -_divergence_slope(weights, i, t, alpha[t])
             if outside:
-                for c in range(len(prediction)):
-                    slope[i, t] += penalty / k * prediction[c] * contribution[t, c]
+                for p in range(len(pull)):
+                    slope[i, t] += penalty / k * pull[p] * contribution[t, p]
             mean += weights[i, t] * slope[i, t]
         for t in range(length):
             slope[i, t] = weights[i, t] * (slope[i, t] - mean)

@@ -1,0 +1,98 @@
+"""One row of a trace as the compiled adversary sees it: what is allowed, and how far an attention is from the model's own."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from attnaudit.experiments.adversary_exact import gain
+from attnaudit.experiments.readout_identity import tvd_row
+from attnaudit.experiments.readout_pooled import Head, pool, pooled_logits, pooled_prediction
+from attnaudit.measures import LN2
+from attnaudit.stats.ordering import ascending
+
+CLASSES = 24
+CLASSES_WITH_TAIL = 8
+
+
+class Row(NamedTuple):
+    """One row of a trace: its attention, what each token contributes, the head, the output that must not move beyond ``epsilon``.
+
+    ``kept`` are the classes that are looked at one by one; the others count in what is allowed alone.
+    """
+
+    alpha: np.ndarray
+    contribution: np.ndarray
+    offset: np.ndarray
+    head: Head
+    target: np.ndarray
+    kept: np.ndarray
+    epsilon: float
+
+
+@njit(cache=True)
+def as_row(alpha, contribution, offset, answers, weight, bias, tail, epsilon):
+    """A row with its allowed answers alone."""
+    answers = np.flatnonzero(answers)
+    head = Head(np.ascontiguousarray(weight[:, answers]), bias[answers], tail, np.ones(len(answers), np.bool_), False)
+    if not tail:
+        contribution, offset = np.ascontiguousarray(contribution[:, answers]), offset[answers]
+    target = np.empty(len(answers))
+    pooled = np.empty_like(offset)
+    pool(alpha, contribution, offset, pooled)
+    pooled_prediction(pooled, head, target)
+    return Row(alpha, contribution, offset, head, target, _classes_kept(contribution, offset, head, target), epsilon)
+
+
+@njit(cache=True)
+def _classes_kept(contribution, offset, head, target):
+    """The classes likely under the model's attention or under single tokens, as many as can be afforded, in the order they have."""
+    likely, prediction = target.copy(), np.empty_like(target)
+    if len(target) > CLASSES_WITH_TAIL:
+        for t in range(len(contribution)):
+            pooled_prediction(offset + contribution[t], head, prediction)
+            likely += prediction / len(contribution)
+    chosen = np.zeros(len(target), np.bool_)
+    chosen[ascending(-likely)[: CLASSES_WITH_TAIL if head.tail else CLASSES]] = True
+    return np.flatnonzero(chosen)
+
+
+@njit(cache=True)
+def own_logits(row):
+    """The logits under the model's own attention."""
+    pooled, logits = np.empty_like(row.offset), np.empty_like(row.target)
+    pool(row.alpha, row.contribution, row.offset, pooled)
+    pooled_logits(pooled, row.head, logits)
+    return logits
+
+
+@njit(cache=True)
+def worth(row, weights):
+    """JSD of ``weights`` to the row's attention."""
+    value = 0.5 * LN2
+    for t in range(len(weights)):
+        value += gain(weights[t], row.alpha[t])
+    return value
+
+
+@njit(cache=True)
+def affordable(row, additions):
+    """How many outputs may be computed with so many additions, 16 at least."""
+    return max(16, additions // (len(row.offset) * (1 + len(row.target))))
+
+
+@njit(cache=True)
+def beyond(row, pooled):
+    """How far the output under an attended sum is beyond ε; allowed where this is not above 0."""
+    prediction = np.empty_like(row.target)
+    pooled_prediction(pooled, row.head, prediction)
+    return tvd_row(prediction, row.target) - row.epsilon
+
+
+@njit(cache=True)
+def is_allowed(row, weights):
+    pooled = np.empty_like(row.offset)
+    pool(weights, row.contribution, row.offset, pooled)
+    return beyond(row, pooled) <= 0.0
