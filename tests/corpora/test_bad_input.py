@@ -284,7 +284,8 @@ def test_settings(options: tuple, came: str) -> None:
 
 
 def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = "wanted the files of the Stanford Sentiment Treebank; get them with attnaudit corpora fetch sst; or give their place with --data-dir"
+    do = "get them with attnaudit corpora fetch sst; or give their place with --data-dir"
+    wanted = f"wanted the files of the Stanford Sentiment Treebank; {do}"
     assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {wanted}"
     monkeypatch.setenv("ATTNAUDIT_DATA", str(tmp_path))
     assert "($ATTNAUDIT_DATA)" in refused("sst")

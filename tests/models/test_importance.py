@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.gradient import gradient_importance
+from attnaudit.gradient import Outputs, gradient_importance
 from attnaudit.leave_one_out import leave_one_out
 from attnaudit.leave_one_out.cnn import seen_from
 from attnaudit.models.batch import Inputs
@@ -83,7 +83,7 @@ def test_neighbours_step_over_the_deleted_position() -> None:
 @pytest.mark.parametrize(("classes", "asks"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
 def test_gradient_equals_the_derivative_by_the_one_hot_input(
-    encoder: str, attention: str, classes: int, asks: bool, detach: bool, outputs: str
+    encoder: str, attention: str, classes: int, asks: bool, detach: bool, outputs: Outputs
 ) -> None:
     model = tiny_model(encoder, attention, classes, asks=asks)
     inputs = inputs_of(model, LENGTHS)

@@ -9,6 +9,7 @@ import torch
 
 from attnaudit.corpora import Split, Vocabulary
 from attnaudit.models import build_model, model_preset
+from attnaudit.models.heads import TanhHead
 from attnaudit.models.model import AttentionModel
 
 WORDS = 40
@@ -25,8 +26,8 @@ def tiny_model(encoder: str, attention: str, classes: int = 2, seed: int = 0, as
     settings = replace(model_preset(encoder, attention), hidden=8)
     model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, asks)
     with torch.no_grad():
-        loud = [model.head.passage.weight] if asks else [model.head.output.weight]
-        for parameter in [*model.attention.parameters(), *loud]:
+        head = model.head.passage if isinstance(model.head, TanhHead) else model.head.output
+        for parameter in [*model.attention.parameters(), head.weight]:
             parameter.mul_(4.0)
     return model.eval()
 
