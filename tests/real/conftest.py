@@ -1,4 +1,4 @@
-"""One short training on the real SST, shared by the tests that hold fast paths to the naive ones on real input."""
+"""Short trainings on real corpora, shared by the tests that hold fast paths to the naive ones on real input."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ from attnaudit.trace import Trace
 def sst_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     spec = RunSpec.of("sst", data_dir=str(real_data / "raw"), vectors="random", settings={"training.epochs": 2, "model.embedding": 50})
     return run(spec, tmp_path_factory.mktemp("real") / "sst")
+
+
+@pytest.fixture(scope="session")
+def babi_run(real_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """bAbI's first task, read from its original files, asked of a model that has learned a little."""
+    folder = real_data / "raw" / "babi" / "tasks_1-20_v1-2" / "en"
+    data = tmp_path_factory.mktemp("data")
+    (data / "babi1").symlink_to(folder)
+    spec = RunSpec.of("babi1", data_dir=str(data), settings={"training.epochs": 12})
+    return run(spec, tmp_path_factory.mktemp("real") / "babi1")
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from scipy.stats import kendalltau
 from attnaudit.experiments import audit
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.models import load_model
+from attnaudit.models.batch import Inputs
 from attnaudit.models.model import AttentionModel
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
@@ -42,10 +43,10 @@ def test_every_instance_of_the_filtered_test_set_is_there(sst_trace: Trace) -> N
 
 def test_leave_one_out_and_gradients(model: AttentionModel, sst_trace: Trace, rows: list[int]) -> None:
     for row in rows:
-        ids = model.vocabulary.ids([sst_trace.tokens(row)])[0].tolist()
-        np.testing.assert_allclose(sst_trace.ragged("loo")[row], naive_leave_one_out(model, ids), atol=1e-6)
+        inputs = Inputs(model.vocabulary.ids([sst_trace.tokens(row)]))
+        np.testing.assert_allclose(sst_trace.ragged("loo")[row], naive_leave_one_out(model, inputs), atol=1e-6)
         for name, detach in (("gradient", True), ("importance_full_gradient", False)):
-            naive = naive_gradient(model, ids, detach_attention=detach)
+            naive = naive_gradient(model, inputs, detach_attention=detach)
             np.testing.assert_allclose(sst_trace.ragged(name)[row], naive, rtol=1e-3, atol=1e-6, err_msg=name)
 
 

@@ -1,0 +1,79 @@
+"""On bAbI's first task: question answering against the algorithms as the paper writes them, and the facts that support an answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.experiments import audit
+from attnaudit.models import load_model
+from attnaudit.models.batch import Inputs
+from attnaudit.models.model import AttentionModel
+from attnaudit.trace import Trace
+from tests.oracles.importance import naive_gradient, naive_leave_one_out
+from tests.oracles.permutation import naive_permutation
+
+SAMPLE = 8
+
+
+@pytest.fixture(scope="module")
+def trace(babi_run: Path) -> Trace:
+    return Trace.read(babi_run)
+
+
+@pytest.fixture(scope="module")
+def model(babi_run: Path) -> AttentionModel:
+    return load_model(babi_run / "model")
+
+
+@pytest.fixture(scope="module")
+def rows(trace: Trace) -> list[int]:
+    return np.random.default_rng(0).choice(len(trace), SAMPLE, replace=False).tolist()
+
+
+def test_all_test_questions_are_there(trace: Trace) -> None:
+    assert len(trace) == 1000
+    assert trace.task == "question_answering"
+    assert len(trace.class_names) == 6
+
+
+def test_the_rationale_is_the_sentence_that_supports_the_answer(trace: Trace) -> None:
+    """It says where somebody went: it holds who is asked about and the answer, and ends where a sentence ends."""
+    rationales = trace.table.column("rationale").to_pylist()
+    questions = trace.table.column("question").to_pylist()
+    for row, (marks, question) in enumerate(zip(rationales, questions, strict=True)):
+        sentence = [word for word, mark in zip(trace.tokens(row), marks, strict=True) if mark]
+        assert sentence[0] == question[2]
+        assert sentence[-2:] == [trace.class_names[trace.array("label")[row]], "."]
+
+
+def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: list[int]) -> None:
+    questions = trace.table.column("question").to_pylist()
+    for row in rows:
+        inputs = Inputs(model.vocabulary.ids([trace.tokens(row)]), model.vocabulary.ids([questions[row]]))
+        np.testing.assert_allclose(trace.ragged("loo")[row], naive_leave_one_out(model, inputs), atol=1e-5)
+        for name, detach in (("gradient", True), ("importance_full_gradient", False)):
+            naive = naive_gradient(model, inputs, detach_attention=detach, outputs="predicted")
+            np.testing.assert_allclose(trace.ragged(name)[row], naive, rtol=2e-3, atol=1e-6, err_msg=name)
+
+
+def test_permutation_medians_are_those_of_the_plain_loop(babi_run: Path, trace: Trace, rows: list[int]) -> None:
+    ours = pl.read_parquet(babi_run / "results" / "permutation.parquet")["median_delta_y"].to_numpy()
+    random = np.random.default_rng(1)
+    for row in rows:
+        medians = [naive_permutation(trace, row, 100, random) for _ in range(15)]
+        assert min(medians) - 3 * np.std(medians) <= ours[row] <= max(medians) + 3 * np.std(medians)
+
+
+def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(babi_run: Path, trace: Trace) -> None:
+    ours = pl.read_parquet(babi_run / "results" / "adversary.parquet")
+    assert (ours["delta_y"] <= 0.05 + 1e-9).all()
+    assert (ours["emax_jsd_upper"] >= ours["emax_jsd"]).all()
+    some = np.random.default_rng(2).choice(len(trace), 60, replace=False)
+    settings = {"adversary": {"method": "relaxed", "steps": 200}}
+    searched = audit(trace.take(some), ["adversary"], settings)["adversary"].table["emax_jsd"].to_numpy()
+    assert (ours["emax_jsd"].to_numpy()[some] >= searched - 1e-9).all()
+    assert searched.max() > 0.1, "the search must find something for the comparison to mean anything"
