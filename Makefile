@@ -18,7 +18,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/sst VECTORS=glove.txt.gz: all tables, into docs/benchmarks.md
+bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glove.txt.gz: all tables, into docs/benchmarks.md
 	$(BIN)/python -m benchmarks --data-dir $(DATA) --vectors $(VECTORS)
 
 docs: $(VENV)/.installed        ## what in docs/ is generated

@@ -1,14 +1,10 @@
 """The exact adversary beside the relaxed search written the plain way, on the same trace, in one run.
 
     python benchmarks/adversary.py [TRACE] [--rows N] [--hidden M] [--batch B]
-    python benchmarks/adversary.py TRACE --bounds [--rows N]
 
 The plain way is `tests/oracles/relaxed_adversary.py`: torch autograd on padded batches, context vectors of M numbers rebuilt in each of
 500 steps. Without a trace a random one of the size of the SST test set is made; a trace holds no hidden states, so M-dimensional ones
 are made that read out what the trace says. Prints one row of a markdown table.
-
-With ``--bounds``, for traces of more than two classes or with a tail: what is found beside the bound, what single tokens and pairs alone
-find, and the compiled relaxed search on the same rows.
 """
 
 from __future__ import annotations
@@ -23,10 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.experiments.adversary import CERTIFIED_GAP, Adversary, divergence
-from attnaudit.experiments.adversary_row import as_row
-from attnaudit.experiments.adversary_support import try_pairs, try_single_tokens
-from attnaudit.experiments.readout_pooled import pooled_arguments
+from attnaudit.experiments.adversary import Adversary
 from attnaudit.trace import Trace
 from tests.oracles.relaxed_adversary import accepted_divergence, naive_search, padded
 from tests.traces import make_trace
@@ -34,11 +27,6 @@ from tests.traces import make_trace
 COLUMNS = (
     "instances", "mean T", "plain relaxed (s)", "exact, first call (s)", "exact (s)", "ratio", "compiled relaxed (s)",
     "ε-max JSD plain", "ε-max JSD exact", "least exact − plain",
-)  # fmt: skip
-
-BOUNDS = (
-    "instances", "mean T", "classes", "found, mean", "bound, mean", "gap, median", "certified", "ms an instance", "gap of pairs, median",
-    "certified by pairs", "relaxed, mean", "ms an instance, relaxed", "least found − relaxed",
 )  # fmt: skip
 
 
@@ -69,40 +57,6 @@ def timed(experiment: Adversary, trace: Trace) -> tuple[float, np.ndarray]:
     return time.perf_counter() - begun, table["emax_jsd"].to_numpy()
 
 
-def pairs_alone(trace: Trace, epsilon: float = 0.01) -> np.ndarray:
-    """The best that single tokens and all pairs reach, per instance."""
-    contribution, offset, allowed, _, weight, bias, tail = pooled_arguments(trace.readout)
-    reached = np.zeros(len(trace))
-    for i in range(len(trace)):
-        start, stop = trace.alpha.offsets[i : i + 2]
-        alpha = trace.alpha.values[start:stop].copy()
-        row = as_row(alpha, contribution[start:stop], offset[i], allowed[i], weight, bias, tail, epsilon)
-        best = alpha.copy()
-        reached[i] = try_pairs(row, np.arange(len(alpha)), try_single_tokens(row, 0.0, best), best)
-    return reached
-
-
-def bounds_row(trace: Trace) -> list[str]:
-    """What is found and what bounds it; the relaxed search on the same instances."""
-    timed(Adversary(), trace.take(np.arange(1)))
-    timed(Adversary(method="relaxed", steps=1), trace.take(np.arange(1)))
-    begun = time.perf_counter()
-    ours = Adversary()(trace)
-    seconds = time.perf_counter() - begun
-    found, upper, pairs = ours["emax_jsd"].to_numpy(), ours["emax_jsd_upper"].to_numpy(), pairs_alone(trace)
-    rows = np.arange(len(trace))[:: max(len(trace) // 500, 1)]
-    begun = time.perf_counter()
-    relaxed = Adversary(method="relaxed", accept=None)._search(trace.take(rows), trace.readout(trace.alpha)[rows])
-    relaxed_seconds = time.perf_counter() - begun
-    theirs = divergence(relaxed, trace.alpha.take(rows))
-    return [
-        f"{len(trace)}", f"{trace.alpha.lengths.mean():.1f}", f"{len(trace.class_names)}", f"{found.mean():.4f}", f"{upper.mean():.4f}",
-        f"{np.median(upper - found):.5f}", f"{(upper - found <= CERTIFIED_GAP).mean():.1%}", f"{1e3 * seconds / len(trace):.2f}",
-        f"{np.median(upper - pairs):.4f}", f"{(upper - pairs <= CERTIFIED_GAP).mean():.1%}", f"{theirs.mean():.4f}",
-        f"{1e3 * relaxed_seconds / len(rows):.2f}", f"{(found[rows] - theirs).min():+.2e}",
-    ]  # fmt: skip
-
-
 def print_row(columns: tuple[str, ...], figures: list[str]) -> None:
     print("| " + " | ".join(columns) + " |")
     print("|" + " --- |" * len(columns))
@@ -115,13 +69,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, help="only the first N instances")
     parser.add_argument("--hidden", type=int, default=256)
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--bounds", action="store_true", help="what is found beside the bound, for several classes or a tail")
     options = parser.parse_args()
     trace = Trace.read(options.trace) if options.trace else sst_sized()
     trace = trace.take(np.arange(min(options.rows or len(trace), len(trace))))
-    if options.bounds:
-        print_row(BOUNDS, bounds_row(trace))
-        return
     first, _ = timed(Adversary(), trace)
     times = [timed(Adversary(), trace) for _ in range(5)]
     exact, reached = float(np.median([seconds for seconds, _ in times])), times[0][1]

@@ -30,13 +30,14 @@ def test_what_the_readme_shows_works(tmp_path: Path) -> None:
     """All marked blocks, one after another, in one folder, as a reader would try them."""
     reviews(tmp_path / "reviews.csv")
     blocks = [match.groupdict() for match in MARKED.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
-    assert [block["language"] for block in blocks] == ["sh", "sh", "sh", "sh", "python"]
+    assert [block["language"] for block in blocks] == ["sh"] * 5 + ["python"]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for block in blocks:
         command = ["bash", "-euc", block["body"]] if block["language"] == "sh" else [sys.executable, "-c", block["body"]]
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{block['body']}\n{done.stderr}"
-    made = ("runs/demo/report.html", "runs/reviews/manifest.json", "runs/reviews-audit/summary.json", "site/index.html")
+    runs = ("runs/demo/report.html", "runs/reviews/manifest.json", "runs/questions/report.html")
+    made = (*runs, "runs/reviews-audit/summary.json", "site/index.html")
     assert all((tmp_path / name).stat().st_size > 0 for name in made)
 
 
