@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+from attnaudit.cli import main
 from attnaudit.corpora import REGISTRY
 from attnaudit.errors import InputError, RunError
 from attnaudit.runner import Sweep, plan, reproduce
@@ -122,3 +124,17 @@ def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: 
     for seed in (0, 1):
         one, other = (folder / RUNS / f"sst-average-additive-s{seed}" / "summary.json" for folder in (tmp_path, finished))
         assert one.read_bytes() == other.read_bytes()
+
+
+def test_the_command_prints_where_table_and_page_are(finished: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {path.name for path in (finished / RUNS).iterdir()} >= {"sst-average-additive-s0"}
+    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    chosen = ["--corpus", "sst", "--encoder", "average", "--attention", "additive", "--seeds", "2", "--vectors", "random"]
+    command = ["reproduce", "jain2019", *chosen, "--data-dir", str(data), "--out", str(finished), *settings]
+    assert main(command) == 0
+    assert capsys.readouterr().out.splitlines() == [f"table: {finished / 'reproduction.csv'}", f"report: {finished / 'index.html'}"]
+    assert main([*command, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["corpus"] for row in rows} == {"sst"}
+    assert main(["reproduce", "serrano2019"]) == 2
+    assert "attnaudit: reproduce: source: 'serrano2019'; wanted one of jain2019" in capsys.readouterr().err
