@@ -16,6 +16,7 @@ import pytest
 from attnaudit.errors import InputError, RunError
 from attnaudit.runner import RunSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
 from attnaudit.runner.ledger import MANIFEST, UNFINISHED
+from attnaudit.runner.place import alone
 from attnaudit.runner.settings import coerce
 from attnaudit.runner.spec import content_key, differences
 
@@ -193,6 +194,13 @@ def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
     table.write_text("text,label\n" + "\n".join([*rows, "one more row,good"]))
     with pytest.raises(RunError, match="fingerprint"):
         run(RunSpec.of(table, **options), out)
+
+
+def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with alone(out), pytest.raises(RunError, match="another process is at work there; wanted a run of one process at a time"):
+        run(tiny(), out)
+    assert (run(tiny(), out) / MANIFEST).exists()
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from attnaudit.errors import InputError
 from attnaudit.files import sha256, write_json
 from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import Ledger, Record
-from attnaudit.runner.place import check_place
+from attnaudit.runner.place import alone, check_place
 from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, content_key
 from attnaudit.runner.steps import Battery, audit_step, manifest, report_step
 from attnaudit.runner.versions import versions
@@ -109,10 +109,11 @@ class _Run:
 
     def __call__(self) -> Path:
         out, experiments = self.ledger.out, self.spec.experiments
-        self._collect(self._train())
-        audit_step(self.ledger, out / "trace", Battery(list(experiments), experiments), self.progress)
-        report_step(self.ledger, None, self.progress)
-        self.ledger.close(self._manifest())
+        with alone(out):
+            self._collect(self._train())
+            audit_step(self.ledger, out / "trace", Battery(list(experiments), experiments), self.progress)
+            report_step(self.ledger, None, self.progress)
+            self.ledger.close(self._manifest())
         return out
 
     def _train(self) -> Record:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attnaudit.errors import RunError
 from attnaudit.files import read_json
-from attnaudit.runner.ledger import is_free
+from attnaudit.runner.ledger import UNFINISHED, is_free
 from attnaudit.runner.spec import differences
 
 SHOWN = 4  # differing settings that an error line names
@@ -33,6 +34,29 @@ def check_place(out: Path, spec: Mapping[str, Any]) -> None:
             "run", str(out), f"it holds a run of another spec: {_some(differing)}", "the same spec",
             "resume that run by giving its options, or keep it and choose another --out",
         )  # fmt: skip
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[None]:
+    """Hold the folder against other processes while steps are done; nothing stays of one where none was. Raises RunError."""
+    from filelock import FileLock, Timeout
+
+    (out / UNFINISHED).mkdir(parents=True, exist_ok=True)
+    path = out / UNFINISHED / "lock"
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        came, do = "another process is at work there", "wait for it, or choose another --out"
+        raise RunError("run", str(out), came, "a run of one process at a time", do) from error
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
+        for folder in (out / UNFINISHED, out):
+            with contextlib.suppress(OSError):
+                folder.rmdir()  # only where it is empty
 
 
 def read_spec(folder: Path) -> dict[str, Any]:
