@@ -38,6 +38,31 @@ def tail_trace(n: int, lengths: tuple[int, int], outputs: int, hidden: int, seed
     )  # fmt: skip
 
 
+def repeated(words: int, hidden: int, seed: int) -> Trace:
+    """Rows in which a few words come again and again, each with one readout and one attention, as an average encoder leaves them."""
+    rng = np.random.default_rng(seed)
+    vocabulary, score = rng.normal(0, 1, (words, hidden)), rng.normal(0, 2, words)
+    drawn = Ragged.from_rows([rng.integers(0, words, rng.integers(8, 40)) for _ in range(150)])
+    mass = drawn.with_values(np.exp(score[drawn.values]))
+    alpha = drawn.with_values(mass.values / drawn.spread(mass.sum()))
+    contribution = drawn.with_values(vocabulary[drawn.values])
+    tail = TanhTail(rng.normal(0, 4 / hidden**0.5, (4, hidden)), np.zeros(4))
+    logits = tail(contribution.with_values(alpha.values[:, None] * contribution.values).sum())
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return Trace.from_arrays(
+        activation="softmax", class_names=list("abcd"), tail=tail, instance=np.arange(len(drawn)),
+        tokens=[list(map(str, row)) for row in drawn], alpha=alpha, readout=contribution, offset=np.zeros((len(drawn), hidden)), prediction=raised / raised.sum(axis=1, keepdims=True),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_words_that_come_again_are_no_trouble(seed: int):
+    """Moving weight between two of them changes nothing, so that no line between them has an end."""
+    table = Adversary(epsilon=0.05)(repeated(5, 6, seed))
+    assert (table["delta_y"] <= 0.05 + 1e-9).all()
+    assert (table["emax_jsd_upper"] >= table["emax_jsd"]).all()
+
+
 def traces(seed: int) -> dict[str, Trace]:
     return {
         "three classes": make_trace(12, (1, 6), 3, seed=seed, sharpness=1.0),

@@ -30,6 +30,8 @@ def reach(row, pooled, direction, limit):
         return limit
     near, far = 0.0, limit
     at_near = beyond(row, pooled)
+    if at_near > 0.0:  # by rounding: there is no allowed side to come from
+        return 0.0
     for turn in range(40):
         share = at_near / (at_near - at_limit) if turn % 3 else 0.5
         middle = near + min(max(share, 0.02), 0.98) * (far - near)
