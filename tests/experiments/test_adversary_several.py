@@ -51,7 +51,8 @@ def repeated(words: int, hidden: int, seed: int) -> Trace:
     raised = np.exp(logits - logits.max(axis=1, keepdims=True))
     return Trace.from_arrays(
         activation="softmax", class_names=list("abcd"), tail=tail, instance=np.arange(len(drawn)),
-        tokens=[list(map(str, row)) for row in drawn], alpha=alpha, readout=contribution, offset=np.zeros((len(drawn), hidden)), prediction=raised / raised.sum(axis=1, keepdims=True),
+        tokens=[list(map(str, row)) for row in drawn], alpha=alpha, readout=contribution,
+        offset=np.zeros((len(drawn), hidden)), prediction=raised / raised.sum(axis=1, keepdims=True),
     )  # fmt: skip
 
 
