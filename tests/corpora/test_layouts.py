@@ -244,6 +244,9 @@ def test_sick_in_one_file_and_in_three(tmp_path: Path) -> None:
     path = tmp_path / "three" / "sick_nli" / "SICK_trial.txt"
     path.write_text(path.read_text().replace("NEUTRAL", "UNSURE", 1))
     assert "row 0 (line 2): label 'UNSURE' where one of CONTRADICTION" in bad_row("sick_nli", tmp_path / "three", 0)
+    whole = tmp_path / "one" / "sick_nli" / "SICK.txt"
+    whole.write_text(whole.read_text().replace("\tTRIAL\n", "\tTRAIL\n", 1))
+    assert "SemEval_set 'TRAIL' where TRAIN, TRIAL, TEST was expected" in bad_row("sick_nli", tmp_path / "one", 6)
 
 
 @pytest.mark.parametrize(

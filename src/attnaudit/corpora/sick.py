@@ -32,13 +32,23 @@ def _of_set(path: Path, chosen: str) -> Iterator[Row]:
     text, question, label, of_set = header_indices(path, header, ("sentence_A", "sentence_B", "entailment_label", "SemEval_set"))
     row = 0
     for line, fields in records:
-        if len(fields) != len(header):
-            if chosen == _SETS["train"]:  # told once, not with every set
-                yield Row(row, line, problem=f"{len(fields)} field(s) where the header has {len(header)}")
-                row += 1
+        problem = _problem(fields, len(header), of_set)
+        if problem and chosen == _SETS["train"]:  # told once, not with every set
+            yield Row(row, line, problem=problem)
+            row += 1
+        elif problem:
+            continue
         elif fields[of_set].strip() == chosen:
             yield Row(row, line, fields[text], fields[label], question=fields[question])
             row += 1
+
+
+def _problem(fields: list[str], width: int, of_set: int) -> str:
+    """Why a record belongs to no set, or nothing."""
+    if len(fields) != width:
+        return f"{len(fields)} field(s) where the header has {width}"
+    name = fields[of_set].strip()
+    return "" if name in _SETS.values() else f"SemEval_set '{name}' where {', '.join(_SETS.values())} was expected"
 
 
 def _whole_file() -> Layout:

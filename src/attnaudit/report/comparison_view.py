@@ -80,7 +80,7 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
     ours = f"; of {near} more a published value lies within our interval" if near else ""
     far = judged.filter(pl.col("agreement") == FARTHER).height
     farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
-    exact = f"; {above} more are exact maxima above what their search had found" if above else ""
+    exact = f"; {above} more lie above what their search had found" if above else ""
     return (
         f"Of {count(judged.height, 'published number')}, {cell} lie within the spread of the authors' own two runs of the same model, and "
         f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{ours}{exact}{farther}.{known}"

@@ -15,7 +15,7 @@ DEGREES = (
     (WITHIN_CELL, "cell", "within the spread of their two runs"),
     (WITHIN_CORPUS, "corpus", "within their spread on the corpus"),
     (WITHIN_OURS, "ours", "theirs is within our interval"),
-    (ABOVE_SEARCH, "above", "exact maximum above their search"),
+    (ABOVE_SEARCH, "above", "above what their search found"),
     (FARTHER, "farther", "farther off"),
     (NOT_MEASURED, "unknown", "not measured"),
 )
@@ -98,7 +98,7 @@ def _in_words(tally: Tally) -> str:
         f"{cell} ({percent(cell / tally.judged)}) lie within the spread of their two runs of the same model",
         f"{corpus} more within the most that their two runs differ on the corpus" if corpus else "",
         f"of {ours} more a published value lies within our interval" if ours else "",
-        f"{above} are exact maxima above what their search had found" if above else "",
+        f"{above} lie above what their search had found" if above else "",
         f"{farther} ({percent(farther / tally.judged)}) lie farther off" if farther else "none lies farther off",
     ]
     means = f"{count(tally.judged, 'mean')} that both runs of the authors have (prediction score, Kendall τ, ε-max JSD)"

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from attnaudit.report.compare import compare, judge
+from attnaudit.report.compare import SEARCHED, compare, judge
 from attnaudit.report.record import RunRecord
 
 CELL = ("corpus", "encoder", "attention")
@@ -41,7 +41,7 @@ def _together(key: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any]:
     values = known["ours"].to_numpy()
     ours = {"ours": float(values.mean()) if len(values) else None, "n": known["n"].mean()} | interval_over_seeds(values, known)
     published = {revision: first[revision] for revision in ("paper", "rerun") if first[revision] is not None}
-    judged = judge(published, ours, first["corpus_spread"], searched="search" in first["note"])
+    judged = judge(published, ours, first["corpus_spread"], searched=SEARCHED in first["note"])
     return {**key, **ours, "seeds": len(values), **judged, "note": first["note"]}
 
 

@@ -161,9 +161,9 @@ def write_page(out: Path, unreadable: Mapping[str, str]) -> Path:
     folders = sorted(path.parent for path in (out / RUNS).glob(f"*/{MANIFEST}"))
     notes: dict[str, dict[str, None]] = {}
     for folder in folders:
-        corpus = read_json(folder / MANIFEST)["corpus"]["name"]
-        told = [*getattr(REGISTRY.get(corpus), "differs", ()), *read_json(folder / MANIFEST)["notes"]]
-        notes.setdefault(corpus, {}).update(dict.fromkeys(told))
+        manifest = read_json(folder / MANIFEST)
+        corpus = manifest["corpus"]["name"]
+        notes.setdefault(corpus, {}).update(dict.fromkeys([*REGISTRY[corpus].differs, *manifest["notes"]]))
     records = tuple(replace(read_record(folder), tables={}) for folder in folders)
     found = Reproduction(
         table=over_seeds(folders), runs=records, pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders},
