@@ -83,7 +83,7 @@ def show_json(value: Any) -> None:
 
 def _remarks(manifest: dict[str, Any]) -> list[str]:
     notes = [f"note: {note}" for note in manifest["notes"]]
-    skipped = [" ".join(str(part) for part in row.values()) for row in manifest["skipped"][:SHOWN_SKIPPED]]
+    skipped = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in manifest["skipped"][:SHOWN_SKIPPED]]
     told = [f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"] if skipped else []
     return [*notes, *told, *_left_out(manifest)]
 

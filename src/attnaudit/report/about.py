@@ -9,7 +9,10 @@ from typing import Any
 from attnaudit.trace import ASKING
 
 UNKNOWN = "unknown"
-_TITLES = {"sst": "SST", "imdb": "IMDB", "ag_news": "AG News", "20news_sports": "20News sports", "snli": "SNLI"}
+_TITLES = {
+    "sst": "SST", "imdb": "IMDB", "ag_news": "AG News", "20news_sports": "20News sports", "snli": "SNLI", "adr": "ADR", "cnn": "CNN",
+    "babi1": "bAbI 1", "babi2": "bAbI 2", "babi3": "bAbI 3",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
