@@ -79,9 +79,9 @@ class Adversary:
         readout, alpha = trace.readout, trace.alpha
         baseline = readout(alpha)
         if self.method == "exact":
-            found, upper = bounded(trace, self.epsilon)
+            found, upper = self.bounded(trace, self.epsilon)
         else:
-            found, (_, upper) = self._search(trace, baseline), bounded(trace, self._limit)
+            found, (_, upper) = self._search(trace, baseline), self.bounded(trace, self._limit)
         prediction = readout(found)
         reached = divergence(found, alpha)
         upper = np.maximum(upper, reached)
@@ -99,11 +99,24 @@ class Adversary:
         """The TVD within which the search's attentions count."""
         return self.epsilon if self.accept is None else self.accept
 
+    @property
+    def _settings(self) -> Search:
+        return Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
+
+    def bounded(self, trace: Trace, epsilon: float) -> tuple[Ragged, Float[np.ndarray, " n"]]:
+        """For every row the furthest attention found with an output within ``epsilon``, and what the JSD of none of them exceeds."""
+        readout, alpha = trace.readout, trace.alpha
+        if one_logit_decides(readout):
+            found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
+            return found, divergence(found, alpha)
+        found, upper = bounded_attention(readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings)
+        within = tvd(readout(found), readout(alpha)) <= epsilon + ROUNDING
+        return alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values)), np.minimum(upper, unconstrained_bound(alpha))
+
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
         """Of the attentions that the search ends with, the best one accepted; the model's own where none is."""
         readout, alpha = trace.readout, trace.alpha
-        search = Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
-        ends = search_attentions(readout, alpha, row_streams(trace, self.seed, self.name), search)
+        ends = search_attentions(readout, alpha, row_streams(trace, self.seed, self.name), self._settings)
         best, reached = alpha.values.copy(), np.zeros(len(alpha))
         for end in ends.T:
             candidate = alpha.with_values(end)
@@ -115,17 +128,6 @@ class Adversary:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
-
-
-def bounded(trace: Trace, epsilon: float) -> tuple[Ragged, Float[np.ndarray, " n"]]:
-    """For every row the furthest attention found with an output within ``epsilon``, and what the JSD of none of them exceeds."""
-    readout, alpha = trace.readout, trace.alpha
-    if one_logit_decides(readout):
-        found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
-        return found, divergence(found, alpha)
-    found, upper = bounded_attention(readout, alpha, epsilon)
-    within = tvd(readout(found), readout(alpha)) <= epsilon + ROUNDING
-    return alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values)), np.minimum(upper, unconstrained_bound(alpha))
 
 
 def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:

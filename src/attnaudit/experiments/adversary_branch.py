@@ -10,16 +10,18 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, UInt64
 from numba import njit, prange
 
+from attnaudit.experiments.adversary_climb import climb
 from attnaudit.experiments.adversary_exact import gain
 from attnaudit.experiments.adversary_moves import draw_in, exchange
-from attnaudit.experiments.adversary_program import Box, bound_box, program
-from attnaudit.experiments.adversary_row import as_row, own_logits, worth
+from attnaudit.experiments.adversary_program import Box, bound_box, program, tightened
+from attnaudit.experiments.adversary_relaxed import Search, search_limits, search_row, starting_scores
+from attnaudit.experiments.adversary_row import as_row, merged, own_logits, worth
 from attnaudit.experiments.adversary_support import first_attention, take_better
 from attnaudit.experiments.readout_identity import tvd_row
-from attnaudit.experiments.readout_pooled import pool, pooled_arguments, pooled_prediction
+from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
@@ -44,32 +46,54 @@ class Boxes(NamedTuple):
     error: np.ndarray
 
 
-def bounded_attention(readout: Readout, alpha: Ragged, epsilon: float) -> tuple[Ragged, Float[np.ndarray, " n"]]:
-    """For every row an attention far from ``alpha`` whose output is within ``epsilon``, and a bound on the JSD of all such attentions."""
-    contribution, offset, allowed, _, weight, bias, tail = pooled_arguments(readout)
+def bounded_attention(
+    readout: Readout, alpha: Ragged, epsilon: float, streams: UInt64[np.ndarray, " n"], search: Search
+) -> tuple[Ragged, Float[np.ndarray, " n"]]:
+    """For every row an attention far from ``alpha`` whose output is within ``epsilon``, and a bound on the JSD of all such attentions.
+
+    Where the two do not meet, the ends of ``search`` from ``streams`` are further starts.
+    """
     furthest, upper = np.empty(len(alpha.values)), np.empty(len(alpha))
-    model = contribution, offset, allowed, weight, bias, tail
-    _bounded_rows(for_kernel(alpha.values), alpha.offsets, model, max(float(epsilon), LEAST), furthest, upper)
+    model, limits = pooled_arguments(readout), search_limits(search)
+    _bounded_rows(for_kernel(alpha.values), alpha.offsets, model, max(float(epsilon), LEAST), streams, search.k, limits, furthest, upper)
     return alpha.with_values(furthest), upper
 
 
 @njit(cache=True, parallel=True)
-def _bounded_rows(alpha, offsets, model, epsilon, furthest, upper):
-    contribution, offset, allowed, weight, bias, tail = model
+def _bounded_rows(alpha, offsets, model, epsilon, streams, k, limits, furthest, upper):
+    contribution, offset, allowed, sigmoid, weight, bias, tail = model
     for i in prange(len(upper)):
         start, stop = offsets[i], offsets[i + 1]
-        row = as_row(alpha[start:stop], contribution[start:stop], offset[i], allowed[i], weight, bias, tail, epsilon)
-        upper[i] = bounded_row(row, furthest[start:stop])
+        instance = alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid)
+        upper[i] = _bounded(instance, epsilon, streams[i], k, limits, furthest[start:stop])
+
+
+@njit(cache=True)
+def _bounded(instance, epsilon, stream, k, limits, furthest):
+    """The bound of one row, its best attention written into ``furthest``."""
+    alpha, contribution, offset, head = instance
+    row = as_row(alpha, contribution, offset, head, epsilon)
+    best = np.empty(len(row.tokens))
+    upper = bounded_row(row, best)
+    if upper > worth(row, best) + CLOSE_ENOUGH:
+        _search_again(row, search_row(starting_scores(stream, k, len(alpha)), instance, limits), best)
+    furthest[:] = 0.0
+    furthest[row.tokens] = best
+    return max(upper, worth(row, best))
 
 
 @njit(cache=True)
 def bounded_row(row, furthest):
     """Writes the best attention found into ``furthest``; the bound."""
-    furthest[:] = row.alpha
-    if len(row.alpha) < 2:
-        return 0.0
+    furthest[:] = row.own
+    if len(row.own) < 2:
+        return worth(row, row.own)
     built, boxes, settled = program(row, own_logits(row)), _boxes(row), 0.0
-    found = _visit(row, built, boxes, 0, first_attention(row, own_logits(row), furthest), furthest)
+    found = first_attention(row, own_logits(row), furthest)
+    if row.head.tail:
+        found = climb(row, built, row.own.copy(), found, furthest)
+        found = climb(row, built, furthest.copy(), found, furthest)
+    found = _visit(row, built, boxes, 0, found, furthest)
     for new in range(1, len(boxes.bound)):
         worst = np.argmax(boxes.bound)
         if boxes.bound[worst] <= max(found, settled) + CLOSE_ENOUGH:
@@ -86,10 +110,18 @@ def bounded_row(row, furthest):
 
 
 @njit(cache=True)
+def _search_again(row, ends, furthest):
+    """The best of ``furthest`` and of what the attentions ``ends`` lead to, into ``furthest``."""
+    built, found = program(row, own_logits(row)), worth(row, furthest)
+    for end in ends:
+        found = climb(row, built, merged(end, row.stand_in, len(row.tokens)), found, furthest)
+
+
+@njit(cache=True)
 def _visit(row, built, boxes, k, found, furthest):
     """Bound box ``k``, whose bound so far is that of the box it was cut from, and try the attention that its program ends with."""
     box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
-    if not _tightened(box.low, box.high):
+    if not tightened(box.low, box.high):
         boxes.bound[k] = -1.0
         return found
     boxes.bound[k] = min(boxes.bound[k], bound_box(built, box, boxes.point[k]))
@@ -135,15 +167,6 @@ def _cut(row, boxes, k, new):
     else:
         boxes.high[k, token] = boxes.low[new, token] = at
     return True
-
-
-@njit(cache=True)
-def _tightened(low, high):
-    """No weight can be above what the least of the others leave; false where the box is empty."""
-    total = low.sum()
-    for t in range(len(low)):
-        high[t] = min(high[t], max(1.0 - (total - low[t]), low[t]))
-    return total <= 1.0 + 1e-12 and high.sum() >= 1.0 - 1e-12
 
 
 @njit(cache=True)

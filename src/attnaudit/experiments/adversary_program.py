@@ -62,6 +62,15 @@ class Program(NamedTuple):
 
 
 @njit(cache=True)
+def tightened(low, high):
+    """No weight can be above what the least of the others leave; false where the box is empty."""
+    total = low.sum()
+    for t in range(len(low)):
+        high[t] = min(high[t], max(1.0 - (total - low[t]), low[t]))
+    return total <= 1.0 + 1e-12 and high.sum() >= 1.0 - 1e-12
+
+
+@njit(cache=True)
 def program(row, logits):
     """The program of a row over the classes kept; ``logits`` are those of its own attention."""
     length, kept, classes = len(row.alpha), row.kept, len(row.kept)
@@ -124,7 +133,10 @@ def _begin(built, box):
         rise = gain(box.high[t], built.row.alpha[t]) - gain(box.low[t], built.row.alpha[t])
         built.cost[t] = rise / width if width > 1e-12 else 0.0
         built.upper[rows + t] = width
-    right = built.scale * built.error - np.dot(built.matrix, box.low)
+    right = built.scale * built.error
+    for i in range(rows):
+        for t in range(length):
+            right[i] -= built.matrix[i, t] * box.low[t]
     right[0], right[1] = 1.0 - box.low.sum(), 1.0
     start(built.matrix, right, built.cost, built.tableau, built.values, built.basis, built.signs, built.at_upper)
     columns = rows + length

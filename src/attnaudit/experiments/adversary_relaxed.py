@@ -35,16 +35,13 @@ def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarra
     """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
     found = np.empty((search.k, len(alpha.values)))
     weights = for_kernel(alpha.values)
-    limits = (float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate))
-    _search_rows(weights, alpha.offsets, pooled_arguments(readout), streams, limits, found)
+    _search_rows(weights, alpha.offsets, pooled_arguments(readout), streams, search_limits(search), found)
     return np.ascontiguousarray(found.T)
 
 
-def starting_scores(stream: np.uint64, k: int, length: int) -> Float[np.ndarray, "k T"]:
-    """Where the search starts: log-uniform attention plus 3 · N(0, 1) in every score."""
-    scores = np.empty((k, length))
-    _start(scores, stream)
-    return scores
+def search_limits(search: Search) -> tuple[float, float, int, float]:
+    """What `search_row` takes of the settings."""
+    return float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate)
 
 
 @njit(cache=True, parallel=True)
@@ -54,17 +51,17 @@ def _search_rows(alpha, offsets, model, streams, limits, found):
         start, stop = offsets[row], offsets[row + 1]
         head = Head(weight, bias, tail, allowed[row], sigmoid)
         instance = (alpha[start:stop], contribution[start:stop], offset[row], head)
-        scores = np.empty((len(found), stop - start))
-        _start(scores, streams[row])
-        found[:, start:stop] = search_row(scores, instance, limits)
+        found[:, start:stop] = search_row(starting_scores(streams[row], len(found), stop - start), instance, limits)
 
 
 @njit(cache=True)
-def _start(scores, stream):
-    k, length = scores.shape
+def starting_scores(stream, k, length):
+    """Where the search starts, (k, T): log-uniform attention plus 3 · N(0, 1) in every score."""
+    scores = np.empty((k, length))
     for i in range(k):
         for t in range(length):
             scores[i, t] = 3.0 * draw_normal(stream, i * length + t) - math.log(length)
+    return scores
 
 
 @njit(cache=True)

@@ -20,10 +20,16 @@ CLASSES_WITH_TAIL = 8
 class Row(NamedTuple):
     """One row of a trace: its attention, what each token contributes, the head, the output that must not move beyond ``epsilon``.
 
-    ``kept`` are the classes that are looked at one by one; the others count in what is allowed alone.
+    Of tokens with one and the same readout only that of least attention is looked at: how weight is shared among them does not change the
+    output, and JSD is convex. ``tokens`` are the positions of those left, ``stand_in`` says for every position which of them stands for
+    it, ``alpha`` is what the model gives to each, ``own`` what it gives to all that each stands for. ``kept`` are the classes that are
+    looked at one by one; the others count in what is allowed alone.
     """
 
+    tokens: np.ndarray
+    stand_in: np.ndarray
     alpha: np.ndarray
+    own: np.ndarray
     contribution: np.ndarray
     offset: np.ndarray
     head: Head
@@ -33,17 +39,41 @@ class Row(NamedTuple):
 
 
 @njit(cache=True)
-def as_row(alpha, contribution, offset, answers, weight, bias, tail, epsilon):
+def as_row(alpha, contribution, offset, head, epsilon):
     """A row with its allowed answers alone."""
-    answers = np.flatnonzero(answers)
-    head = Head(np.ascontiguousarray(weight[:, answers]), bias[answers], tail, np.ones(len(answers), np.bool_), False)
-    if not tail:
+    answers = np.flatnonzero(head.allowed)
+    head = Head(np.ascontiguousarray(head.weight[:, answers]), head.bias[answers], head.tail, np.ones(len(answers), np.bool_), False)
+    if not head.tail:
         contribution, offset = np.ascontiguousarray(contribution[:, answers]), offset[answers]
-    target = np.empty(len(answers))
-    pooled = np.empty_like(offset)
-    pool(alpha, contribution, offset, pooled)
+    tokens, stand_in = _least_of_equals(alpha, contribution)
+    own, contribution = merged(alpha, stand_in, len(tokens)), contribution[tokens]
+    target, pooled = np.empty(len(answers)), np.empty_like(offset)
+    pool(own, contribution, offset, pooled)
     pooled_prediction(pooled, head, target)
-    return Row(alpha, contribution, offset, head, target, _classes_kept(contribution, offset, head, target), epsilon)
+    kept = _classes_kept(contribution, offset, head, target)
+    return Row(tokens, stand_in, alpha[tokens], own, contribution, offset, head, target, kept, epsilon)
+
+
+@njit(cache=True)
+def _least_of_equals(alpha, contribution):
+    """Of every set of tokens with the same readout the one of least attention; and which of these stands for each token."""
+    least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
+    for k in range(1, len(order) + 1):
+        if k == len(order) or not np.array_equal(contribution[order[k]], contribution[order[start]]):
+            group = order[start:k]
+            least[group] = group[np.argmin(alpha[group])]
+            start = k
+    tokens = np.flatnonzero(least == np.arange(len(alpha)))
+    return tokens, np.searchsorted(tokens, least)
+
+
+@njit(cache=True)
+def merged(weights, stand_in, count):
+    """Every token's weight given to the one of ``count`` that stands for it."""
+    total = np.zeros(count)
+    for t in range(len(weights)):
+        total[stand_in[t]] += weights[t]
+    return total
 
 
 @njit(cache=True)
@@ -63,7 +93,7 @@ def _classes_kept(contribution, offset, head, target):
 def own_logits(row):
     """The logits under the model's own attention."""
     pooled, logits = np.empty_like(row.offset), np.empty_like(row.target)
-    pool(row.alpha, row.contribution, row.offset, pooled)
+    pool(row.own, row.contribution, row.offset, pooled)
     pooled_logits(pooled, row.head, logits)
     return logits
 

@@ -57,8 +57,8 @@ def try_single_tokens(row, value, furthest):
 @njit(cache=True)
 def try_thinning(row, logits, value, furthest):
     """The model's attention with its largest weights taken out, half of what is left while the rest can make up for it, then fewer."""
-    weights, aim, trial = row.alpha.copy(), logits[row.kept], np.empty_like(row.alpha)
-    order, first, share = ascending(-row.alpha), 0, 0.5
+    weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
+    order, first, share = ascending(-row.own), 0, 0.5
     while first < len(order) and np.sum(weights > 0.0) > 1:
         taken = max(int(share * np.sum(weights[order[first:]] > 0.0)), 1)
         trial[:] = weights
