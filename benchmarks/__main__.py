@@ -2,8 +2,8 @@
 
     python -m benchmarks --data-dir DIR --vectors FILE
 
-``DIR`` holds the folders of sst, trec6, ag_news, snli and bAbI, ``FILE`` word vectors in the text format of GloVe. Run it on a machine that
-does nothing else: a second process that wants the cores spoils every figure.
+``DIR`` holds the folders of sst, imdb, 20news_sports, trec6, ag_news, snli, bAbI and cnn, ``FILE`` word vectors in the text format of
+GloVe. Run it on a machine that does nothing else: a second process that wants the cores spoils every figure.
 """
 
 from __future__ import annotations
@@ -34,6 +34,11 @@ PARTS = (
         "The adversary beyond two classes", "bounds.py",
         "Default models. *certified*: found and bound meet to 1e-3; *least found − relaxed* over the rows that the search took.",
         ("--data-dir", "{data}"),
+    ),
+    (
+        "Reading a corpus", "preparing.py",
+        "All splits read, filtered and counted, and the word vectors looked up; *nothing* is the interpreter with the library.",
+        ("--data-dir", "{data}", "--vectors", "{vectors}"),
     ),
     ("Training", "training.py", "", ("--data-dir", "{data}")),
     ("Quality on SST, three seeds", "quality.py", "", ("--data-dir", "{data}", "--vectors", "{vectors}")),
