@@ -58,6 +58,7 @@ def trace(tmp_path: Path) -> Path:
 
 def test_a_run_prints_its_card_and_where_its_report_is(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = answers(capsys, "run", "planted-decisive", *TINY, "--out", finished)
+    assert said.startswith(f"{finished} holds this run already")
     assert "bilstm + additive on planted-decisive" in said
     assert said.endswith(f"report: {finished / 'report.html'}\n")
     assert "note: planted corpus" in said
@@ -112,6 +113,8 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "planted-decisive", "--on-bad-row", "skp"], "did you mean skip?"),
         (["run", "planted-decisive", "--device", "gpu"], "--device"),
         (["run", "planted-decisive", "--set", "training.epoch=4"], "did you mean training.epochs?"),
+        (["run", "planted-decisive", "--set", "training.epochs=4", "--epochs", "5"], "--epochs 5: --set training.epochs=4"),
+        (["run", "sst", "--text-column", "body"], "read corpus sst: text: 'body'"),
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
         (["run", "sst", "--data-dir", "nowhere"], "attnaudit corpora fetch sst"),
@@ -126,6 +129,14 @@ def test_usage_and_input_errors_are_one_line(
     monkeypatch.chdir(tmp_path)
     assert message in fails(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_vocabulary_without_a_word_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = "".join(f"word{row % 7} and word{row % 3},{row % 2}\n" for row in range(60))
+    (tmp_path / "mine.csv").write_text("text,label\n" + rows)
+    told = fails(capsys, "run", tmp_path / "mine.csv", "--out", tmp_path / "run", "--set", "corpus.min_df=900")
+    assert "setting corpus.min_df: 900: no word of train is in so many texts" in told
+    assert not (tmp_path / "run" / "spec.json").exists()
 
 
 def test_an_unknown_experiment_is_named(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ import typer
 from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
+from attnaudit.errors import InputError
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.add_typer(corpora.app, name="corpora", short_help="Which corpora there are, what is in one, how to get one.")
@@ -92,16 +93,22 @@ def run_(
     from attnaudit.cli.show import show_run
     from attnaudit.runner import RunSpec, parse_assignments, run
 
-    given = parse_assignments(settings or ()) | ({"training.epochs": epochs} if epochs is not None else {})
+    given = parse_assignments(settings or ())
+    if epochs is not None and given.setdefault("training.epochs", str(epochs)) != str(epochs):
+        raise InputError("read settings", f"--epochs {epochs}", f"--set training.epochs={given['training.epochs']}", "one of the two")
     spec = RunSpec.of(
         corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device, settings=given,
         data_dir=None if data_dir is None else str(data_dir), text=text_column, label=label_column, question=question_column,
         rationale=rationale_column, on_bad_row=on_bad_row,
         max_tokens=max_tokens,
     )  # fmt: skip
+    place = Path(out or f"runs/{spec.name}")
+    before = (place / "manifest.json").exists()
     with progress() as bar:
-        folder = run(spec, out or f"runs/{spec.name}", bar)
-    show_run(folder, as_json)
+        run(spec, place, bar)
+    if before and not as_json:
+        typer.echo(f"{place} holds this run already; nothing whole was made again\n")
+    show_run(place, as_json)
 
 
 @app.command(short_help="Audit a trace that is already there.")

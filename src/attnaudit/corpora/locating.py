@@ -49,8 +49,8 @@ def locate(source: str | Path, data_dir: str | Path | None, columns: Columns) ->
 
 
 def _registered(entry: Registered, data_dir: str | Path | None, columns: Columns) -> Place:
-    for option, name in (("question", columns.question), ("rationale", columns.rationale)):
-        if name is not None:
+    for option, name in columns:
+        if name != getattr(Columns(), option):
             raise InputError(f"read corpus {entry.name}", option, f"'{name}'", "no column of a named corpus", "leave it out")
     _, sources, remarks = corpus_sources(entry, data_dir)
     return Place(entry.name, sources, entry, remarks)

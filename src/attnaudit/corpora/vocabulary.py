@@ -36,6 +36,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The words of texts, without the four that stand for something else."""
+        return self.words[len(SPECIAL) :]
+
     @cached_property
     def _number_of(self) -> dict[str, int]:
         return {word: number for number, word in enumerate(self.words) if number >= len(SPECIAL)}

@@ -134,6 +134,9 @@ class _Run:
         questions = corpus.splits["train"].question or []
         tokens = [*tokens, *questions]
         vocabulary = Vocabulary.build(tokens, corpus.min_df)
+        if not vocabulary.known:
+            came = f"{corpus.min_df}: no word of train is in so many texts"
+            raise InputError("read settings", "setting corpus.min_df", came, f"fewer than the {len(tokens)} texts there are")
         self.progress("make the word vectors", 0, 0)
         vectors = word_vectors(
             spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
