@@ -221,7 +221,7 @@ def test_help_and_audits_never_import_torch(trace: Path, finished: Path, tmp_pat
 
 def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    command = [sys.executable, "-m", "attnaudit", "run", "planted-decisive", *TINY, "--set", "training.epochs=100000", "--out", str(out)]
+    command = [sys.executable, "-m", "attnaudit", "run", "planted-decisive", *TINY, "--epochs", "100000", "--out", str(out)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 60
     while not list(out.glob(".unfinished/checkpoint-*/*.safetensors")) and time.monotonic() < deadline:
