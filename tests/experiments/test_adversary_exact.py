@@ -51,6 +51,15 @@ def test_no_token_and_no_pair_beats_it(outputs: int, epsilon: float):
     check_against_brute_force(make_trace(60, (1, 8), outputs, seed=1), epsilon)
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01])
+def test_an_output_that_rounds_to_certainty_is_kept_by_all_that_round_there(sign: float, epsilon: float):
+    trace = sigmoid_rows(Ragged.from_rows([np.array([0.5, 0.3, 0.2])]), np.array([0.0, 5.0, -5.0]), offset=900.0 * sign)
+    table = Adversary(epsilon=epsilon)(trace)
+    assert table["emax_jsd"].item() == pytest.approx(unconstrained_bound(trace.alpha)[0], abs=1e-12)
+    assert table["delta_y"].item() <= epsilon + 1e-12
+
+
 def test_exact_zeros_in_attention():
     check_against_brute_force(make_trace(60, (1, 8), seed=2, zeros=0.5), 0.01)
 

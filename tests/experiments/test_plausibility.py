@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import permutations
+
 import numpy as np
 import polars as pl
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from attnaudit.experiments.plausibility import Plausibility
-from attnaudit.experiments.rationale_agreement import rationale_agreement
+from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
 from attnaudit.ragged import Ragged
 from tests.oracles.scores import expected_precision
 from tests.traces import make_trace
@@ -16,8 +18,9 @@ from tests.traces import make_trace
 
 def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]:
     scores = Ragged.from_rows([np.array(score, float)])
-    precision, auprc, chance = rationale_agreement(scores, Ragged.from_rows([np.array(rationale, bool)], bool))
-    return float(precision[0]), float(auprc[0]), float(chance[0])
+    known = Ragged.from_rows([np.array(rationale, bool)], bool)
+    precision, auprc = rationale_agreement(scores, known)
+    return float(precision[0]), float(auprc[0]), float(agreement_by_chance(known, scores.lengths)[0][0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=6))
@@ -35,6 +38,15 @@ def test_ties_count_in_expectation(pairs: list[tuple[int, bool]]):
 def test_a_constant_score_has_the_precision_of_chance():
     precision, auprc, chance = one([0.2] * 5, [True, False, False, True, False])
     assert precision == auprc == chance == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize("rationale", [[1, 0], [0, 0, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0, 1]])
+def test_chance_is_the_mean_over_all_orders(rationale: list[int]):
+    orders = [np.array(order, float) for order in permutations(range(len(rationale)))]
+    known = Ragged.from_rows([np.array(rationale, bool)], bool)
+    precision, average = agreement_by_chance(known, known.lengths)
+    assert precision[0] == pytest.approx(np.mean([expected_precision(order, np.array(rationale, bool)) for order in orders]))
+    assert average[0] == pytest.approx(np.mean([average_precision_score(rationale, order) for order in orders]))
 
 
 def test_a_score_that_finds_all_or_none():
@@ -72,7 +84,7 @@ def test_rows_whose_rationale_is_unknown_are_undefined():
 def test_only_attention_is_needed():
     trace = make_trace(10, gradient=False, loo=False, seed=3)
     measures = [name for name in Plausibility()(trace).columns if name.startswith(("precision", "auprc"))]
-    assert measures == ["precision_attention", "auprc_attention", "precision_chance"]
+    assert measures == ["precision_attention", "auprc_attention", "precision_chance", "auprc_chance"]
 
 
 def test_a_name_that_is_taken_is_refused():

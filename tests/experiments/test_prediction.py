@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from attnaudit.experiments.prediction import Prediction
@@ -21,10 +22,12 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
         "accuracy": accuracy_score(label, predicted),
         "f1": f1_score(label, predicted, average="binary" if two else "macro"),
         "roc_auc": roc_auc_score(label, score[:, -1] if two else score / score.sum(axis=1, keepdims=True), multi_class="ovr"),
+        "majority": accuracy_score(label, DummyClassifier().fit(score, label).predict(score)),
     }
     assert dict(zip(summary["measure"], summary["value"], strict=True)) == pytest.approx(expected, abs=1e-9)
-    assert (summary["low"] < summary["value"]).all()
-    assert (summary["high"] > summary["value"]).all()
+    estimated = summary.filter(pl.col("measure") != "majority")
+    assert (estimated["low"] < estimated["value"]).all()
+    assert (estimated["high"] > estimated["value"]).all()
     assert summary["group"].unique().to_list() == ["all"]
 
 
@@ -35,8 +38,8 @@ def test_rows_without_a_label_are_counted():
         pl.when(pl.col("instance") < 10).then(None).otherwise(pl.col(name)).alias(name) for name in ("label", "correct")
     )
     summary = Prediction().summarise(unlabelled)
-    assert summary["n"].to_list() == [40] * 3
-    assert summary["undefined"].to_list() == [10] * 3
+    assert summary["n"].to_list() == [40] * 4
+    assert summary["undefined"].to_list() == [10] * 4
     assert summary.filter(measure="accuracy")["value"].item() == pytest.approx(table["correct"][10:].mean())
 
 
@@ -44,8 +47,8 @@ def test_no_label_at_all_is_undefined():
     trace = make_trace(5, seed=3)
     nothing = Prediction()(trace).with_columns(label=pl.lit(None, pl.Int32), correct=pl.lit(None, pl.Boolean))
     summary = Prediction().summarise(nothing)
-    assert summary["value"].to_list() == [None] * 3
-    assert summary["undefined"].to_list() == [5] * 3
+    assert summary["value"].to_list() == [None] * 4
+    assert summary["undefined"].to_list() == [5] * 4
 
 
 def test_the_table_tells_the_probability_of_what_is_predicted():

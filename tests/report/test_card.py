@@ -130,7 +130,7 @@ def test_plausibility_compares_with_the_best_other_measure_and_with_chance():
     )
     (row,) = verdict(summary, ABOUT).rows
     assert row.sentence == (
-        "49 % of attention's top tokens are known to matter, where chance would give about 11 %: "
+        "49 % of attention's top tokens are known to matter, where a random order would give 11 %: "
         "it finds them less well than gradients (0.89)."
     )
 

@@ -117,7 +117,8 @@ def audit(
 ) -> None:
     """Put the experiments to a trace that is already there, of this program or of any other.
 
-    Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit beside the trace.
+    Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit beside the trace. An earlier
+    audit in DIR gives way to the new one; give another --out to keep both.
 
     \b
     Examples:
@@ -172,7 +173,9 @@ def reproduce(
     corpora: Annotated[list[str] | None, typer.Option("--corpus", metavar="NAME", help="Just this corpus; repeatable.")] = None,
     encoders: Annotated[list[str] | None, typer.Option("--encoder", metavar="NAME", help="Just this encoder; repeatable.")] = None,
     attentions: Annotated[list[str] | None, typer.Option("--attention", metavar="NAME", help="Just this attention; repeatable.")] = None,
-    seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; by default 3, of large corpora 1.")] = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; by default 3, of large corpora 1; not with --quick.")
+    ] = None,
     vectors: o.Vectors = None,
     data_dir: o.DataDir = None,
     settings: o.Settings = None,
@@ -182,7 +185,8 @@ def reproduce(
     """Train, audit and compare every corpus × encoder × attention × seed of a paper: one page and one table.
 
     Each is a run of its own in DIR/runs (DIR is runs/jain2019 by default). A sweep that was stopped goes on when the same command is given
-    again, and calls with different --corpus add to one page. A corpus whose files are not here is left out, with the reason.
+    again, and calls with different --corpus add to one page. A corpus whose files are not here is left out, with the reason; when nothing
+    of what was asked could be run, the exit status is 2.
 
     \b
     Examples:
@@ -197,5 +201,8 @@ def reproduce(
     place = None if data_dir is None else str(data_dir)
     sweep = Sweep(out or Path("runs") / source, cells, place, vectors, parse_assignments(settings or ()))
     with progress() as bar:
-        page = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
-    show_reproduction(page, as_json)
+        outcome = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
+    show_reproduction(outcome, as_json)
+    if not outcome.done:
+        came = f"none of the {len(cells)} cells that were asked for could be run"
+        raise InputError("reproduce", str(sweep.out), came, "data and word vectors that can be read", "the page has the reasons")

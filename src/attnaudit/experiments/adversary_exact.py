@@ -41,7 +41,7 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
     """The slab of attentions under which the probability of class 1 moves by ``epsilon`` at most.
 
     A softmax over two classes is a sigmoid of the difference of its logits. A row with a single allowed answer has no bounds. The
-    slab always holds ``alpha`` itself, whatever the rounding.
+    slab always holds ``alpha`` itself, and every attention whose rounded probability is within ε, that of a saturated output too.
     """
     contribution, offset = readout.contribution.values, readout.offset
     binary = contribution.shape[1] == 2
@@ -49,8 +49,9 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
     bias = offset[:, 1] - offset[:, 0] if binary else offset[:, 0]
     here = alpha.with_values(alpha.values * relevance).sum()
     probability = expit(bias + here)
-    low = np.minimum(logit(np.maximum(probability - epsilon, 0.0)) - bias, here)
-    high = np.maximum(logit(np.minimum(probability + epsilon, 1.0)) - bias, here)
+    least, most = np.nextafter(probability - epsilon, -1.0), np.nextafter(probability + epsilon, 2.0)
+    low = np.minimum(logit(np.maximum(least, 0.0)) - bias, here)
+    high = np.maximum(logit(np.minimum(most, 1.0)) - bias, here)
     free = np.zeros(len(alpha), bool) if readout.candidates is None else ~readout.candidates.all(axis=1)
     return Slab(np.ascontiguousarray(relevance), np.where(free, -np.inf, low), np.where(free, np.inf, high))
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.experiments.rationale_agreement import rationale_agreement
+from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
 from attnaudit.trace import Trace
@@ -19,8 +19,8 @@ class Plausibility:
     """Agreement of attention, gradient, leave-one-out and every ``importance_<name>`` with the rationale.
 
     ``precision_<score>`` is the share of rationale tokens among as many top-ranked tokens as the rationale has, ties in expectation;
-    ``auprc_<score>`` the average precision of the whole ranking; ``precision_chance`` the share of rationale tokens. All are null
-    where the rationale is null, empty or the whole text.
+    ``auprc_<score>`` the average precision of the whole ranking; ``precision_chance`` and
+    ``auprc_chance`` are what a random order reaches on average. All are null where the rationale is null, empty or the whole text.
     """
 
     name: ClassVar[str] = "plausibility"
@@ -39,8 +39,8 @@ class Plausibility:
         rationale = trace.ragged("rationale")
         columns: dict[str, np.ndarray] = {}
         for name, score in scores.items():
-            columns[f"precision_{name}"], columns[f"auprc_{name}"], columns["precision_chance"] = rationale_agreement(score, rationale)
-        columns["precision_chance"] = columns.pop("precision_chance")
+            columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(score, rationale)
+        columns["precision_chance"], columns["auprc_chance"] = agreement_by_chance(rationale, trace.alpha.lengths)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:

@@ -19,6 +19,8 @@ from attnaudit.trace import Trace
 class Prediction:
     """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with bootstrap intervals.
 
+    ``majority`` beside them is the share of the most frequent label: how often a model is right that always says the same.
+
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and ``probabilities``. Rows without a
     label are left out of the figures and counted as undefined.
     """
@@ -57,4 +59,6 @@ class Prediction:
             }
             for k, (measure, value) in enumerate(figures.items())
         ]  # fmt: skip
+        majority = labelled["label"].value_counts()["count"].max() / len(labelled) if len(labelled) else None
+        rows.append({**rows[0], "measure": "majority", "value": majority, "low": None, "high": None})
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))

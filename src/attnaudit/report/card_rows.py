@@ -89,11 +89,17 @@ def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
         return
     named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
     others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
-    right = f"It is right on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}. " if accuracy else ""
-    weak = auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= 0.5))
+    usual = figures.value("prediction", "majority")
+    right = f"It is right on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}" if accuracy else ""
+    if accuracy:
+        right += f" (always the most frequent class: {percent(usual)}). " if usual is not None else ". "
+    unranked = auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= 0.5))
+    unlearned = accuracy is not None and usual is not None and accuracy["low"] is not None and accuracy["low"] <= usual
     sentence = right + (
         "It ranks the classes hardly better than chance, so what explains its output is of little weight."
-        if weak
+        if unranked
+        else "It is hardly more often right than by always saying the same, so what explains its output is of little weight."
+        if unlearned
         else "Everything below is about this one model; another model on the same texts can give other answers."
     )
     name = "accuracy" if main is accuracy else _f1_name(about.class_names)
@@ -147,12 +153,12 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
     row = figures.get("permutation", "median_delta_y")
     if row is None:
         return
+    peak = figures.value("permutation", "max_alpha")
     sentence = (
         f"With its attention weights shuffled among the tokens, the output {output_change(row['value'])} "
-        f"(by {figure(row['value'], 3)} of probability for the average instance); {shuffling_matters(row['value'])}."
+        f"(by {figure(row['value'], 3)} of probability for the average instance); {shuffling_matters(row['value'], peak)}."
         f"{figures.apart('permutation', 'median_delta_y', 3)}"
     )
-    peak = figures.value("permutation", "max_alpha")
     peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
     yield _row(
         "How much does shuffling attention change the output?", "mean of the median Δŷ", row,
@@ -191,9 +197,9 @@ def plausibility(figures: Figures, about: About) -> Iterator[CardRow]:
         if row is None:
             continue
         others = {name: figures.value("plausibility", f"{kind}_{name}") for name in ("gradient", "loo")}
-        chance = figures.value("plausibility", "precision_chance")
+        chance = figures.value("plausibility", f"{kind}_chance")
         told = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
-        told += [f"share of known tokens {figure(chance)}"] if chance is not None else []
+        told += [f"random order {figure(chance)}"] if chance is not None else []
         question = "Does attention find the tokens known to matter?" if kind == "precision" else "Does it rank them first?"
         sentence = _found(kind, row, others, chance) + figures.apart("plausibility", f"{kind}_attention")
         yield _row(question, measure, row, ", ".join(told) or "–", sentence, mark=_best(others))
@@ -208,7 +214,7 @@ def _found(kind: str, row: Mapping[str, Any], others: Mapping[str, float | None]
     what = f"{percent(row['value'])} of attention's top tokens are known to matter" if kind == "precision" else (
         f"Ranked by attention, the known tokens reach an average precision of {figure(row['value'])}"
     )  # fmt: skip
-    against = "" if chance is None else f", where chance would give about {percent(chance) if kind == 'precision' else figure(chance)}"
+    against = "" if chance is None else f", where a random order would give {percent(chance) if kind == 'precision' else figure(chance)}"
     if best is None:
         return f"{what}{against}."
     low, high = row["low"], row["high"]

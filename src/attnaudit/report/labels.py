@@ -14,7 +14,8 @@ _LABELS = {
     "emax_jsd_upper": "ε-max JSD, upper bound",
     "certified": "share where found and bound meet",
     "delta_y": "change of output under the adversary, Δŷ",
-    "precision_chance": "share of known tokens (precision by chance)",
+    "precision_chance": "precision of a random order (share of known tokens)",
+    "auprc_chance": "average precision of a random order",
 }
 _SCORES = {"gradient": "gradient", "loo": "leave-one-out", "attention": "attention", "gradient_loo": "gradient – leave-one-out"}
 

@@ -18,6 +18,7 @@ _SHARES = (
 _OUTPUT_CHANGE = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
 _DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
 _MATTERS = 0.15  # a change from which on the output is said to depend on which token has which weight
+_FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which a shuffled attention is much like the model's own
 LN2 = log(2.0)
 
 
@@ -31,8 +32,10 @@ def output_change(delta: float) -> str:
     return _word(_OUTPUT_CHANGE, delta, "moves strongly")
 
 
-def shuffling_matters(delta: float) -> str:
-    """What such a change of probability under shuffling means."""
+def shuffling_matters(delta: float, peak: float | None) -> str:
+    """What such a change of probability under shuffling means, where the largest weight is ``peak`` on average."""
+    if delta < _MATTERS and peak is not None and peak < _FLAT:
+        return f"with weights as even as these (the largest {peak:.2f} on average) shuffling changes little by itself, so this says little"
     if delta < _MATTERS:
         return "a small change means that it depends little on which token has which weight"
     return "it depends on which token has which weight"
