@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import html
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,9 @@ from attnaudit.cli import main
 from attnaudit.corpora import REGISTRY
 from attnaudit.errors import InputError, RunError
 from attnaudit.runner import Sweep, plan, reproduce
-from attnaudit.runner.sweep import CORPORA, ENCODERS, QUICK, RUNS, Cell
+from attnaudit.runner.sweep import Outcome
+from attnaudit.runner.sweep_plan import CORPORA, ENCODERS, QUICK, Cell
+from attnaudit.runner.sweep_runs import RUNS, found_in
 
 TINY = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1, "permutation.permutations": 5}
 WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm", "quick", "fine", "bold"]}
@@ -70,9 +74,12 @@ def test_a_plan_is_narrowed_by_names() -> None:
         ({"source": "jain2018"}, "source: 'jain2018'; wanted one of jain2019; did you mean jain2019?"),
         ({"corpora": ["stt"]}, "--corpus: 'stt'"),
         ({"encoders": ["lstm"]}, "--encoder: 'lstm'; wanted one of bilstm, cnn, average; did you mean bilstm?"),
+        ({"quick": True, "corpora": ["imdb"]}, "--quick: no cell of what is named; wanted some of sst bilstm additive, "),
+        ({"quick": True, "encoders": ["cnn"], "attentions": ["dot"]}, "snli average additive; name others or leave --quick out"),
+        ({"quick": True, "seeds": 5}, "--seeds: 5 beside --quick; wanted one of the two"),
     ],
 )
-def test_unknown_names_are_refused(chosen: dict, message: str) -> None:
+def test_what_names_no_cell_is_refused(chosen: dict, message: str) -> None:
     with pytest.raises(InputError) as caught:
         plan(**chosen)
     assert message in str(caught.value)
@@ -99,10 +106,11 @@ def test_finished_runs_are_left_alone_and_others_added(finished: Path, data: Pat
 
 def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path) -> None:
     lines: list[str] = []
-    page = reproduce(small_sweep(finished, data, ("adr", "sst")), say=lines.append)
+    outcome = reproduce(small_sweep(finished, data, ("adr", "sst")), say=lines.append)
     assert len(lines) == 1
     assert lines[0].startswith("adr is left out: ")
-    assert "adr" in page.read_text(encoding="utf-8")
+    assert (outcome.done, [one.corpus for one in outcome.not_run]) == (2, ["adr"])
+    assert outcome.not_run[0].reason in html.unescape(outcome.page.read_text(encoding="utf-8"))
 
 
 def test_another_setting_is_refused_before_anything_runs(finished: Path, data: Path) -> None:
@@ -134,7 +142,193 @@ def test_the_command_prints_where_table_and_page_are(finished: Path, data: Path,
     assert main(command) == 0
     assert capsys.readouterr().out.splitlines() == [f"table: {finished / 'reproduction.csv'}", f"report: {finished / 'index.html'}"]
     assert main([*command, "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert {row["corpus"] for row in rows} == {"sst"}
+    told = json.loads(capsys.readouterr().out)
+    assert {row["corpus"] for row in told["rows"]} == {"sst"}
+    assert (told["not_run"], told["notes"]) == ([], [])
     assert main(["reproduce", "serrano2019"]) == 2
     assert "attnaudit: reproduce: source: 'serrano2019'; wanted one of jain2019" in capsys.readouterr().err
+
+
+def command(data: Path, out: Path, *chosen: str, vectors: str = "random", seeds: int = 1) -> list[str]:
+    """A call of `reproduce` for the smallest models."""
+    settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
+    small = ["--encoder", "average", "--attention", "additive", "--seeds", str(seeds), "--vectors", vectors]
+    return ["reproduce", *chosen, *small, "--data-dir", str(data), "--out", str(out), *settings]
+
+
+def copied(folder: Path, to: Path) -> Path:
+    """A copy that a test may change."""
+    shutil.copytree(folder, to)
+    return to
+
+
+def markdown(outcome: Outcome) -> str:
+    return (outcome.page.parent / "reproduction.md").read_text(encoding="utf-8").replace("\\", "")
+
+
+def assert_noted(outcome: Outcome, line: str) -> None:
+    """The note stands on the page and in the Markdown."""
+    assert f"<li>{line}</li>" in html.unescape(outcome.page.read_text(encoding="utf-8"))
+    assert f"- {line}\n" in markdown(outcome)
+
+
+def seeds_averaged(out: Path) -> int:
+    return pl.read_csv(out / "reproduction.csv", infer_schema_length=None).get_column("seeds").to_numpy().max()
+
+
+def test_nothing_that_was_asked_for_could_be_run(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(data, tmp_path / "out", "--corpus", "adr", "--json")) == 2
+    shown = capsys.readouterr()
+    assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
+    assert "adr is left out: read corpus adr" in shown.err
+    assert "attnaudit: reproduce: " in shown.err
+    assert "none of the 1 cells that were asked for could be run" in shown.err
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"index.html", "reproduction.csv", "reproduction.md"}
+
+
+def test_no_cell_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]) == 2
+    assert "--quick: no cell" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_some_could_be_run_and_the_rest_is_told(finished: Path, data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = copied(finished, tmp_path / "out")
+    assert main(command(data, out, "--corpus", "adr", "--corpus", "sst", "--json")) == 0
+    shown = capsys.readouterr()
+    assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
+    assert "adr is left out" in shown.err
+
+
+def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
+    out = copied(finished, tmp_path / "out")
+    sweep = small_sweep(out, data, seeds=3)
+    outcome = reproduce(replace(sweep, cells=sweep.cells[2:], settings=TINY | {"training.epochs": 2}))
+    assert outcome.done == 1
+    line = "sst-average-additive-s2 is kept apart from sst-average-additive-s0 and not averaged with it: training.epochs = 2, there 1"
+    assert outcome.notes == (line,)
+    assert_noted(outcome, f"S{line[1:]}.")
+    assert seeds_averaged(out) == 2
+    usual = next(line for line in markdown(outcome).splitlines() if line.startswith("- Settings other than the usual: "))
+    assert {"training.epochs = 1", 'vectors = "random".'} <= set(usual.partition(": ")[2].split(", "))
+    assert_noted(outcome, usual.removeprefix("- "))
+
+
+def test_runs_of_other_data_are_not_averaged(finished: Path, data: Path, tmp_path: Path) -> None:
+    other, out = copied(data, tmp_path / "data"), copied(finished, tmp_path / "out")
+    _change_words(other)
+    outcome = reproduce(small_sweep(out, other, seeds=3))
+    assert outcome.notes[0].startswith("sst-average-additive-s2 is kept apart from sst-average-additive-s0")
+    assert "data.fingerprint = " in outcome.notes[0]
+    assert seeds_averaged(out) == 2
+
+
+def test_models_that_read_other_data_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
+    other = copied(data, tmp_path / "data")
+    _change_words(other)
+    outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), other, attentions=["dot"], seeds=1))
+    assert outcome.notes == ("the models of sst, seed 0, did not all read the same data: average + additive / average + dot",)
+
+
+def _change_words(data: Path) -> None:
+    train = data / "sst" / "train.csv"
+    train.write_text(train.read_text(encoding="utf-8").replace("film", "play"), encoding="utf-8")
+
+
+def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_differ(tmp_path: Path) -> None:
+    """bAbI has no dev file: a part of train is drawn with the seed, so that no two seeds read the same train rows."""
+    data, out = tmp_path / "data", tmp_path / "out"
+    _write_babi(data, stories=20)
+    reproduce(small_sweep(out, data, ("babi1",)))
+    found = found_in(out)
+    assert len({run.manifest["corpus"]["fingerprint"] for run in found.runs}) == 2
+    assert (len(found.averaged), found.notes) == (2, ())
+    _write_babi(data, stories=25)
+    outcome = reproduce(small_sweep(out, data, ("babi1",), seeds=3))
+    assert outcome.notes[0].startswith("babi1-average-additive-s2 is kept apart from babi1-average-additive-s0")
+    assert "data.rows.train = " in outcome.notes[0]
+
+
+def _write_babi(data: Path, stories: int) -> None:
+    (data / "babi1").mkdir(parents=True, exist_ok=True)
+    lines = ("1 {} moved to the bathroom.", "2 John went to the hallway.", "3 Where is {}?\tbathroom\t1", "4 Where is John?\thallway\t2")
+    for split, count in (("train", stories), ("test", 6)):
+        text = "".join(f"{line.format(name)}\n" for name in (f"Mary{chr(97 + k)}" for k in range(count)) for line in lines)
+        (data / "babi1" / f"qa1_x_{split}.txt").write_text(text, encoding="utf-8")
+
+
+def test_word_vectors_that_are_not_there_are_refused_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command(data, tmp_path / "out", "--corpus", "sst", vectors="nofile.txt")) == 2
+    assert "reproduce: --vectors: 'nofile.txt'; wanted corpus, random or a file" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_word_vectors_that_cannot_be_read_are_a_reason(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ragged, out = tmp_path / "v.txt", tmp_path / "out"
+    ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
+    assert main(command(data, out, "--corpus", "sst", vectors=str(ragged), seeds=2)) == 2
+    assert capsys.readouterr().err.count("is left out: read vectors: ") == 1
+    assert "v.txt: line 2" in (out / "index.html").read_text(encoding="utf-8")
+    assert not (out / RUNS).exists()
+
+
+def test_a_run_of_ones_own_among_the_runs_is_ignored_with_a_note(finished: Path, data: Path, tmp_path: Path) -> None:
+    out = copied(finished, tmp_path / "out")
+    copied(out / RUNS / "sst-average-additive-s1", out / RUNS / "mine")
+    lines: list[str] = []
+    outcome = reproduce(small_sweep(out, data), say=lines.append)
+    assert outcome.notes == ("runs/mine is no run of this sweep and is not counted",)
+    assert lines == [f"note: {outcome.notes[0]}"]
+    assert_noted(outcome, "Runs/mine is no run of this sweep and is not counted.")
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    ["manifest.json", "no manifest.json", "no summary.json", "results/correlation.parquet", "no trace/part-00000.parquet"],
+)
+def test_a_damaged_cell_is_made_again_by_the_same_call(finished: Path, data: Path, tmp_path: Path, damaged: str) -> None:
+    out = copied(finished, tmp_path / "out")
+    path = out / RUNS / "sst-average-additive-s1" / damaged.removeprefix("no ")
+    if damaged.startswith("no "):
+        path.unlink()
+    else:
+        path.write_text("{", encoding="utf-8")
+    outcome = reproduce(small_sweep(out, data))
+    assert (outcome.done, outcome.notes, outcome.not_run) == (2, (), ())
+    name = "sst-average-additive-s1/summary.json"
+    assert (out / RUNS / name).read_bytes() == (finished / RUNS / name).read_bytes()
+
+
+def test_a_damaged_cell_that_was_not_asked_for_is_told_and_not_counted(finished: Path, data: Path, tmp_path: Path) -> None:
+    out = copied(finished, tmp_path / "out")
+    (out / RUNS / "sst-average-additive-s1" / "summary.json").unlink()
+    outcome = reproduce(small_sweep(out, data, seeds=1))
+    assert outcome.notes == ("runs/sst-average-additive-s1 is damaged and is not counted: the command that made it makes it again",)
+
+
+def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("my page", encoding="utf-8")
+    with pytest.raises(RunError, match="a folder that is not empty and holds no sweep; wanted a new or empty folder"):
+        reproduce(small_sweep(tmp_path, data))
+    assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("index.html", "my page")]
+    with pytest.raises(RunError, match="a file; wanted a folder"):
+        reproduce(small_sweep(tmp_path / "index.html", data))
+
+
+def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(finished: Path, data: Path, tmp_path: Path) -> None:
+    data = copied(data, tmp_path / "data")
+    (data / "cnn_qa_sample").mkdir()
+    (data / "cnn_qa_sample" / "sample.txt").write_text("", encoding="utf-8")
+    first = reproduce(small_sweep(tmp_path / "out", data, ("adr",)))
+    assert "| CNN |  | a sample of articles cut to four sentences" in markdown(first)
+    assert "| SST |  | its files are here; it was not asked for: --corpus sst |" in markdown(first)
+    again = reproduce(small_sweep(copied(finished, tmp_path / "other"), data))
+    rows = [line for line in markdown(again).splitlines() if "read corpus" in line]
+    assert len(rows) == len(CORPORA) - 2
+    assert any(row.startswith("| ADR |") for row in rows)
+
+
+def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_path: Path) -> None:
+    outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), tmp_path / "none", seeds=3))
+    assert [(one.corpus, one.encoder, one.attention) for one in outcome.not_run] == [("sst", "average", "additive")]
+    assert outcome.done == 2

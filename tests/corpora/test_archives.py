@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnaudit.corpora.archives import Limits, _write, archive_kind, unpack
@@ -174,6 +174,49 @@ def test_more_members_than_allowed_are_refused(pack: Callable[[list[Member]], by
 def test_damaged_archives_are_told(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
     whole = pack([("noise", bytes(range(256)) * 400)])
     assert "a damaged archive" in refused(whole[: len(whole) // 2], tmp_path)
+
+
+def test_a_name_that_is_not_what_its_zip_says_is_damage(tmp_path: Path) -> None:
+    archive = zipped([("é/x", b"x")])
+    assert "a damaged archive ('utf-8' codec can't decode" in refused(archive.replace("é".encode(), b"\xff\xfe"), tmp_path)
+
+
+def test_a_member_before_the_file_is_damage(tmp_path: Path) -> None:
+    archive = zipped([("x", b"x")])
+    directory = archive.index(b"PK\x01\x02")
+    end = archive.index(b"PK\x05\x06")
+    for place, value in ((directory + 42, 1 << 31), (end + 12, 1 << 20), (end + 16, 1 << 30)):
+        changed = bytearray(archive)
+        changed[place : place + 4] = value.to_bytes(4, "little")
+        assert "a damaged archive" in refused(bytes(changed), tmp_path)
+        (tmp_path / "archive").unlink()
+    info = tarfile.TarInfo("x")
+    info.size = -(1 << 40)
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    assert "a damaged archive" in refused(bytes(header) + bytes(1024), tmp_path)
+
+
+@pytest.mark.parametrize("pack", PACKERS)
+def test_a_name_that_no_disk_holds_is_the_archives_fault(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
+    told = refused(pack([("a" * 300, b"x")]), tmp_path)
+    assert f"member '{'a' * 80}': a name of 300 characters; wanted names that a disk can hold" in told
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(PACKERS[:2]), st.lists(st.tuples(st.integers(0, 1 << 14), st.binary(min_size=1, max_size=8)), min_size=1, max_size=6)
+)
+def test_damage_anywhere_is_one_line(
+    tmp_path_factory: pytest.TempPathFactory, pack: Callable[[list[Member]], bytes], changes: list[tuple[int, bytes]]
+) -> None:
+    folder = tmp_path_factory.mktemp("damaged")
+    archive = bytearray(pack([("a/b.txt", b"hello"), ("é", b"x")]))
+    for place, noise in changes:
+        start = place % len(archive)
+        archive[start : start + len(noise)] = noise
+    (folder / "archive").write_bytes(bytes(archive))
+    with contextlib.suppress(InputError):
+        unpack(folder / "archive", folder / "into")
 
 
 def test_an_encrypted_zip_is_told(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from attnaudit.corpora.planted import KINDS
 from attnaudit.corpora.reading import check_settings
 from attnaudit.errors import InputError
 
+from .corpus_files import write_reviews
 from .writing import ROWS, encoded, write, write_folder
 
 SKIP = ", or go on without such rows: --on-bad-row skip"
@@ -35,10 +37,18 @@ def same_when_skipped(path: Path, bad: list[SkippedRow]) -> Corpus:
 
 def test_missing_column(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS, ("Text", "label"))
-    hint = "did you mean Text? name it with the option text"
+    hint = "did you mean Text? name it with --text-column (text= in Python)"
     assert refused(path) == f"read corpus: {path}: columns Text, label; wanted one column 'text'; {hint}"
     for kind in ("tsv", "jsonl", "parquet"):
         assert "columns text, y; wanted one column 'label'" in refused(write(tmp_path / f"b.{kind}", ROWS, ("text", "y")))
+
+
+def test_columns_that_are_called_alike_are_named(tmp_path: Path) -> None:
+    names = [*(f"column {number}" for number in range(20)), "BODY", "Bodies"]
+    path = tmp_path / "a.csv"
+    path.write_text(",".join(names) + "\n")
+    assert "did you mean BODY or Bodies? name it with --text-column (text= in Python)" in refused(path, text="body")
+    assert refused(path, text="words").endswith("wanted one column 'words'; name it with --text-column (text= in Python)")
 
 
 def test_a_column_twice(tmp_path: Path) -> None:
@@ -87,6 +97,47 @@ def test_invalid_utf8_in_parquet_and_escapes(tmp_path: Path) -> None:
     assert f"{path}: row 0: invalid UTF-8 (byte 0xe9 at character 3)" in refused(path)
     path = write(tmp_path / "a.jsonl", [("half \ud83d", 1), *ROWS])
     assert "invalid UTF-8 (half a character U+D83D at character 5)" in refused(path)
+
+
+def test_a_parquet_column_whose_name_is_not_utf8(tmp_path: Path) -> None:
+    whole = write(tmp_path / "a.parquet", ROWS, ("text", "note")).read_bytes()
+    for old, new in ((b"text", b"te\xfft"), (b"note", b"no\xffe")):
+        (tmp_path / "a.parquet").write_bytes(whole.replace(old, new))
+        assert f"a column name with invalid UTF-8 ({new!r}); wanted names in UTF-8" in refused(tmp_path / "a.parquet")
+
+
+def written(corpus: Corpus) -> str:
+    """All that a run writes down of a corpus but its words; fails where that is not UTF-8."""
+    lines = [corpus.name, *corpus.notes, *(f"{row.file}: {row.reason}" for row in corpus.skipped)]
+    return "\n".join(lines).encode("utf-8").decode("utf-8")
+
+
+def test_skipped_rows_can_be_written_down(tmp_path: Path) -> None:
+    lines = "".join(f"{'spam' if row % 2 else 'ham'}\tmessage {row} of {'so ' * row}many\n" for row in range(40))
+    (tmp_path / "sms_spam").mkdir()
+    (tmp_path / "sms_spam" / "SMSSpamCollection").write_bytes(lines.encode() + b"sp\xffm\tbuy this\n")
+    assert "label 'sp\\udcffm' where" in written(read_corpus("sms_spam", data_dir=tmp_path, on_bad_row="skip"))
+
+
+def test_a_file_of_a_folder_may_have_any_name(tmp_path: Path) -> None:
+    write_reviews(tmp_path / "imdb", 40)
+    odd = os.fsencode(tmp_path / "imdb" / "train" / "pos") + b"/9\xff.txt"
+    Path(os.fsdecode(odd)).write_bytes(b"a \xff film")
+    assert "pos/9\\udcff.txt: invalid UTF-8 (byte 0xff at character 2)" in written(
+        read_corpus("imdb", data_dir=tmp_path, on_bad_row="skip")
+    )
+
+
+def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / os.fsdecode(b"f\xffilms")
+    path = write(place / "a.csv")
+    told = "a path with invalid UTF-8 (byte 0xff at character"
+    assert told in refused(path)
+    assert told in refused(place)
+    assert told in refused("sst", data_dir=place)
+    assert refused(path).encode("utf-8").endswith(b"wanted a name in UTF-8; rename it")
+    monkeypatch.setenv("ATTNAUDIT_DATA", str(place))
+    assert told in refused("sst")
 
 
 def test_utf16(tmp_path: Path) -> None:

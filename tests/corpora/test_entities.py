@@ -41,6 +41,15 @@ def test_question_files(tmp_path: Path) -> None:
     assert test.candidates.sum(1).tolist() == [4] * 4
 
 
+def test_line_ends_of_windows_change_nothing(tmp_path: Path) -> None:
+    for place in ("here", "there"):
+        write_cnn(tmp_path / place / "cnn" / "questions")
+    for path in (tmp_path / "there").rglob("*.question"):
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    here, there = (read_corpus("cnn", data_dir=tmp_path / place) for place in ("here", "there"))
+    assert here.fingerprint == there.fingerprint
+
+
 def test_a_passage_without_its_answer(tmp_path: Path) -> None:
     write_cnn(tmp_path / "cnn")
     path = tmp_path / "cnn" / "training" / "0002.question"

@@ -103,6 +103,9 @@ def damaged(folder: Path, old: str, new: str) -> Path:
     [
         ('"end_token": 9', '"end_token": 99', "evidence from word 7 to 99 in a text of 13 words"),
         ('"start_token": 7', '"start": 7', "evidence without start_token and end_token"),
+        ('"end_token": 9', '"end_token": Infinity', "evidence without start_token and end_token"),
+        ('"evidences": [[', '"evidences": [3], "others": [[', "evidences '[3]' where a list of lists was expected"),
+        ('"NEG"', '"\\ud800"', "label '\\ud800' where one of NEG, POS was expected"),
         ("dev_NEG_0.txt", "gone.txt", "a missing document (docs/gone.txt)"),
         ("dev_NEG_0.txt", "../val.jsonl", "annotation_id '../val.jsonl' where the name of a document was expected"),
         ('"NEG"', '"BAD"', "label 'BAD' where one of NEG, POS was expected"),

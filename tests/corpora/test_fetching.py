@@ -154,6 +154,16 @@ def test_a_corpus_that_was_changed_is_told_and_left_alone(offer: Callable[..., S
     assert len(site.asked) == 1
 
 
+def test_files_that_came_but_are_no_corpus_are_not_there(offer: Callable[..., Site], tmp_path: Path) -> None:
+    site = offer(known=False, tiny_zip=zipped([("nested/deep/train.txt", LINES)]))
+    fetch_corpus("tiny", tmp_path)
+    said = fails(tmp_path, {"tiny"})
+    assert said.startswith(
+        f"fetch tiny: {tmp_path / 'tiny'}: files that are as they came, but not those of this corpus; wanted the files of"
+    )
+    assert len(site.asked) == 1
+
+
 def test_files_of_the_users_own_are_left_alone(offer: Callable[..., Site], tmp_path: Path) -> None:
     site = offer(tiny_zip=ZIP)
     (tmp_path / "tiny").mkdir()
@@ -263,6 +273,8 @@ def test_hostile_and_useless_files_leave_nothing(offer: Callable[..., Site], tmp
         "a name that leaves the folder": zipped([("tiny/train.txt", LINES), ("../../out.txt", b"x")]),
         "no archive (it begins with b'<!DOCTYPE html>": b"<!DOCTYPE html><title>Log in</title>",
         "a damaged archive": ZIP.replace(b"tiny/test", b"tiny/tset", 1),
+        "can't decode byte 0xff": zipped([("é/train.txt", LINES)]).replace("é".encode(), b"\xff\xfe"),
+        "a name of 300 characters": zipped([("a" * 300, LINES)]),
         "train.txt": zipped([("other/readme.txt", b"x")]),
     }
     for said, content in cases.items():
@@ -300,7 +312,7 @@ def test_only_http_is_followed(offer: Callable[..., Site], target: str, tmp_path
     site = offer(known=False, tiny_zip=b"")
     site.moved["/tiny.zip"] = target
     assert "no address of http or https" in fails(tmp_path)
-    for address in (target, "/etc/passwd", "http://", "data:,x"):
+    for address in (target, "/etc/passwd", "http://", "data:,x", "http://[::1"):
         assert "--from" in fails(tmp_path, address=address)
     site.files["/there.zip"], site.moved["/tiny.zip"] = ZIP, "/there.zip"
     fetch_corpus("tiny", tmp_path)

@@ -88,6 +88,62 @@ def test_a_listed_admission_without_a_summary(tmp_path: Path) -> None:
     assert len(read(tmp_path, on_bad_row="skip").skipped) == 1
 
 
+def skipped(corpus: Corpus) -> list[str]:
+    return [row.reason for row in corpus.skipped]
+
+
+def add_notes(folder: Path, *lines: str) -> Path:
+    notes = folder / "NOTEEVENTS.csv"
+    notes.write_bytes(notes.read_bytes() + "".join(f"{line}\n" for line in lines).encode("latin-1"))
+    return notes
+
+
+def test_admissions_in_no_list_are_counted(tmp_path: Path) -> None:
+    write_mimic(tmp_path / "diabetes", 60)
+    write_lists(tmp_path / "diabetes", train=list(range(40)), test=list(range(40, 53)))
+    assert "rows of train left out by the corpus's definition: 60 notes of another category" in " ".join(read(tmp_path).notes)
+    assert sum("7 admissions in no list" in note for note in read(tmp_path).notes) == 1
+
+
+def test_an_admission_in_two_lists_is_not_trained_on(tmp_path: Path) -> None:
+    write_mimic(tmp_path / "diabetes", 60)
+    write_lists(tmp_path / "diabetes", train=list(range(42)), dev=list(range(41, 51)), test=list(range(50, 60)))
+    with pytest.raises(InputError) as caught:
+        read(tmp_path)
+    came = "row 42 (line 43): an admission that is in dev_hadm.csv too (200041); wanted a text and a label"
+    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {came}" in str(caught.value)
+    corpus = read(tmp_path, on_bad_row="skip")
+    assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 41, "dev": 9, "test": 10}
+    assert "1 bad row(s) of dev skipped: 1 an admission that is in test_hadm.csv too" in corpus.notes
+
+
+@pytest.mark.parametrize(
+    ("note", "came"),
+    [
+        ('9,,200000,"Discharge summary","Report","ill"', "no patient (SUBJECT_ID)"),
+        ('9,7\xe9,200000,"Discharge summary","Report","ill"', "a SUBJECT_ID with invalid UTF-8 (byte 0xe9 at character 1)"),
+        ('9,7,200000,"Discharge summary","Report","ill"', "an admission of two patients (200000 of 1000 and 7)"),
+    ],
+)
+def test_a_summary_without_its_patient_is_a_bad_row(note: str, came: str, tmp_path: Path) -> None:
+    write_mimic(tmp_path / "diabetes", 60)
+    path = add_notes(tmp_path / "diabetes", note)
+    with pytest.raises(InputError) as caught:
+        read(tmp_path)
+    assert f"{path}: row 122 (line 244): {came}; wanted a text and a label" in str(caught.value)
+    corpus = read(tmp_path, on_bad_row="skip")
+    assert skipped(corpus) == [came]
+    assert sum(map(len, corpus.splits.values())) == 60
+
+
+def test_a_dev_split_that_is_no_file_cannot_be_left_out(tmp_path: Path) -> None:
+    write_mimic(tmp_path / "diabetes", 60)
+    write_lists(tmp_path / "diabetes", train=list(range(40)), dev=[40], test=list(range(41, 60)))
+    with pytest.raises(InputError) as caught:
+        read(tmp_path)
+    assert str(caught.value).endswith("wanted rows of at least two classes, to choose an epoch by; add rows")
+
+
 def test_bad_tables(tmp_path: Path) -> None:
     folder = tmp_path / "diabetes"
     write_mimic(folder, 60)

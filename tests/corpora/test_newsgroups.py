@@ -31,6 +31,11 @@ def test_a_post() -> None:
     assert body == "\n".join(["I thought that hockey game number 3 was rather long.", "And café prices there, I tell you, are high.", ""])
 
 
+def test_line_ends_of_windows_change_nothing() -> None:
+    post = POST.format(sport="hockey", row=3, many="")
+    assert clean(post.replace("\n", "\r\n")) == clean(post)
+
+
 def test_real_posts(real_data: Path) -> None:
     theirs = pytest.importorskip("sklearn.datasets._twenty_newsgroups")
     rows = list(post_rows(real_data / "raw" / "20news" / "20news-bydate-train"))

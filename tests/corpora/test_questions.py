@@ -104,8 +104,17 @@ def test_a_table_has_no_rationales(tmp_path: Path) -> None:
 def test_a_missing_column(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
     told = refused(path, text="passage", label="answer", question="asks")
-    came = "columns passage, ask, answer, why; wanted one column 'asks'; did you mean ask? name it with the option question"
-    assert told == f"read corpus: {path}: {came}"
+    came = "columns passage, ask, answer, why; wanted one column 'asks'; did you mean ask?"
+    assert told == f"read corpus: {path}: {came} name it with --question-column (question= in Python)"
+
+
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
+def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
+    path = write(tmp_path / f"a.{kind}", ROWS)
+    do = "wanted a column of its own for each; name another with --question-column (question= in Python)"
+    for taken, as_what in (("passage", "text"), ("answer", "label")):
+        told = refused(path, text="passage", label="answer", question=taken)
+        assert told == f"read corpus: {path}: column '{taken}' as {as_what} and as question; {do}"
 
 
 @pytest.mark.parametrize(

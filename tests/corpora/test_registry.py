@@ -123,8 +123,10 @@ def test_a_missing_class(name: str, missing: str, tmp_path: Path) -> None:
 
 def test_columns_of_a_named_corpus_are_its_own(tmp_path: Path) -> None:
     for option in ("question", "rationale"):
-        with pytest.raises(InputError, match=f"read corpus sst: {option}: 'x'; wanted no column of a named corpus; leave it out"):
+        with pytest.raises(InputError) as caught:
             read_corpus("sst", data_dir=tmp_path, **{option: "x"})  # type: ignore[arg-type]
+        where = f"--{option}-column ({option}= in Python)"
+        assert str(caught.value) == f"read corpus sst: {where}: 'x'; wanted no column of a named corpus; leave it out"
 
 
 def test_a_file_of_one_class_only(tmp_path: Path) -> None:

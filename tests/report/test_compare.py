@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from attnaudit.errors import InputError
 from attnaudit.report import compare
 from attnaudit.report.about import About
 from attnaudit.report.classes import match_classes
-from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
+from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
 from attnaudit.report.comparison_view import comparison_section, comparison_sentence, print_comparison
 from attnaudit.report.intervals import median_interval
 from attnaudit.report.record import RunRecord
@@ -79,7 +80,7 @@ def test_within_means_no_farther_outside_than_the_two_are_from_each_other(ours: 
 def test_a_number_published_once_is_not_judged_by_its_own_spread():
     row = _cell(compare([_record(tau_gradient__all=0.36)]), "tau_gradient", "all")
     assert row["within"] is None
-    assert row["agreement"] == WITHIN_CORPUS
+    assert row["agreement"] == PUBLISHED_ONCE
     assert _cell(compare([_record()]), "tau_gradient", "all")["agreement"] == NOT_MEASURED
 
 
@@ -89,6 +90,15 @@ def test_a_number_farther_off_whose_interval_holds_a_published_value_is_told_apa
     row = _cell(compare([wide]), "roc_auc", "all")
     assert (row["within"], row["agreement"]) == (False, WITHIN_OURS)
     assert _cell(compare([record]), "roc_auc", "all")["agreement"] == FARTHER
+
+
+def test_an_interval_of_half_of_what_a_measure_can_be_agrees_with_nothing():
+    record = _record(roc_auc__all=0.5)
+    judged = {}
+    for high in (0.98, 0.999):
+        summary = record.summary.with_columns(low=pl.lit(0.49), high=pl.lit(high))
+        judged[high] = _cell(compare([RunRecord("run", summary, record.about)]), "roc_auc", "all")["agreement"]
+    assert judged == {0.98: WITHIN_OURS, 0.999: FARTHER}
 
 
 def test_an_exact_maximum_above_their_search_is_called_that_and_a_lower_one_is_not():
@@ -180,7 +190,7 @@ def test_the_comparison_is_told_in_a_sentence_and_a_table():
     frame = compare([_record(tau_gradient__negative=0.37, f1__all=0.99, emax_jsd__negative=0.65)])
     sentence = comparison_sentence(frame)
     # a mean and its deviation of 0.2, twice, and an F1: of these the first mean keeps to its own spread
-    assert "Of 5 published numbers, 1 lie within" in sentence
+    assert "Of 5 published numbers that both runs of the authors have, 1 lie within" in sentence
     assert "1 more lie above what their search" in sentence
     assert "as much as 0.14 in mean τ" in sentence
     console = Console(record=True, width=160)
@@ -188,6 +198,21 @@ def test_the_comparison_is_told_in_a_sentence_and_a_table():
     text = console.export_text()
     assert "0.40" in text
     assert ABOVE_SEARCH in text
+
+
+def test_the_sentence_counts_each_number_once_and_none_that_was_published_once():
+    record = _record(tau_gradient__negative=0.37, tau_gradient__all=0.36, tau_gradient_loo__all=0.3, f1__all=0.99, roc_auc__all=0.1)
+    frame = compare([record])
+    sentence = comparison_sentence(frame)
+    judged, once = (
+        frame.filter(chosen, pl.col("ours").is_not_null()) for chosen in (pl.col("spread").is_not_null(), pl.col("spread").is_null())
+    )
+    whole, *parts = map(int, re.findall(r"\d+(?= published numbers? that| lies? | more )", sentence.partition(".")[0]))
+    assert (whole, sum(parts)) == (judged.height, judged.height)
+    assert once.height > 1
+    assert f"{once.height} further numbers had been published once only" in sentence
+    only = frame.filter(pl.col("spread").is_null())
+    assert comparison_sentence(only).startswith(f"{once.height} further numbers had been published once only")
 
 
 def test_a_corpus_of_nobody_has_no_comparison_and_a_wrong_one_has_a_reason():

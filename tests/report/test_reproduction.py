@@ -18,8 +18,9 @@ from scipy import stats
 
 from attnaudit.errors import RunError
 from attnaudit.report.about import About
-from attnaudit.report.compare import FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
+from attnaudit.report.compare import FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
 from attnaudit.report.numbers import figure
+from attnaudit.report.ranges import possible
 from attnaudit.report.record import RunRecord, read_record
 from attnaudit.report.reference import published_cell
 from attnaudit.report.reproduction import NotRun, Reproduction, write_reproduction
@@ -210,10 +211,58 @@ def test_the_verdict_counts_what_both_of_the_authors_runs_have():
     assert "nothing to judge" in verdict_sentences(unmeasured)[0]
 
 
+NEAR = (-0.05, 0.18, 0.3)  # off by more than their spread, and an interval that still holds theirs
+
+
 def test_wide_intervals_of_few_seeds_are_called_wide():
-    table = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate((-0.9, 0.1))])
+    table = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate(NEAR)])
     assert WITHIN_OURS in set(table["agreement"])
-    assert any("from 2 seeds are wide" in sentence for sentence in verdict_sentences(table))
+    assert any("from 3 seeds are wide" in sentence for sentence in verdict_sentences(table))
+
+
+@pytest.mark.parametrize(
+    ("shifts", "agrees"),
+    [
+        ((0.12, 0.3, 0.48), True),
+        ((0.27, 0.33), False),  # narrow enough, but of two seeds
+        ((0.0, 0.3, 0.6), False),  # of three, but as wide as the half of [-1, 1]
+    ],
+)
+def test_an_interval_over_two_seeds_or_wider_than_half_of_the_range_agrees_with_nothing(shifts: tuple[float, ...], agrees: bool):
+    means = over_seeds([_run(seed=k, shift=shift) for k, shift in enumerate(shifts)]).filter(measure="tau_gradient", statistic="mean")
+    row = means.row(by_predicate=pl.col("group") == "predicted:negative", named=True)
+    assert row["low"] <= row["rerun"] <= row["high"]
+    assert row["agreement"] == (WITHIN_OURS if agrees else FARTHER)
+
+
+@pytest.mark.parametrize("shifts", [(-0.5, 0.4), (-0.6, 0.1, 0.3)])
+def test_intervals_over_seeds_stay_within_what_a_measure_can_be(shifts: tuple[float, ...]):
+    runs = [_run(seed=k, shift=shift) for k, shift in enumerate(shifts)]
+    numbers = all_numbers(over_seeds(runs), runs).drop_nulls(["low", "high"])
+    told = [(row["low"], row["high"], *possible(row["measure"], row["statistic"])) for row in numbers.iter_rows(named=True)]
+    assert all(least <= low and high <= most for low, high, least, most in told)
+    assert any(low == least for low, _, least, _ in told)
+    assert any(high == most for _, high, _, most in told)
+
+
+def test_what_a_measure_can_be():
+    assert possible("tau_loo") == (-1, 1)
+    assert possible("tau_loo", "std") == (0, 1)
+    assert possible("tau_gradient_loo_minus_tau_loo") == (-2, 2)
+    assert possible("emax_jsd", "median") == possible("emax_jsd_upper") == (0, np.log(2))
+    assert {possible(name) for name in ("f1", "accuracy", "roc_auc", "median_delta_y", "certified", "significant_loo")} == {(0, 1)}
+
+
+def test_a_number_published_once_is_shown_as_that_and_counted_nowhere(tmp_path: Path):
+    table = over_seeds([_run()])
+    once = table.filter(pl.col("spread").is_null(), pl.col("ours").is_not_null())
+    assert set(once["agreement"]) == {PUBLISHED_ONCE}
+    assert f"{once.height} further numbers had been published once only" in " ".join(verdict_sentences(table))
+    assert sum(one.total for one in tallies(table)) == table.filter(pl.col("spread").is_not_null()).height
+    text, page = _page(_found([_run()]), tmp_path)
+    assert '<span class="degree once" title="published once">' in text
+    assert "published once, not counted" in page.text
+    assert "no wider than half of what the measure can be" in page.text
 
 
 def test_a_page_is_balanced_fetches_nothing_and_runs_no_script(tmp_path: Path):

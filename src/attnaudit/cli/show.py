@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import typer
@@ -17,6 +17,9 @@ from attnaudit.files import read_json
 from attnaudit.report import verdict
 from attnaudit.report.comparison_view import print_comparison
 from attnaudit.report.record import read_record
+
+if TYPE_CHECKING:
+    from attnaudit.runner.sweep import Outcome
 
 SHOWN_SKIPPED = 3
 
@@ -68,13 +71,14 @@ def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
         print_comparison(rows, _console())
 
 
-def show_reproduction(page: Path, as_json: bool) -> None:
-    """Where the page of a sweep is, or its whole table."""
-    table = page.parent / "reproduction.csv"
+def show_reproduction(outcome: Outcome, as_json: bool) -> None:
+    """Where the page of a sweep is; or its whole table, what could not be run, and what is to be known of the runs."""
+    table = outcome.page.parent / "reproduction.csv"
     if as_json:
-        show_json(pl.read_csv(table, infer_schema_length=None).to_dicts())
+        rows = pl.read_csv(table, infer_schema_length=None).to_dicts()
+        show_json({"rows": rows, "not_run": [asdict(one) for one in outcome.not_run], "notes": list(outcome.notes)})
     else:
-        typer.echo(f"table: {table}\nreport: {page}")
+        typer.echo(f"table: {table}\nreport: {outcome.page}")
 
 
 def show_json(value: Any) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from attnaudit.corpora.delimited import csv_records, header_indices
 from attnaudit.corpora.layouts import Layout, MissingFiles, Sources, first_that_fits, listed
+from attnaudit.corpora.lines import invalid_utf8
 from attnaudit.corpora.rows import Row, SplitSource
 from attnaudit.errors import InputError
 
@@ -32,6 +33,8 @@ class Diagnosed:
 
 Task = Callable[[frozenset[str]], Diagnosed]  # of the ICD-9 codes of an admission, without points
 
+Lists = Callable[[], dict[str, "_List"]]  # by split
+
 Labels = Callable[[], dict[str, Diagnosed]]  # by admission; the table is read when they are first asked for
 
 
@@ -52,9 +55,8 @@ def admission_sources(task: Task) -> Layout:
             )
         labels = cache(lambda: {number: task(codes) for number, codes in _codes(diagnoses).items()})  # one reading for all splits
         if lists:
-            return {
-                split: SplitSource(folder, partial(_listed_rows, notes, labels, path, split == "train")) for split, path in lists.items()
-            }
+            read = cache(lambda: {split: _admissions(path) for split, path in lists.items()})
+            return {split: SplitSource(folder, partial(_listed_rows, notes, labels, read, split)) for split in lists}
         return {split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT) for split in ("train", "dev", "test")}
 
     return layout
@@ -64,6 +66,14 @@ def split_of_patient(subject: str) -> str:
     """The split of a patient, the same on every machine."""
     share = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:8], "little") / 2**64
     return next(split for split, end in _UP_TO if share < end)
+
+
+@dataclass(frozen=True)
+class _List:
+    """The admissions of a split, each with its line."""
+
+    file: str
+    lines: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -92,17 +102,34 @@ def _patient_rows(notes: Path, labels: Labels, split: str) -> Iterator[Row]:
         yield from (Row(-1, None, left_out="admissions without a discharge summary") for _ in without)
 
 
-def _listed_rows(notes: Path, labels: Labels, path: Path, told: bool) -> Iterator[Row]:
-    wanted, seen = _admissions(path), set[str]()
+def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Iterator[Row]:
+    told, seen = split == "train", set[str]()  # what belongs to no list is told once
+    wanted, shared = lists()[split], _in_later_lists(lists(), split)
+    unlisted: set[str] = set()
     for note in _summaries(notes):
         if isinstance(note, Row):
             if told:
                 yield note
-        elif note.admission in wanted:
+        elif note.admission in wanted.lines and note.admission not in shared:
             yield _row(note, labels(), seen, notes.name)
-    for admission, line in wanted.items():
-        if admission not in seen:
-            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=path.name)
+        elif not any(note.admission in one.lines for one in lists().values()):
+            unlisted.add(note.admission)
+    for admission, line in wanted.lines.items():
+        if admission in shared:
+            problem = f"an admission that is in {shared[admission]} too ({admission})"
+            yield Row(line - 1, line, problem=problem, file=wanted.file)
+        elif admission not in seen:
+            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=wanted.file)
+    if told:
+        without = [number for number in unlisted if number in labels() and labels()[number].label]
+        yield from (Row(-1, None, left_out="admissions in no list") for _ in without)
+
+
+def _in_later_lists(lists: dict[str, _List], split: str) -> dict[str, str]:
+    """Admissions that dev or test have too, with the file: train, then dev, gives way."""
+    order = list(lists)
+    later = [lists[other] for other in order[order.index(split) + 1 :]]
+    return {admission: one.file for one in later for admission in one.lines}
 
 
 def _row(note: _Note, labels: dict[str, Diagnosed], seen: set[str], file: str) -> Row:
@@ -118,6 +145,7 @@ def _summaries(path: Path) -> Iterator[_Note | Row]:
     records = csv_records(path)
     _, header = next(records, (0, []))
     subject, admission, category, description, text = header_indices(path, header, _NOTE_COLUMNS)
+    owners: dict[str, str] = {}
     for row, (line, cells) in enumerate(records):
         if len(cells) != len(header):
             yield Row(row, line, problem=f"{len(cells)} field(s) where the header has {len(header)}", file=path.name)
@@ -127,7 +155,19 @@ def _summaries(path: Path) -> Iterator[_Note | Row]:
             yield Row(row, line, left_out="summaries without an admission")
         else:
             addendum = cells[description].strip().lower() == "addendum"
-            yield _Note(row, line, cells[subject].strip(), _number(cells[admission]), addendum, cells[text])
+            note = _Note(row, line, _number(cells[subject]), _number(cells[admission]), addendum, cells[text])
+            problem = _wrong_patient(note, owners)
+            yield Row(row, line, problem=problem, file=path.name) if problem else note
+
+
+def _wrong_patient(note: _Note, owners: dict[str, str]) -> str:
+    """What is wrong with the patient of a note; ``owners`` are those of the admissions before it."""
+    if not note.subject:
+        return "no patient (SUBJECT_ID)"
+    if wrong := invalid_utf8(note.subject):
+        return f"a SUBJECT_ID with {wrong}"
+    owner = owners.setdefault(note.admission, note.subject)
+    return "" if owner == note.subject else f"an admission of two patients ({note.admission} of {owner} and {note.subject})"
 
 
 def _codes(path: Path) -> dict[str, frozenset[str]]:
@@ -144,8 +184,8 @@ def _codes(path: Path) -> dict[str, frozenset[str]]:
     return {number: frozenset(codes) for number, codes in found.items()}
 
 
-def _admissions(path: Path) -> dict[str, int]:
-    """Numbers of admissions, each with its line; a header is passed over. Raises InputError."""
+def _admissions(path: Path) -> _List:
+    """The admissions of a file; a header is passed over. Raises InputError."""
     found: dict[str, int] = {}
     for line, cells in csv_records(path):
         number = _number(cells[0])
@@ -155,7 +195,7 @@ def _admissions(path: Path) -> dict[str, int]:
             raise InputError("read corpus", f"{path}: line {line}", f"'{number[:40]}'", "the number of an admission (HADM_ID)")
     if not found:
         raise InputError("read corpus", str(path), "no admission", "a number (HADM_ID) in each line")
-    return found
+    return _List(path.name, found)
 
 
 def _number(cell: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import lzma
 import stat
+import struct
 import tarfile
 import zipfile
 import zlib
@@ -20,7 +22,10 @@ from attnaudit.errors import InputError
 
 _CHUNK = 1 << 20
 _LONGEST_READ = 1 << 24  # bytes that a tar may ask for at once; its headers are read whole into memory
-_DAMAGED = (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile, NotImplementedError)
+_DAMAGED = (
+    zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, gzip.BadGzipFile, NotImplementedError,
+    ValueError, IndexError, OverflowError, struct.error,  # what Python's readers let through where a header is nonsense
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,11 @@ def unpack(archive: Path, into: Path, limits: Limits = LIMITS) -> None:
                     raise _hostile(archive, f"member {number}", "more members than that", f"at most {limits.members}")
                 written += _take(archive, member, into, most - written)
     except _DAMAGED as error:
-        raise InputError("unpack", str(archive), f"a damaged archive ({error})", "a whole zip, tar or tar.gz", "fetch it again") from error
+        raise _damaged(archive, error) from error
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # where a zip says that a member lies before its file; the others are the disk's
+            raise
+        raise _damaged(archive, error) from error
 
 
 def _zip_members(path: Path, files: ExitStack) -> Iterator[_Member]:
@@ -125,6 +134,8 @@ class _Metered:
         return self._stream.read(size)
 
     def seek(self, offset: int) -> int:
+        if offset < 0:
+            raise tarfile.ReadError(f"a member at byte {offset}")
         self._check(offset - tarfile.BLOCKSIZE)
         return self._stream.seek(offset)
 
@@ -139,7 +150,7 @@ class _Metered:
 
 def _take(archive: Path, member: _Member, into: Path, room: int) -> int:
     """Write one member; how many bytes it had."""
-    where = f"member {member.name!r}"
+    where = f"member {member.name[:80]!r}"
     if member.problem:
         raise _hostile(archive, where, member.problem, "files and folders only")
     inside = _path_inside(archive, member.name)
@@ -153,6 +164,10 @@ def _take(archive: Path, member: _Member, into: Path, room: int) -> int:
         return 0 if member.read is None else _write(archive, where, member.read, place, room)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise _hostile(archive, where, "a name that was there before", "every name once") from error
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise _hostile(archive, where, f"a name of {len(member.name)} characters", "names that a disk can hold") from error
 
 
 def _write(archive: Path, where: str, read: Callable[[int], bytes], place: Path, room: int) -> int:
@@ -175,6 +190,10 @@ def _path_inside(archive: Path, name: str) -> PurePosixPath:
 
 def _of_macos(path: PurePosixPath) -> bool:
     return path.parts[0] == "__MACOSX" or path.name.startswith("._") or path.name in (".DS_Store", "Icon\r")
+
+
+def _damaged(archive: Path, error: Exception) -> InputError:
+    return InputError("unpack", str(archive), f"a damaged archive ({error})", "a whole zip, tar or tar.gz", "fetch it again")
 
 
 def _hostile(archive: Path, where: str, came: str, wanted: str) -> InputError:

@@ -39,9 +39,11 @@ def pack_rows(path: Path) -> Iterator[Row]:
 
 
 def _support(found: dict[str, Any]) -> list[Span] | None:
-    sentences, numbers, support = (found.get(name) for name in ("sentences", "sentence_ids", "supporting_ids"))
-    if not (isinstance(sentences, list) and isinstance(numbers, list) and isinstance(support, list)):
+    if any(found.get(name) is None for name in ("sentences", "sentence_ids", "supporting_ids")):
         return None
+    sentences, numbers, support = found["sentences"], _line_numbers(found, "sentence_ids"), _line_numbers(found, "supporting_ids")
+    if not isinstance(sentences, list):
+        raise BadCell(f"sentences of type {type(sentences).__name__} where a list was expected")
     document, start, spans = found.get("document"), 0, {}
     for number, sentence in zip(numbers, sentences, strict=False):
         spans[number] = (start, start + len(str(sentence)))
@@ -52,6 +54,13 @@ def _support(found: dict[str, Any]) -> list[Span] | None:
     if missing:
         raise BadCell(f"a supporting fact {missing[0]} that is no fact before the question")
     return sorted(spans[number] for number in set(support)) or None
+
+
+def _line_numbers(found: dict[str, Any], name: str) -> list[int]:
+    numbers = found[name]
+    if not isinstance(numbers, list) or not all(type(number) is int for number in numbers):
+        raise BadCell(f"{name} {str(numbers)[:40]!r} where a list of line numbers was expected")
+    return numbers
 
 
 def settings(encoder: str, preset: str) -> Mapping[str, Any]:

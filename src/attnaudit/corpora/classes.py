@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from attnaudit.corpora.corpus import SPLITS, SkippedRow
 from attnaudit.corpora.gathered import Example, Gathered
-from attnaudit.corpora.rows import ordered_classes
+from attnaudit.corpora.rows import column_option, ordered_classes
 from attnaudit.errors import InputError
 
 _REMEDY = "add rows of that class to train, or go on without such rows: --on-bad-row skip"
@@ -25,9 +25,8 @@ def check_learnable(train: Gathered) -> None:
     names = ordered_classes(train.labels)
     if len(names) > max(20, len(train.examples) // 2):
         came = f"{len(names)} different labels in {len(train.examples)} rows"
-        raise InputError(
-            "read corpus", str(train.path), came, "classes that many rows share", "name the right column with the option label"
-        )
+        do = f"name the right column with {column_option('label')}"
+        raise InputError("read corpus", str(train.path), came, "classes that many rows share", do)
 
 
 def check_classes(gathered: dict[str, Gathered], classes: tuple[str, ...] | None) -> None:

@@ -17,6 +17,7 @@ from attnaudit.corpora.stories import story_questions
 from attnaudit.errors import InputError
 
 _ENTITY = re.compile(r"@entity\d+")
+_EMPTY_LINE = re.compile(r"\r?\n\r?\n")
 _PARTS = ("address", "passage", "question", "answer")
 
 
@@ -24,7 +25,7 @@ def question_rows(folder: Path) -> Iterator[Row]:
     """A row for each ``.question`` file, by name. Raises InputError where there is none."""
     row = -1
     for row, file in enumerate(sorted(folder.glob("*.question"))):
-        parts = whole_text(file).split("\n\n")
+        parts = _EMPTY_LINE.split(whole_text(file))
         if len(parts) < len(_PARTS):
             problem = f"{len(parts)} part(s) where {', '.join(_PARTS)} and entities were expected, with empty lines between them"
             yield Row(row, None, problem=problem, file=file.name)

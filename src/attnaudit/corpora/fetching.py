@@ -164,14 +164,19 @@ def _settle(download: Download, file: Path, folder: Path) -> str:
 
 
 def _already(entry: Registered, target: Path) -> Fetched | None:
-    """The corpus where it lies; None where it does not. Raises InputError for a folder that holds other files than were fetched."""
+    """The corpus where it lies; None where it does not. Raises InputError for a folder that holds other files."""
     here = _folder(entry, target.parent)
     ours = next((above for above in _below(target.parent, here or target) if is_signed(above)), None)
     if ours is not None:
         if not is_as_signed(ours):
             came = "files that are not as they came"
             raise InputError(f"fetch {entry.name}", str(ours), came, "those that were fetched", "move the folder away, then fetch again")
-        return Fetched(entry.name, here or ours, True, () if here else ("its files are as they came, but it cannot be read from them",))
+        if here is None:
+            came = "files that are as they came, but not those of this corpus"
+            raise InputError(
+                f"fetch {entry.name}", str(ours), came, f"the files of {entry.title}", "move the folder away, then fetch again"
+            )
+        return Fetched(entry.name, here, True)
     if here is not None and any(here.iterdir()):
         return Fetched(entry.name, here, True, ("these files were put there by hand; they are left as they are",))
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -234,10 +239,17 @@ def _from(entry: Registered, downloads: tuple[Download, ...], address: str | Non
     if len(downloads) != 1:
         came = f"a corpus of {len(downloads)} downloads"
         raise InputError(f"fetch {entry.name}", "--from", came, "one of a single download", "get the files by hand")
-    parts = urlsplit(address)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _is_of_the_web(address):
         raise InputError(f"fetch {entry.name}", "--from", f"'{address}'", "an address that begins with http:// or https://")
     return (replace(downloads[0], url=address),)
+
+
+def _is_of_the_web(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # brackets without an end
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def _file_name(download: Download) -> str:

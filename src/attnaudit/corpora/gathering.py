@@ -10,6 +10,7 @@ import numpy as np
 from attnaudit.corpora.corpus import SkippedRow
 from attnaudit.corpora.evidence import marked_words, usable_spans
 from attnaudit.corpora.gathered import Example, Gathered
+from attnaudit.corpora.lines import printable
 from attnaudit.corpora.registered import NO_BOUNDS, Bounds
 from attnaudit.corpora.rows import BadCell, Row, SplitSource, usable_label, usable_text
 from attnaudit.errors import InputError
@@ -55,10 +56,11 @@ def _take(out: Gathered, row: Row, how: Gathering) -> None:
     try:
         out.examples.append(_understood(row, how))
     except BadCell as error:
+        came = printable(str(error))  # it quotes cells, and a file of a folder may have any name
         if not how.skip_bad:
             wanted = "a text, a question and a label" if how.asks else "a text and a label"
-            raise InputError("read corpus", row.where(out.path), str(error), wanted, _REMEDY) from error
-        out.skipped.append(SkippedRow(row.within(out.path), row.row, str(error)))
+            raise InputError("read corpus", printable(row.where(out.path)), came, wanted, _REMEDY) from error
+        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, came))
 
 
 def _understood(row: Row, how: Gathering) -> Example:

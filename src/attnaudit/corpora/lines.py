@@ -61,6 +61,18 @@ def text_lines(text: str) -> Iterator[tuple[int, str]]:
     return enumerate(text.splitlines(keepends=True), start=1)
 
 
+def require_utf8(path: Path) -> Path:
+    """The path, where it can be written into a run and its reports. Raises InputError."""
+    if wrong := invalid_utf8(str(path)):
+        raise InputError("read corpus", printable(str(path)), f"a path with {wrong}", "a name in UTF-8", "rename it")
+    return path
+
+
+def printable(text: str) -> str:
+    """A text that can be written as UTF-8: what is not, a byte of a cell or of a file name, is shown as an escape."""
+    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
+
+
 def invalid_utf8(text: str) -> str:
     """What is wrong with a text that was decoded with surrogates, or nothing."""
     try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from attnaudit.corpora.lines import require_utf8
 from attnaudit.corpora.planted import KINDS
 from attnaudit.corpora.readers import file_source, folder_sources, stem_and_format
 from attnaudit.corpora.registered import Registered
 from attnaudit.corpora.registry import REGISTRY, corpus_sources
-from attnaudit.corpora.rows import Columns, SplitSource
+from attnaudit.corpora.rows import Columns, SplitSource, column_option
 from attnaudit.errors import InputError, did_you_mean
 
 PLANTED = {f"planted-{kind}": kind for kind in KINDS}
@@ -30,7 +31,7 @@ def locate(source: str | Path, data_dir: str | Path | None, columns: Columns) ->
     """The sources of a registered corpus, a file or a folder. Raises InputError."""
     if isinstance(source, str) and source in REGISTRY:
         return _registered(REGISTRY[source], data_dir, columns)
-    path = Path(source).expanduser()
+    path = require_utf8(Path(source).expanduser())
     try:
         if path.is_dir():
             return Place(path.resolve().name, folder_sources(path, columns))
@@ -51,6 +52,6 @@ def locate(source: str | Path, data_dir: str | Path | None, columns: Columns) ->
 def _registered(entry: Registered, data_dir: str | Path | None, columns: Columns) -> Place:
     for option, name in columns:
         if name != getattr(Columns(), option):
-            raise InputError(f"read corpus {entry.name}", option, f"'{name}'", "no column of a named corpus", "leave it out")
+            raise InputError(f"read corpus {entry.name}", column_option(option), f"'{name}'", "no column of a named corpus", "leave it out")
     _, sources, remarks = corpus_sources(entry, data_dir)
     return Place(entry.name, sources, entry, remarks)

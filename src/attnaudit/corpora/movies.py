@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,16 @@ def _annotated(annotation: Mapping[str, Any], document: Document) -> dict[str, A
     text = document(name)
     if text is None:
         raise BadCell(f"a missing document (docs/{name[:60]})")
-    groups = annotation.get("evidences")
-    stretches = [item for group in groups for item in group] if isinstance(groups, list) else groups
-    return {"text": text, "label": annotation.get("classification"), "evidence": _evidence(text, stretches)}
+    return {"text": text, "label": annotation.get("classification"), "evidence": _evidence(text, _of_groups(annotation.get("evidences")))}
+
+
+def _of_groups(groups: object) -> object:
+    """The stretches of all groups, as one list."""
+    if not isinstance(groups, list):
+        return groups
+    if not all(isinstance(group, list) for group in groups):
+        raise BadCell(f"evidences {str(groups)[:40]!r} where a list of lists was expected")
+    return list(chain.from_iterable(groups))
 
 
 def _evidence(text: object, stretches: object) -> list[Span] | None:
@@ -78,7 +86,7 @@ def _evidence(text: object, stretches: object) -> list[Span] | None:
         return None
     try:
         pairs = [(int(item["start_token"]), int(item["end_token"])) for item in stretches]  # type: ignore[attr-defined]
-    except (TypeError, KeyError, ValueError) as error:
+    except (TypeError, KeyError, ValueError, OverflowError) as error:
         raise BadCell("evidence without start_token and end_token") from error
     return word_spans(text, pairs) or None
 

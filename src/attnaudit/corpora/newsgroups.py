@@ -18,7 +18,7 @@ _QUOTATION = re.compile(r"(writes in|writes:|wrote:|says:|said:|^In article|^Quo
 
 def clean(post: str) -> str:
     """The body of a post: by the rules of scikit-learn's 20 Newsgroups with ``remove=("headers", "footers", "quotes")``."""
-    return without_quotations(without_signature(without_header(post)))
+    return without_quotations(without_signature(without_header(post.replace("\r\n", "\n"))))
 
 
 def without_header(post: str) -> str:

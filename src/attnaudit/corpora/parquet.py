@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,15 +23,24 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
     with opened(path) as file:
         source = io.BytesIO(file.read()) if path.suffix == ".gz" else file
         try:
-            table = pq.ParquetFile(source)
-            require_columns(path, table.schema_arrow.names, columns)
-            for batch in table.iter_batches(batch_size=4096, columns=list(dict.fromkeys(asked))):
+            for batch in _table(path, source, columns).iter_batches(batch_size=4096, columns=list(dict.fromkeys(asked))):
                 for cells in zip(*(_values(batch.column(name)) for name in asked), strict=True):
                     yield Row(row, None, **dict(zip(fields, cells, strict=True)))
                     row += 1
-        except pa.ArrowException as error:
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
             raise InputError("read corpus", str(path), f"no readable parquet ({reason})", "a whole parquet file") from error
+
+
+def _table(path: Path, source: Any, columns: Columns) -> pq.ParquetFile:
+    try:
+        table = pq.ParquetFile(source)
+        names = table.schema_arrow.names
+    except UnicodeDecodeError as error:
+        came = f"a column name with invalid UTF-8 ({error.object!r:.40})"
+        raise InputError("read corpus", str(path), came, "names in UTF-8", "write the file again with other names") from error
+    require_columns(path, names, columns)
+    return table
 
 
 def _values(array: pa.Array) -> list[object]:

@@ -12,6 +12,7 @@ from attnaudit.corpora.classes import check_classes, check_learnable, learnt_cla
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.gathered import Gathered, as_split
 from attnaudit.corpora.gathering import Gathering, Progress, gather
+from attnaudit.corpora.lines import printable
 from attnaudit.corpora.locating import PLANTED, Place, locate
 from attnaudit.corpora.parting import Examples, one_pool, parted
 from attnaudit.corpora.planted import planted_corpus
@@ -67,7 +68,7 @@ def read_corpus(
     names = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or names) for split in SPLITS}
     if task == "classification":
-        _check_dev(place.name, splits["dev"], names)
+        _check_dev(place, splits["dev"], names)
     df = min_df or (entry.min_df if entry else _default_min_df(len(splits["train"])))
     digests = {name: row_digests(split) for name, split in splits.items()}
     remarks += [*gathering_remarks(gathered, max_tokens), *class_remarks(names, splits, task)]
@@ -77,7 +78,8 @@ def read_corpus(
     if min_df is None and not entry and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
     skipped = tuple(row for rows in gathered.values() for row in rows.skipped)
-    return Corpus(place.name, names, splits, df, fingerprint(names, df, splits, digests), tuple(remarks), skipped, task)
+    notes = tuple(map(printable, remarks))  # they may name files
+    return Corpus(printable(place.name), names, splits, df, fingerprint(names, df, splits, digests), notes, skipped, task)
 
 
 def check_settings(on_bad_row: str, max_tokens: int | None, min_df: int | None, preset: str) -> None:
@@ -124,13 +126,15 @@ def _parted(gathered: dict[str, Gathered], place: Place, how: Gathering, seed: i
     return examples, [*notes, *remarks]
 
 
-def _check_dev(corpus: str, dev: Split, names: tuple[str, ...]) -> None:
+def _check_dev(place: Place, dev: Split, names: tuple[str, ...]) -> None:
     """The ROC-AUC by which an epoch is chosen needs two classes."""
     present = np.unique(dev.label)
     if len(present) < 2:
         came = f"only {len(dev)} row(s) of class {names[present[0]]} for dev"
         wanted = "rows of at least two classes, to choose an epoch by"
-        raise InputError("read corpus", corpus, came, wanted, "add rows, or leave the dev file out to take 15 % of train")
+        source = place.sources.get("dev")
+        leave_out = ", or leave the dev file out to take 15 % of train" if source and source.path.is_file() else ""
+        raise InputError("read corpus", place.name, came, wanted, f"add rows{leave_out}")
 
 
 def _default_min_df(train_rows: int) -> int:

@@ -12,6 +12,7 @@ from attnaudit.corpora.cnn import CNN
 from attnaudit.corpora.downloads import DOWNLOADS
 from attnaudit.corpora.imdb import IMDB
 from attnaudit.corpora.layouts import MissingFiles
+from attnaudit.corpora.lines import require_utf8
 from attnaudit.corpora.mimic import ANEMIA, DIABETES
 from attnaudit.corpora.movies import MOVIES
 from attnaudit.corpora.newsgroups import NEWS_SPORTS
@@ -38,9 +39,9 @@ REGISTRY: dict[str, Registered] = {
 def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
     """Where named corpora are looked for, and how that place was chosen: ``data_dir``, else $ATTNAUDIT_DATA, else the user's cache."""
     if data_dir is not None:
-        return Path(data_dir), "--data-dir"
+        return require_utf8(Path(data_dir)), "--data-dir"
     if given := os.environ.get("ATTNAUDIT_DATA"):
-        return Path(given), "$ATTNAUDIT_DATA"
+        return require_utf8(Path(given)), "$ATTNAUDIT_DATA"
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(cache) / "attnaudit" / "corpora", "the user's cache"
 

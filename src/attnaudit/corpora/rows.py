@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 import sys
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attnaudit.corpora.lines import invalid_utf8
-from attnaudit.errors import InputError, did_you_mean
+from attnaudit.errors import InputError
 
 _WHOLE_NUMBER = re.compile(r"[+-]?(?:0|[1-9]\d{0,17})(?:\.0*)?", re.ASCII)
 _MISSING = {"", "nan", "null"}
@@ -109,14 +110,31 @@ def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
         return tuple(distinct)
 
 
+def column_option(name: str) -> str:
+    """How a column is named on the command line and in Python."""
+    return f"--{name}-column ({name}= in Python)"
+
+
 def require_columns(path: Path, present: list[str], columns: Columns) -> None:
-    """Raise InputError unless every column that is asked for is there once."""
+    """Raise InputError unless every column that is asked for is there once, and none is asked for as two things."""
+    options: dict[str, str] = {}
     for option, wanted in columns:
+        if wanted in options:
+            came = f"column '{wanted}' as {options[wanted]} and as {option}"
+            raise InputError("read corpus", str(path), came, "a column of its own for each", f"name another with {column_option(option)}")
+        options[wanted] = option
         if present.count(wanted) == 1:
             continue
         names = ", ".join(name[:40] for name in present[:12]) + (", …" if len(present) > 12 else "")
         if wanted in present:
             came, do = f"{present.count(wanted)} columns of that name", "rename the others"
         else:
-            came, do = f"columns {names or '(none)'}", f"{did_you_mean(wanted, present)} name it with the option {option}".strip()
+            came, do = f"columns {names or '(none)'}", f"{_near(wanted, present)} name it with {column_option(option)}".strip()
         raise InputError("read corpus", str(path), came, f"one column '{wanted}'", do)
+
+
+def _near(wanted: str, present: list[str]) -> str:
+    """The columns that are called much like the one that is wanted, in capitals or not."""
+    alike = difflib.get_close_matches(wanted.lower(), list({name.lower() for name in present}), n=3)
+    near = [name for name in present if name.lower() in alike]
+    return f"did you mean {' or '.join(near[:3])}?" if near else ""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnaudit.corpora.lines import numbered_lines
 from attnaudit.corpora.rows import BadCell, Row
+
+_LINE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ def _question(facts: dict[int, str], rest: str) -> Question:
         raise BadCell("a question without a fact before it")
     support = []
     for piece in cells[2].split():
-        if not (piece.isascii() and piece.isdecimal()):
+        if not _LINE_NUMBER.fullmatch(piece):
             raise BadCell(f"a supporting fact '{piece[:20]}' where a line number was expected")
         if int(piece) not in facts and int(piece) != 0:
             raise BadCell(f"a supporting fact {piece} that is no fact before the question")

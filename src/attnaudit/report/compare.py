@@ -11,6 +11,7 @@ import polars as pl
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.report.classes import match_classes
 from attnaudit.report.intervals import median_interval
+from attnaudit.report.ranges import is_telling, possible
 from attnaudit.report.record import RunRecord, read_record
 from attnaudit.report.reference import ALL, MAX_ALPHA_BINS, PAPER, RERUN, PublishedCell, largest_difference, published_cell
 
@@ -25,10 +26,13 @@ WITHIN_CELL = "within their spread"
 WITHIN_CORPUS = "within their spread on this corpus"
 WITHIN_OURS = "theirs is within our interval"
 FARTHER = "farther than their spread"
-UNKNOWN_SPREAD = "their spread is unknown"
+PUBLISHED_ONCE = "published once"
 ABOVE_SEARCH = "above what their search found"
 NOT_MEASURED = "not measured in this run"
-SEARCHED = "theirs is what a search found; ours, the exact maximum (of more than two classes: the best found), should be no lower"
+SEARCHED = (
+    "theirs is what a search found, ours the exact maximum (of more than two classes: the best found); "
+    "on one model ours cannot be lower, on another it may"
+)
 _ORDER = ("accuracy", "f1", "roc_auc", "tau_gradient", "significant_gradient", "tau_loo", "significant_loo", "tau_gradient_loo",
           "significant_gradient_loo", "tau_gradient_loo_minus_tau_gradient", "tau_gradient_loo_minus_tau_loo", "emax_jsd",
           "median_delta_y")  # fmt: skip
@@ -41,7 +45,7 @@ def compare(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.
     interval ``low``, ``high``. ``spread`` is |paper − rerun|. ``within``: ours lies no farther than ``spread`` outside the two
     published values; null where only one was published, or where this run has no such number. ``corpus_spread`` is the most that
     their two runs differ in this kind of number over all their models on this corpus, and ``agreement`` says in words which of the
-    two spreads ours keeps to. Source: Jain & Wallace 2019.
+    two spreads ours keeps to; a number that was published once has no spread and is not judged. Source: Jain & Wallace 2019.
 
     Raises InputError for an unknown source, corpus, encoder or attention, or a run with another number of classes.
     """
@@ -68,7 +72,9 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
-            **judge(_by_column(published), ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched),
+            **judge(
+                _by_column(published), ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)
+            ),
             "note": "; ".join(filter(None, [by_order if group != ALL else "", SEARCHED if searched else ""])),
         })  # fmt: skip
     return rows
@@ -96,17 +102,22 @@ def _by_column(published: dict[str, float]) -> dict[str, float]:
     return {column: published[revision] for column, revision in (("paper", PAPER), ("rerun", RERUN)) if revision in published}
 
 
-def judge(published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool) -> dict[str, Any]:
-    """How ``ours`` (value, low, high) stands to what was ``published`` (``paper``, ``rerun``, or one of them)."""
+def judge(
+    published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool, bounds: tuple[float, float]
+) -> dict[str, Any]:
+    """How ``ours`` (value, low, high) stands to what was ``published`` (``paper``, ``rerun``, or one of them).
+
+    ``bounds`` are what the number can be: an interval that spans more than half of them agrees with everything and counts for nothing.
+    """
     paper, rerun, value = published.get("paper"), published.get("rerun"), ours["ours"]
     lowest, highest = min(published.values()), max(published.values())
     spread = None if paper is None or rerun is None else abs(paper - rerun)
     off = None if value is None else _outside(value, lowest, highest)
     within = None if off is None or spread is None else off <= spread
     agreement = _agreement(off, within, corpus_spread)
-    if searched and value is not None and value > highest and not within:
+    if searched and value is not None and value > highest and within is False:
         agreement = ABOVE_SEARCH
-    if agreement == FARTHER and ours["low"] is not None and ours["low"] <= highest and ours["high"] >= lowest:
+    if agreement == FARTHER and is_telling(ours["low"], ours["high"], bounds) and ours["low"] <= highest and ours["high"] >= lowest:
         agreement = WITHIN_OURS
     return {
         "paper": paper, "rerun": rerun, "spread": spread, "within": within, "corpus_spread": corpus_spread, "agreement": agreement,
@@ -116,11 +127,11 @@ def judge(published: dict[str, float], ours: dict[str, Any], corpus_spread: floa
 def _agreement(off: float | None, within: bool | None, corpus_spread: float | None) -> str:
     if off is None:
         return NOT_MEASURED
+    if within is None:
+        return PUBLISHED_ONCE
     if within:
         return WITHIN_CELL
-    if corpus_spread is None:
-        return UNKNOWN_SPREAD if within is None else FARTHER
-    return WITHIN_CORPUS if off <= corpus_spread else FARTHER
+    return WITHIN_CORPUS if corpus_spread is not None and off <= corpus_spread else FARTHER
 
 
 def _outside(value: float, low: float, high: float) -> float:

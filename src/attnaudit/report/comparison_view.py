@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.errors import InputError
-from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, compare
+from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, compare
 from attnaudit.report.labels import measure_label
 from attnaudit.report.numbers import count, figure, interval
 from attnaudit.report.record import RunRecord
@@ -67,24 +67,28 @@ def comparison_section(record: RunRecord) -> Comparison | None:
 
 
 def comparison_sentence(frame: pl.DataFrame) -> str:
-    """How many numbers keep to the authors' spread, in words that claim no more."""
-    judged = frame.filter(pl.col("agreement") != NOT_MEASURED)
-    cell, corpus = (judged.filter(pl.col("agreement") == name).height for name in (WITHIN_CELL, WITHIN_CORPUS))
-    if not judged.height:
-        return "None of the published numbers was measured in this run."
-    name = str(frame["corpus"][0])
-    yardstick = max(filter(None, (largest_difference(name, measure, "mean") for measure in ("tau_gradient", "tau_loo"))), default=None)
-    known = "" if yardstick is None else f" On this corpus the authors' two runs differ by as much as {figure(yardstick)} in mean τ."
-    above = judged.filter(pl.col("agreement") == ABOVE_SEARCH).height
-    near = judged.filter(pl.col("agreement") == WITHIN_OURS).height
+    """How many numbers keep to the authors' spread, in words that claim no more; what is counted adds up."""
+    numbers = {name: frame.filter(agreement=name).height for name in frame["agreement"].unique()}
+    once = numbers.pop(PUBLISHED_ONCE, 0)
+    numbers.pop(NOT_MEASURED, None)
+    alone = f"{count(once, 'further number')} had been published once only and can keep to no spread: shown, not counted." if once else ""
+    if not numbers:
+        return alone or "None of the published numbers was measured in this run."
+    cell, corpus, near, above, far = (numbers.get(name, 0) for name in (WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, ABOVE_SEARCH, FARTHER))
     ours = f"; of {near} more a published value lies within our interval" if near else ""
-    far = judged.filter(pl.col("agreement") == FARTHER).height
-    farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
     exact = f"; {above} more lie above what their search had found" if above else ""
-    return (
-        f"Of {count(judged.height, 'published number')}, {cell} lie within the spread of the authors' own two runs of the same model, and "
-        f"{corpus} more within the most that their two runs differ on this corpus in this kind of number{ours}{exact}{farther}.{known}"
+    farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
+    counted = (
+        f"Of {count(sum(numbers.values()), 'published number')} that both runs of the authors have, {cell} lie within the spread of the "
+        f"two for the same model, and {corpus} more within the most that they differ on this corpus in this kind of number"
+        f"{ours}{exact}{farther}."
     )
+    return " ".join(filter(None, (counted, alone, _yardstick(str(frame["corpus"][0])))))
+
+
+def _yardstick(corpus: str) -> str:
+    most = max(filter(None, (largest_difference(corpus, measure, "mean") for measure in ("tau_gradient", "tau_loo"))), default=None)
+    return "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
 
 
 def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> None:

@@ -95,7 +95,9 @@ def _adversary_histogram(rows: pl.DataFrame, palette: Palette) -> Figure | None:
     upper = _mean(rows, "emax_jsd_upper") if "emax_jsd_upper" in rows.columns else None
     found = _mean(rows, "emax_jsd")
     proven = upper is not None and found is not None and upper - found < SEEN_GAP
-    markers = [Marker(LN2, "ln 2", after=True), *([] if upper is None or proven else [Marker(upper, "mean upper bound")])]
+    markers = [Marker(LN2, "ln 2", after=True)]
+    if upper is not None and not proven:
+        markers.append(Marker(upper, "mean upper bound", after=upper < LN2 / 2))
     caption = (
         "How far, in Jensen–Shannon divergence, the most different attention found lies from the model's own while the output stays within "
         f"ε. Mean {figure(found, 3)}{', proven to be the largest there is' if proven else ''}; no two attentions differ by more than "

@@ -23,7 +23,7 @@ def histogram_chart(
     room = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
     top = room * max(bars["share"].to_list())
     steps = alt.Chart(densities.outline(bars))
-    percents = alt.Axis(format=".0%", tickCount=4)
+    percents = alt.Axis(format=".0%", tickCount=4, labelExpr="datum.value > 1 ? '' : datum.label")
     y = alt.Y("share:Q", stack=None, title="share of the class", scale=alt.Scale(domain=[0, top], nice=False), axis=percents)
     colour = palette.colour()
     filled = steps.mark_area(opacity=0.06 if crowded else 0.28, interpolate="step-after").encode(

@@ -57,5 +57,7 @@ def instance_section(trace: Trace, rows: pl.DataFrame, seed: int) -> InstanceSec
 
 
 def _snippet(picture: Heatmap) -> str:
+    """How the text begins; the question stands before it, since questions about one text would look alike."""
     words = [piece if isinstance(piece, str) else "…" for piece in picture.pieces[: SNIPPET + 1]]
-    return " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
+    question = f"{picture.instance.question} · " if picture.instance.question else ""
+    return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")

@@ -26,7 +26,7 @@ def percent(share: float) -> str:
         return "under 1 %"
     if 0.995 <= share < 1:
         return "over 99 %"
-    return f"{100 * share:.0f} %"
+    return f"{100 * float(f'{share:.2f}'):.0f} %"  # rounded as `figure` rounds
 
 
 def thousands(number: int) -> str:

@@ -20,7 +20,7 @@ from attnaudit.report.reproduction_extent import NotRun, coverage, extent_senten
 from attnaudit.report.reproduction_figures import agreement_figures
 from attnaudit.report.reproduction_markdown import as_markdown
 from attnaudit.report.reproduction_numbers import Model, all_numbers, corpora, corpus_key, score_measure
-from attnaudit.report.reproduction_verdict import DEGREES, SYMBOLS, tallies, verdict_sentences
+from attnaudit.report.reproduction_verdict import DEGREES, INTERVAL_RULE, ONCE, SYMBOLS, tallies, verdict_sentences
 from attnaudit.report.reproduction_view import NumberTable, further_tables, main_table
 
 __all__ = ["NotRun", "Reproduction", "write_reproduction"]
@@ -31,7 +31,8 @@ class Reproduction:
     """What a sweep found.
 
     ``table`` is `over_seeds` of the runs whose cells were published, ``runs`` are all finished runs, ``pages`` maps their names to
-    relative links, ``corpus_notes`` tells what differs in a corpus (by its name, or by its published name).
+    relative links, ``corpus_notes`` tells what differs in a corpus (by its name, or by its published name), ``notes`` what else is to be
+    known of the runs.
     """
 
     table: pl.DataFrame
@@ -39,6 +40,7 @@ class Reproduction:
     pages: Mapping[str, str]
     corpus_notes: Mapping[str, tuple[str, ...]]
     not_run: tuple[NotRun, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,9 @@ def _content(found: Reproduction) -> dict[str, Any]:
         "contrasts": contrasts(found.table),
         "contrast_sentence": contrast_sentence(contrasts(found.table)),
         "vectors_differ": VECTORS_DIFFER,
+        "interval_rule": INTERVAL_RULE,
+        "once": (SYMBOLS["once"], ONCE),
+        "notes": [_sentence(note) for note in found.notes],
     }
 
 
@@ -100,11 +105,15 @@ def _section(found: Reproduction, numbers: pl.DataFrame, name: str, title: str, 
     main = main_table(part, title, asks)
     told = [note for corpus, notes in found.corpus_notes.items() if corpus_key(corpus) == name for note in notes]
     told += part.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
-    notes = tuple(f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in dict.fromkeys(told))
+    notes = tuple(_sentence(note) for note in dict.fromkeys(told))
     return CorpusSection(
         anchor=f"corpus-{k + 1}", title=title, published=published_corpus(name) is not None, notes=notes, table=main,
         further=tuple(further_tables(part, main.columns)), seeds=_seeds(found, name),
     )  # fmt: skip
+
+
+def _sentence(note: str) -> str:
+    return f"{note[:1].upper()}{note[1:].rstrip('.')}."
 
 
 def _seeds(found: Reproduction, corpus: str) -> dict[Model, tuple[tuple[str, str], ...]]:

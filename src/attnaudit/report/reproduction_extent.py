@@ -56,10 +56,10 @@ def coverage(numbers: pl.DataFrame, runs: Sequence[RunRecord], titles: Mapping[s
 
 def left_out(not_run: Iterable[NotRun], titles: Mapping[str, str]) -> list[tuple[str, str, str]]:
     """(corpus, its models, reason) of what was not run; models with the same reason stand together, a whole corpus has none."""
-    together: dict[tuple[str, str], list[str]] = {}
+    together: dict[tuple[str, str], dict[str, None]] = {}
     for one in not_run:
         name = " + ".join(filter(None, (one.encoder, one.attention)))
-        together.setdefault((titles.get(corpus_key(one.corpus), one.corpus), one.reason), []).append(name)
+        together.setdefault((titles.get(corpus_key(one.corpus), one.corpus), one.reason), {})[name] = None
     return [(corpus, ", ".join(filter(None, names)), reason) for (corpus, reason), names in together.items()]
 
 

@@ -15,6 +15,7 @@ def as_markdown(content: Mapping[str, Any]) -> str:
     """What the page says, without its pictures."""
     parts = ["# Reproduction of Jain & Wallace 2019", *map(_plain, content["verdict"]), _plain(content["extent"]), _tallies(content)]
     parts += [_plain(content["contrast_sentence"]), _contrasts(content), _left_out(content), _plain(content["intervals"])]
+    parts += [_plain(content["interval_rule"] if content["tallies"] else ""), "\n".join(f"- {_plain(note)}" for note in content["notes"])]
     for section in content["sections"]:
         parts += [f"## {_plain(section.title)}", *(f"- {_plain(note)}" for note in section.notes)]
         parts += [_numbers(table) for table in (section.table, *section.further) if table.columns]

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from attnaudit.report.ranges import possible
 from attnaudit.report.record import RunRecord
 from attnaudit.report.reference import ALL, published_corpus
 from attnaudit.report.seeds import CELL, SEEDS_SCHEMA, interval_over_seeds
@@ -74,8 +75,8 @@ def _means(runs: list[tuple[RunRecord, tuple[str, str, str]]]) -> Iterable[dict[
         values = rows["ours"].to_numpy()
         whole = dict.fromkeys(SEEDS_SCHEMA) | dict(zip(CELL, runs[0][1], strict=True))
         whole |= {"measure": measure, "group": ALL, "seeds": len(values), "n": rows["n"].mean(), "agreement": "", "note": ""}
-        share = measure in _SHARES
-        yield whole | {"statistic": "share" if share else "mean", "ours": values.mean(), **interval_over_seeds(values, rows)}
+        statistic = "share" if measure in _SHARES else "mean"
+        yield whole | {"statistic": statistic, "ours": values.mean(), **interval_over_seeds(values, rows, possible(measure))}
         spread = rows["std"].mean()
         if measure.startswith("tau_") and spread is not None:
             yield whole | {"statistic": "std", "ours": spread}

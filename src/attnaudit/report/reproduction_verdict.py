@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
+from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
 from attnaudit.report.numbers import count, percent
 from attnaudit.report.reproduction_numbers import TAUS, corpora, score_measure
 
@@ -19,8 +19,13 @@ DEGREES = (
     (FARTHER, "farther", "farther off"),
     (NOT_MEASURED, "unknown", "not measured"),
 )
-SYMBOLS = {"cell": "●", "corpus": "◐", "ours": "◑", "above": "△", "farther": "○", "unknown": "–"}
-_DEGREE = {agreement: degree for agreement, degree, _ in DEGREES}
+SYMBOLS = {"cell": "●", "corpus": "◐", "ours": "◑", "above": "△", "farther": "○", "unknown": "–", "once": "·"}
+ONCE = "published once, not counted"
+_DEGREE = {agreement: degree for agreement, degree, _ in DEGREES} | {PUBLISHED_ONCE: "once"}
+INTERVAL_RULE = (
+    "An interval over seeds is cut to what the measure can be. It counts as holding a published value only where it is over three seeds "
+    "or more (or over the instances of a single run) and no wider than half of what the measure can be."
+)
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class Tally:
 
 
 def degree(agreement: str) -> str:
-    """The class that marks an agreement: ``cell``, ``corpus``, ``ours``, ``above``, ``farther`` or ``unknown``; empty for none."""
+    """The class that marks an agreement, a key of `SYMBOLS`; empty for none."""
     return _DEGREE.get(agreement, "unknown") if agreement else ""
 
 
@@ -69,7 +74,7 @@ def main_means(table: pl.DataFrame) -> Tally:
 
 def verdict_sentences(table: pl.DataFrame) -> list[str]:
     """The answer in words that claim no more than the counts do."""
-    means, once = main_means(table), table.filter(pl.col("spread").is_null(), pl.col("agreement") != NOT_MEASURED).height
+    means, once = main_means(table), table.filter(agreement=PUBLISHED_ONCE).height
     if not means.judged:
         return ["No published mean could be held against a run: there is nothing to judge."]
     told = [_in_words(means)]

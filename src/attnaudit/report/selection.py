@@ -39,9 +39,9 @@ def select(rows: pl.DataFrame, trace: Trace, seed: int) -> Selection:
     kept = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
-        f"Of the quarter of instances that the model predicts most confidently (here with a probability of {least}) and "
-        f"that have at least {SHORTEST} tokens, those with the highest ε-max JSD: a confident output that leaves its attention weights "
-        "most free. A very sure output leaves room by itself: look at the random ones as well."
+        f"Of the quarter of instances whose predicted class is the most probable (here {least}) and that have at least {SHORTEST} tokens, "
+        "those with the highest ε-max JSD: the outputs that leave their attention weights most free. A very sure output leaves room by "
+        "itself: look at the random ones as well."
     )
     return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), rule)
 

@@ -2,57 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from attnaudit.errors import InputError, did_you_mean
-from attnaudit.files import read_json
+from attnaudit.errors import InputError, RunError
 from attnaudit.progress import Progress, silent
-from attnaudit.runner.ledger import MANIFEST
 from attnaudit.runner.pipeline import read, run
 from attnaudit.runner.place import check_place
 from attnaudit.runner.spec import RunSpec, corpus_settings
+from attnaudit.runner.sweep_plan import CORPORA, Cell
+from attnaudit.runner.sweep_runs import RUNS, Finished, drop_damaged_manifest, found_in, manifest_of, settings_notes
 
-SOURCES = ("jain2019",)
-CORPORA = ("sst", "imdb", "adr", "20news_sports", "ag_news", "diabetes", "anemia", "cnn", "babi1", "babi2", "babi3", "snli")
-ENCODERS, ATTENTIONS = ("bilstm", "cnn", "average"), ("additive", "dot")
-SEEDS = 3
-ONE_SEED = {"imdb", "cnn", "diabetes"}  # corpora so large that one training takes as long as all of a small one's
-RUNS = "runs"
+if TYPE_CHECKING:
+    from attnaudit.report.reproduction import NotRun
 
 Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, order=True)
-class Cell:
-    """One run of the sweep."""
-
-    corpus: str
-    seed: int
-    encoder: str
-    attention: str
-
-    @property
-    def parts(self) -> tuple[str, str, str]:
-        return self.corpus, self.encoder, self.attention
-
-    @property
-    def name(self) -> str:
-        return f"{self.corpus}-{self.encoder}-{self.attention}-s{self.seed}"
-
-
-# A class of each task, every encoder and both kinds of attention, on the corpora that train fast.
-QUICK = (
-    *(Cell("sst", 0, encoder, "additive") for encoder in ENCODERS),
-    Cell("sst", 0, "bilstm", "dot"),
-    *(Cell("20news_sports", 0, encoder, "additive") for encoder in ("bilstm", "average")),
-    *(Cell("babi1", 0, encoder, "additive") for encoder in ("bilstm", "average")),
-    Cell("snli", 0, "average", "additive"),
-)
 
 
 @dataclass(frozen=True)
@@ -69,51 +38,44 @@ class Sweep:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def plan(
-    source: str = "jain2019", *, quick: bool = False, corpora: Sequence[str] = (), encoders: Sequence[str] = (),
-    attentions: Sequence[str] = (), seeds: int | None = None,
-) -> list[Cell]:  # fmt: skip
-    """The cells of a sweep, those of one corpus and seed together; what is not named is all there is. Raises InputError."""
-    _check("source", [source], SOURCES)
-    _check("--corpus", corpora, CORPORA)
-    _check("--encoder", encoders, ENCODERS)
-    _check("--attention", attentions, ATTENTIONS)
-    if quick:
-        chosen: Iterable[Cell] = QUICK
-    else:
-        chosen = (
-            Cell(corpus, seed, encoder, attention)
-            for corpus in corpora or CORPORA
-            for seed in range(seeds or (1 if corpus in ONE_SEED else SEEDS))
-            for encoder in ENCODERS
-            for attention in ATTENTIONS
-        )
-    wanted = (corpora or CORPORA, encoders or ENCODERS, attentions or ATTENTIONS)
-    return [cell for cell in chosen if all(part in names for part, names in zip(cell.parts, wanted, strict=True))]
+@dataclass(frozen=True)
+class Outcome:
+    """The page of a sweep, how many of the cells asked for are ``done``, why others are not, and what else the page should tell."""
+
+    page: Path
+    done: int
+    not_run: tuple[NotRun, ...]
+    notes: tuple[str, ...]
 
 
-def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
-    """Run the cells that are not finished yet, write the page over all that are, and return it.
+def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None) -> Outcome:
+    """Run the cells that are not finished yet, and write the page over all that are.
 
-    A corpus that cannot be read, because its files are not here, say, stands in the page with the reason. A sweep that was stopped goes on
-    by the same call. Raises RunError where a cell's folder holds another run.
+    A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, stands in the page with the
+    reason. A sweep that was stopped goes on by the same call. Raises InputError where there is no file of word vectors, RunError where the
+    place holds something else than a sweep, or a cell's folder another run.
     """
+    _check_out(sweep.out)
+    _check_vectors(sweep.vectors)
     work = _Work(sweep, progress or silent, say)
     pending = [cell for cell in sweep.cells if not work.finished(cell)]
-    for (name, _), cells in groupby(pending, key=lambda cell: (cell.corpus, cell.seed)):
-        if name not in work.unreadable:
+    try:
+        for (name, _), cells in groupby(pending, key=lambda cell: (cell.corpus, cell.seed)):
             work.run_all(name, list(cells))
-    return write_page(sweep.out, work.unreadable)
+    finally:
+        with contextlib.suppress(OSError):
+            (sweep.out / RUNS).rmdir()  # only where it is empty
+    return write_page(sweep, work.failed, say)
 
 
 @dataclass
 class _Work:
-    """A sweep under way; ``unreadable`` tells of each corpus that could not be read why."""
+    """A sweep under way; ``failed`` tells of each cell that could not be run why."""
 
     sweep: Sweep
     progress: Progress
     say: Say
-    unreadable: dict[str, str] = field(default_factory=dict)
+    failed: dict[Cell, str] = field(default_factory=dict)
 
     def spec(self, cell: Cell) -> RunSpec:
         sweep = self.sweep
@@ -127,10 +89,10 @@ class _Work:
         return None if "vectors" in corpus_settings(cell.corpus, cell.encoder, "paper") else self.sweep.vectors
 
     def finished(self, cell: Cell) -> bool:
-        """Whether the cell's folder holds its finished run. Raises RunError where it holds another."""
+        """Whether the cell's folder holds its finished run, whole. Raises RunError where it holds another."""
         out = self.sweep.out / RUNS / cell.name
         check_place(out, self.spec(cell).to_json())
-        return (out / MANIFEST).exists()
+        return manifest_of(out) is not None
 
     def run_all(self, name: str, cells: Sequence[Cell]) -> None:
         """Run cells that share a corpus and a seed, reading the corpus once."""
@@ -138,42 +100,104 @@ class _Work:
         try:
             corpus = read(first.corpus, first.seed, first.preset, self._progress(f"{name} s{first.seed}"))
         except InputError as error:
-            self.unreadable[name] = str(error)
-            self.say(f"{name} is left out: {error}")
+            self._leave_out(name, cells, error)
             return
         for cell in cells:
             started = time.perf_counter()
-            run(self.spec(cell), self.sweep.out / RUNS / cell.name, self._progress(cell.name), corpus)
+            out = self.sweep.out / RUNS / cell.name
+            drop_damaged_manifest(out)
+            try:
+                run(self.spec(cell), out, self._progress(cell.name), corpus)
+            except RunError:
+                raise
+            except InputError as error:
+                self._leave_out(cell.name, [cell], error)
+                continue
             number = self.sweep.cells.index(cell) + 1
             self.say(f"{cell.name}: {time.perf_counter() - started:.0f} s ({number} of {len(self.sweep.cells)})")
+
+    def _leave_out(self, name: str, cells: Sequence[Cell], error: InputError) -> None:
+        """Keep the reason, and say it once."""
+        line = f"{name} is left out: {error}"
+        if str(error) not in (reason for cell, reason in self.failed.items() if cell.corpus == cells[0].corpus):
+            self.say(line)
+        self.failed |= dict.fromkeys(cells, str(error))
 
     def _progress(self, cell: str) -> Progress:
         return lambda what, done, total: self.progress(f"{cell}: {what}", done, total)
 
 
-def write_page(out: Path, unreadable: Mapping[str, str]) -> Path:
-    """The page and the table over all finished runs of ``out``, whichever call made them."""
-    from attnaudit.corpora import REGISTRY
+def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
+    """The page and the table over all finished runs of a sweep, whichever call made them."""
     from attnaudit.report.record import read_record
-    from attnaudit.report.reproduction import NotRun, Reproduction, write_reproduction
+    from attnaudit.report.reproduction import Reproduction, write_reproduction
     from attnaudit.report.seeds import over_seeds
 
-    folders = sorted(path.parent for path in (out / RUNS).glob(f"*/{MANIFEST}"))
-    notes: dict[str, dict[str, None]] = {}
-    for folder in folders:
-        manifest = read_json(folder / MANIFEST)
-        corpus = manifest["corpus"]["name"]
-        notes.setdefault(corpus, {}).update(dict.fromkeys([*REGISTRY[corpus].differs, *manifest["notes"]]))
-    records = tuple(replace(read_record(folder), tables={}) for folder in folders)
-    found = Reproduction(
-        table=over_seeds(folders), runs=records, pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders},
-        corpus_notes={corpus: tuple(lines) for corpus, lines in notes.items()},
-        not_run=tuple(NotRun(corpus, "", "", reason) for corpus, reason in unreadable.items()),
+    found = found_in(sweep.out)
+    for note in found.notes:
+        say(f"note: {note}")
+    have_runs = {one.cell.corpus for one in found.runs}
+    not_run = tuple(_not_run(failed, have_runs))
+    known = have_runs | {cell.corpus for cell in failed}
+    folders = [one.folder for one in found.averaged]
+    content = Reproduction(
+        table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
+        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(found.averaged),
+        not_run=(*not_run, *_not_asked(sweep.data_dir, known)), notes=found.notes,
     )  # fmt: skip
-    return write_reproduction(found, out)
+    done = set(sweep.cells) & {one.cell for one in found.runs}
+    return Outcome(write_reproduction(content, sweep.out), len(done), not_run, found.notes)
 
 
-def _check(option: str, given: Sequence[str], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise InputError("reproduce", option, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
+def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:
+    """What is not as in the paper, or not as usual, by corpus."""
+    from attnaudit.corpora import REGISTRY
+
+    notes = {}
+    for corpus in dict.fromkeys(one.cell.corpus for one in runs):
+        same = [one for one in runs if one.cell.corpus == corpus]
+        made = [note for one in same for note in one.manifest["notes"]]
+        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *REGISTRY[corpus].differs, *made]))
+    return notes
+
+
+def _not_run(failed: Mapping[Cell, str], have_runs: set[str]) -> list[NotRun]:
+    """What was asked for and could not be run: a corpus as a whole where nothing of it was."""
+    from attnaudit.report.reproduction import NotRun
+
+    parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}
+    return list(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
+
+
+def _not_asked(data_dir: str | None, known: set[str]) -> list[NotRun]:
+    """The other corpora of the paper, and whether their files are here."""
+    from attnaudit.report.reproduction import NotRun
+
+    return [NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in CORPORA if corpus not in known]
+
+
+def _why_not(corpus: str, data_dir: str | None) -> str:
+    from attnaudit.corpora.registry import REGISTRY, corpus_sources
+
+    try:
+        _, sources, _ = corpus_sources(REGISTRY[corpus], data_dir)
+    except InputError as error:
+        return str(error)
+    told = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
+    return f"{told or 'its files are here'}; it was not asked for: --corpus {corpus}"
+
+
+def _check_out(out: Path) -> None:
+    """Raise RunError unless ``out`` is free or holds a sweep, be it one that was stopped before its first page."""
+    if out.exists() and not out.is_dir():
+        raise RunError("reproduce", str(out), "a file", "a folder to write into", "choose another --out")
+    names = {path.name for path in out.iterdir() if not path.name.startswith(".")} if out.exists() else set()
+    if not names <= {RUNS} and "reproduction.csv" not in names:
+        came = "a folder that is not empty and holds no sweep"
+        raise RunError("reproduce", str(out), came, "a new or empty folder, or that of an earlier sweep", "choose another --out")
+
+
+def _check_vectors(vectors: str | None) -> None:
+    """Raise InputError where a file of word vectors is named that is not there."""
+    if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().is_file():
+        raise InputError("reproduce", "--vectors", repr(vectors), "corpus, random or a file of word vectors")

@@ -1,0 +1,171 @@
+"""The finished runs of a sweep: which are whole, which are its own, and which runs of a cell may be averaged."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnaudit.errors import RunError
+from attnaudit.files import read_json
+from attnaudit.runner.ledger import MANIFEST, digests
+from attnaudit.runner.spec import RunSpec, differences
+from attnaudit.runner.sweep_plan import Cell, plan
+
+RUNS = "runs"
+_PARTS = {cell.parts for cell in plan()}
+_SHOWN = 4  # differing settings that a line names
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished run of a cell: where it lies, what it was told, and what it left behind."""
+
+    cell: Cell
+    folder: Path
+    spec: Mapping[str, Any]
+    manifest: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """All finished ``runs`` of a sweep, those that are ``averaged``, and ``notes`` on what is not."""
+
+    runs: tuple[Finished, ...]
+    averaged: tuple[Finished, ...]
+    notes: tuple[str, ...]
+
+
+def manifest_of(folder: Path) -> Mapping[str, Any] | None:
+    """The manifest of a finished run of which all that a page shows is there as it was written; None where it is not."""
+    try:
+        manifest = read_json(folder / MANIFEST)
+        shown = {name: known for name, known in manifest["files"].items() if name.startswith("results/") or name == "summary.json"}
+        others = [name for name in manifest["files"] if name.startswith("trace/")]
+        whole = manifest["steps"] and digests(folder, list(shown)) == shown and all((folder / name).is_file() for name in others)
+    except (RunError, OSError, KeyError, TypeError, AttributeError):
+        return None
+    return manifest if whole else None
+
+
+def drop_damaged_manifest(folder: Path) -> None:
+    """Remove a manifest that tells of no steps, so that the run is made anew instead of refused."""
+    with contextlib.suppress(RunError):
+        manifest = read_json(folder / MANIFEST)
+        if isinstance(manifest, dict) and isinstance(manifest.get("steps"), dict):
+            return
+    (folder / MANIFEST).unlink(missing_ok=True)
+
+
+def found_in(out: Path) -> Found:
+    """What a sweep's folder holds, whichever call made it."""
+    runs, strangers = _finished(out)
+    kept, apart = _averaged(runs)
+    return Found(tuple(runs), tuple(kept), (*strangers, *apart, *_mixed_data(kept)))
+
+
+def settings_notes(runs: Sequence[Finished]) -> list[str]:
+    """A line for each way in which the runs of one corpus were told other settings than are usual for it, with the models if not all."""
+    models: dict[str, dict[str, None]] = {}
+    for run in runs:
+        models.setdefault(_unusual(run), {})[_model(run)] = None
+    which = {settings: f" ({', '.join(names)})" if len(models) > 1 else "" for settings, names in models.items() if settings}
+    return [f"settings other than the usual{names}: {settings}" for settings, names in which.items()]
+
+
+def _finished(out: Path) -> tuple[list[Finished], list[str]]:
+    """The finished runs of a sweep, and a line on each other run that lies among them."""
+    found, notes = [], []
+    for folder in sorted(path.parent for path in (out / RUNS).glob(f"*/{MANIFEST}")):
+        cell, manifest = _cell(folder), manifest_of(folder)
+        if cell is None:
+            notes.append(f"{RUNS}/{folder.name} is no run of this sweep and is not counted")
+        elif manifest is None:
+            notes.append(f"{RUNS}/{folder.name} is damaged and is not counted: the command that made it makes it again")
+        else:
+            found.append(Finished(cell, folder, read_json(folder / "spec.json"), manifest))
+    return sorted(found, key=lambda run: run.cell), notes
+
+
+def _averaged(runs: Iterable[Finished]) -> tuple[list[Finished], list[str]]:
+    """Of each cell the runs that differ in their seed alone, as many as there are, and a line on each run that is kept apart."""
+    cells: dict[tuple[str, str, str], list[Finished]] = {}
+    for run in runs:
+        cells.setdefault(run.cell.parts, []).append(run)
+    kept, notes = [], []
+    for same in cells.values():
+        chosen = max(_kinds(same), key=len)
+        kept += chosen
+        notes += [_apart(run, chosen[0]) for run in same if run not in chosen]
+    return kept, notes
+
+
+def _mixed_data(runs: Iterable[Finished]) -> list[str]:
+    """A line for each corpus and seed of which the runs did not read the same data."""
+    fingerprints: dict[tuple[str, int], dict[str, list[str]]] = {}
+    for run in runs:
+        same = fingerprints.setdefault((run.cell.corpus, run.cell.seed), {})
+        same.setdefault(run.manifest["corpus"]["fingerprint"], []).append(_model(run))
+    return [
+        f"the models of {corpus}, seed {seed}, did not all read the same data: {' / '.join(', '.join(names) for names in same.values())}"
+        for (corpus, seed), same in fingerprints.items()
+        if len(same) > 1
+    ]
+
+
+def _model(run: Finished) -> str:
+    return f"{run.cell.encoder} + {run.cell.attention}"
+
+
+def _cell(folder: Path) -> Cell | None:
+    """The cell whose run a folder holds, or None where it is not one of the sweep's."""
+    try:
+        spec = read_json(folder / "spec.json")
+        cell = Cell(spec["corpus"]["source"], spec["seed"], spec["model"]["encoder"], spec["model"]["attention"])
+    except (RunError, KeyError, TypeError):
+        return None
+    return cell if cell.name == folder.name and cell.parts in _PARTS else None
+
+
+def _kinds(runs: Iterable[Finished]) -> list[list[Finished]]:
+    """Runs of one cell by what they were told and read, the seed apart."""
+    kinds: list[list[Finished]] = []
+    for run in runs:
+        kind = next((kind for kind in kinds if not _differing(run, kind[0])), None)
+        if kind is None:
+            kinds.append([run])
+        else:
+            kind.append(run)
+    return kinds
+
+
+def _apart(run: Finished, other: Finished) -> str:
+    differing = _differing(run, other)
+    more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
+    return f"{run.cell.name} is kept apart from {other.cell.name} and not averaged with it: {', '.join(differing[:_SHOWN])}{more}"
+
+
+def _differing(run: Finished, other: Finished) -> list[str]:
+    return differences(_but_for_seed(run), _but_for_seed(other))
+
+
+def _but_for_seed(run: Finished) -> dict[str, Any]:
+    """What a run was told and read, as far as it should be alike for all seeds.
+
+    Where the split is drawn with the seed, as of a corpus without a dev file, the fingerprint differs with it; the number of rows does not.
+    """
+    corpus = run.manifest["corpus"]
+    data = {"rows": corpus["rows"], "class_names": corpus["class_names"]}
+    if not any(f"with seed {run.cell.seed}" in note for note in run.manifest["notes"]):
+        data["fingerprint"] = corpus["fingerprint"][:12]
+    return {key: value for key, value in run.spec.items() if key not in ("seed", "fingerprint")} | {"data": data}
+
+
+def _unusual(run: Finished) -> str:
+    """``training.epochs = 1, vectors = "glove.txt"``: what differs from the corpus's and the model's own settings."""
+    cell = run.cell
+    usual = RunSpec.of(cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed).to_json()
+    told = {key: value for key, value in run.spec.items() if key != "fingerprint"} | {"vectors": Path(run.spec["vectors"]).name}
+    return ", ".join(line.partition(", there ")[0] for line in differences(told, usual))
