@@ -114,7 +114,7 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "planted-decisive", "--device", "gpu"], "--device"),
         (["run", "planted-decisive", "--set", "training.epoch=4"], "did you mean training.epochs?"),
         (["run", "planted-decisive", "--set", "training.epochs=4", "--epochs", "5"], "--epochs 5: --set training.epochs=4"),
-        (["run", "sst", "--text-column", "body"], "read corpus sst: text: 'body'"),
+        (["run", "sst", "--text-column", "body"], "read corpus sst: --text-column (text= in Python): 'body'"),
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
         (["run", "sst", "--data-dir", "nowhere"], "attnaudit corpora fetch sst"),
