@@ -59,6 +59,6 @@ class Prediction:
             }
             for k, (measure, value) in enumerate(figures.items())
         ]  # fmt: skip
-        majority = labelled["label"].value_counts()["count"].max() / len(labelled) if len(labelled) else None
+        majority = float(np.bincount(labelled["label"].to_numpy()).max()) / len(labelled) if len(labelled) else None
         rows.append({**rows[0], "measure": "majority", "value": majority, "low": None, "high": None})
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))
