@@ -31,7 +31,7 @@ def check_place(out: Path, spec: Mapping[str, Any]) -> None:
     differing = differences(spec, compared)
     if differing:
         raise RunError(
-            "run", str(out), f"it holds a run of another spec: {_some(differing)}", "the same spec",
+            "run", str(out), f"it holds a run of another spec: {some_of(differing)}", "the same spec",
             "resume that run by giving its options, or keep it and choose another --out",
         )  # fmt: skip
 
@@ -68,6 +68,7 @@ def read_spec(folder: Path) -> dict[str, Any]:
     return spec
 
 
-def _some(lines: list[str]) -> str:
+def some_of(lines: list[str]) -> str:
+    """The first few of ``lines`` in one, and how many more there are."""
     more = len(lines) - SHOWN
     return ", ".join(lines[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -11,12 +11,12 @@ from typing import Any
 from attnaudit.errors import RunError
 from attnaudit.files import read_json
 from attnaudit.runner.ledger import MANIFEST, digests
+from attnaudit.runner.place import some_of
 from attnaudit.runner.spec import RunSpec, differences
 from attnaudit.runner.sweep_plan import Cell, plan
 
 RUNS = "runs"
 _PARTS = {cell.parts for cell in plan()}
-_SHOWN = 4  # differing settings that a line names
 
 
 @dataclass(frozen=True)
@@ -142,9 +142,7 @@ def _kinds(runs: Iterable[Finished]) -> list[list[Finished]]:
 
 
 def _apart(run: Finished, other: Finished) -> str:
-    differing = _differing(run, other)
-    more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
-    return f"{run.cell.name} is kept apart from {other.cell.name} and not averaged with it: {', '.join(differing[:_SHOWN])}{more}"
+    return f"{run.cell.name} is kept apart from {other.cell.name} and not averaged with it: {some_of(_differing(run, other))}"
 
 
 def _differing(run: Finished, other: Finished) -> list[str]:
