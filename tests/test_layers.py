@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 LAYERS = (
     {"errors", "files", "progress", "ragged"},
     {"stats", "measures"},
-    {"readout", "trace_schema", "trace", "results"},
+    {"readout", "trace_schema", "trace", "results", "results_file"},
     {"corpora"},
     {"models", "checkpoint", "training", "gradient", "leave_one_out"},
     {"collector", "hf"},

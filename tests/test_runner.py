@@ -19,6 +19,8 @@ from attnaudit.runner.ledger import MANIFEST, UNFINISHED
 from attnaudit.runner.place import alone
 from attnaudit.runner.settings import coerce
 from attnaudit.runner.spec import content_key, differences
+from attnaudit.trace import write_shards
+from tests.traces import make_trace
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,
@@ -243,6 +245,28 @@ def test_a_broken_trace_leaves_the_earlier_audit(whole: Path, tmp_path: Path) ->
     with pytest.raises(InputError, match=r"broken\.parquet"):
         audit_into(tmp_path / "audit", tmp_path / "broken.parquet")
     assert digests(tmp_path / "audit") == before
+
+
+def test_a_later_shard_that_is_broken_leaves_nothing_behind(tmp_path: Path) -> None:
+    """The tables of the first shard were being written by then."""
+    write_shards(tmp_path / "trace", [make_trace(5), make_trace(5)])
+    audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
+    before = digests(tmp_path / "audit")
+    (tmp_path / "trace" / "part-00001.parquet").write_bytes(b"PAR1 no parquet")
+    for out in (tmp_path / "audit", tmp_path / "new"):
+        with pytest.raises(InputError, match=r"part-00001\.parquet"):
+            audit_into(out, tmp_path / "trace")
+    assert digests(tmp_path / "audit") == before
+    assert not (tmp_path / "new").exists()
+
+
+def test_tables_of_an_audit_that_was_killed_are_not_taken_over(tmp_path: Path) -> None:
+    make_trace(5).write(tmp_path / "trace")
+    left = tmp_path / "audit" / ".unfinished" / "audit" / "adversary.parquet"
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b"half an audit")
+    audit_into(tmp_path / "audit", tmp_path / "trace", ["permutation"])
+    assert [path.name for path in (tmp_path / "audit" / "results").iterdir()] == ["permutation.parquet"]
 
 
 def test_an_audit_goes_beside_its_trace(whole: Path, tmp_path: Path) -> None:

@@ -171,24 +171,27 @@ REFUSED: dict[str, tuple[Callable[[dict], Any], list[str]]] = {
     "no probability": (put("prediction", 3, [1.7]), ["column prediction", "instance 103", "1.7", "probabilities"]),
     "unknown class": (put("label", 2, 2), ["column label", "instance 102", ": 2;", "0 to 1"]),
     "text for numbers": (changed("gradient", lambda v: [["x"] * 3] * 4), ["column gradient", "type"]),
-    "uneven offsets": (put("offset", 1, [0.0, 1.0]), ["column offset", "widths"]),
+    "uneven offsets": (put("offset", 1, [0.0, 1.0]), ["offset"]),
     "no readout": (lambda columns: columns.pop("readout"), ["also readout"]),
     "infinite gradient": (put("gradient", 1, [0.0, float("inf"), 1.0]), ["column gradient", "instance 101", "inf"]),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str):
+def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+    """Whether the file is read whole or a row at a time."""
     trace = make_trace(4, [3, 3, 3, 3], seed=10, first_instance=100)
     columns = plain_columns(trace)
     change, parts = REFUSED[name]
     change(columns)
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
-    with pytest.raises(TraceError) as caught:
-        Trace.read(tmp_path)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert all(part in message for part in ["mine.parquet", *parts]), message
+    for piece in (1, 1 << 30):
+        monkeypatch.setattr("attnaudit.trace.PIECE", piece)
+        with pytest.raises(TraceError) as caught:
+            Trace.read(tmp_path)
+        message = str(caught.value)
+        assert "\n" not in message
+        assert all(part in message for part in ["mine.parquet", *parts]), message
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.files import atomic, write_json
+from attnaudit.files import write_json
+from attnaudit.results_file import table_file
 from attnaudit.stats.bootstrap import bootstrap_means
 
 SUMMARY_SCHEMA = {
@@ -23,11 +24,16 @@ SUMMARY_SCHEMA = {
 
 @dataclass(frozen=True)
 class Result:
-    """One experiment on one trace: ``table`` has a row per trace row, ``summary`` a row per measure and group."""
+    """One experiment on one trace: ``rows`` has a row per trace row, in memory or in a file, ``summary`` a row per measure and group."""
 
     experiment: str
-    table: pl.DataFrame
+    rows: pl.LazyFrame
     summary: pl.DataFrame
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """All rows, in memory."""
+        return self.rows.collect()
 
 
 @dataclass(frozen=True)
@@ -55,8 +61,8 @@ class Results(Mapping[str, Result]):
         """Write ``results/<experiment>.parquet`` and ``summary.json`` into the folder ``path``. Raises RunError."""
         folder = Path(path)
         for name, result in self.items():
-            with atomic(folder / "results" / f"{name}.parquet") as temporary:
-                result.table.write_parquet(temporary, compression="zstd", statistics=False)
+            with table_file(folder / "results" / f"{name}.parquet") as add:
+                add(result.table)
         write_json(folder / "summary.json", self.summary.to_dicts())
         return folder
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ SCHEMA = 1
 METADATA_KEY = b"attnaudit"
 ASKING = ("question_answering", "inference")  # tasks whose text is read with a question or a hypothesis
 TAIL_FILE = "tail.safetensors"
+PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time
 
 
 @dataclass(frozen=True)
@@ -74,18 +75,28 @@ class Trace:
 
     @classmethod
     def shards(cls, path: str | Path) -> Iterator[Trace]:
-        """The trace one shard at a time, in the order of their names, so that memory depends on the shard alone. Raises TraceError."""
+        """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError."""
         files = trace_files(Path(path))
         return _of_one_model(files)
+
+    @classmethod
+    def columns(cls, path: str | Path, names: Sequence[str]) -> Iterator[Trace]:
+        """The same pieces with these columns alone, those that are there, and no row checked: for a trace that was checked before."""
+        for file in trace_files(Path(path)):
+            for piece in _pieces(file, names):
+                yield replace(piece, table=conform(piece.table, str(file), needed=()))
 
     def write(self, folder: str | Path) -> Path:
         """Write the trace as one shard of ``folder`` and return its path; see `write_shards` for many."""
         return write_shards(folder, [self])[0]
 
-    def checked(self, origin: str) -> Trace:
-        """This trace in the exact types of the schema, every row checked, ``metadata["residual"]`` set."""
-        table = conform(self.table, origin)
-        residual = check_rows(Trace(table, self.metadata, self.tail), origin)
+    def checked(self, origin: str, first_row: int = 0) -> Trace:
+        """This trace in the exact types of the schema, every row checked, ``metadata["residual"]`` set.
+
+        Errors count rows from ``first_row``.
+        """
+        table = conform(self.table, origin, first_row)
+        residual = check_rows(Trace(table, self.metadata, self.tail), origin, first_row)
         return Trace(table, {**self.metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
 
     def __len__(self) -> int:
@@ -214,7 +225,16 @@ def trace_task(path: str | Path) -> str | None:
     """The `Trace.task` of the trace at ``path``, without reading its rows. Raises TraceError."""
     file = trace_files(Path(path))[0]
     with _readable(file):
-        return _task(_metadata(pq.read_schema(file).metadata, file))
+        return _task(_metadata(pq.read_metadata(file).metadata, file))
+
+
+def trace_rows(path: str | Path) -> int:
+    """How many rows the trace at ``path`` has, without reading them. Raises TraceError."""
+    count = 0
+    for file in trace_files(Path(path)):
+        with _readable(file):
+            count += pq.read_metadata(file).num_rows
+    return count
 
 
 def _task(metadata: dict[str, Any]) -> str | None:
@@ -226,12 +246,12 @@ def _of_one_model(files: Sequence[Path]) -> Iterator[Trace]:
     """The shards of ``files``, refused where they differ in what is fixed within a trace."""
     fixed: dict[str, Any] = {}
     for file in files:
-        shard = _read_shard(file)
-        for name, value in _fixed(shard).items():
-            if fixed.setdefault(name, value) != value:
-                came, wanted = f"{name} {value}", f"{name} {fixed[name]}, as in {files[0].name}"
-                raise TraceError("read trace", str(file), came, wanted, "put the shards of each model into a folder of their own")
-        yield shard
+        for shard in _checked_pieces(file):
+            for name, value in _fixed(shard).items():
+                if fixed.setdefault(name, value) != value:
+                    came, wanted = f"{name} {value}", f"{name} {fixed[name]}, as in {files[0].name}"
+                    raise TraceError("read trace", str(file), came, wanted, "put the shards of each model into a folder of their own")
+            yield shard
 
 
 def _fixed(shard: Trace) -> dict[str, Any]:
@@ -246,11 +266,25 @@ def _fixed(shard: Trace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _read_shard(path: Path) -> Trace:
+def _checked_pieces(path: Path) -> Iterator[Trace]:
+    done = 0
+    for piece in _pieces(path):
+        yield piece.checked(str(path), done)
+        done += len(piece)
+
+
+def _pieces(path: Path, names: Sequence[str] | None = None) -> Iterator[Trace]:
+    """A file of a trace as it stands there, or some of its columns; one piece without a row where it has none."""
     with _readable(path):
-        table = pq.ParquetFile(path).read()
-    metadata = _metadata(table.schema.metadata, path)
-    return Trace(table.replace_schema_metadata(None), metadata, _tail(metadata, path)).checked(str(path))
+        file = pq.ParquetFile(path)
+        metadata, schema = _metadata(file.metadata.metadata, path), file.schema_arrow.remove_metadata()
+        tail, rows = _tail(metadata, path), file.metadata.num_rows
+        if rows == 0:
+            yield Trace(schema.empty_table(), metadata, tail)
+        size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
+        columns = [name for name in schema.names if names is None or name in names]
+        for piece in file.iter_batches(max(rows * PIECE // max(size, 1), 1), columns=columns):
+            yield Trace(pa.Table.from_batches([piece]).replace_schema_metadata(None), metadata, tail)
 
 
 @contextlib.contextmanager

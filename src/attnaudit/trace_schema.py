@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,23 +41,23 @@ def is_ours(name: str) -> bool:
     return name in REQUIRED or arrow_type(name) is not None
 
 
-def conform(table: pa.Table, origin: str) -> pa.Table:
+def conform(table: pa.Table, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED) -> pa.Table:
     """``table`` cast to the schema, unknown columns kept as they are. Raises TraceError."""
-    missing = [name for name in REQUIRED if name not in table.column_names]
+    missing = [name for name in needed if name not in table.column_names]
     if missing:
         came = f"columns {', '.join(table.column_names) or '(none)'}"
         raise TraceError("check trace", origin, came, f"also {', '.join(missing)}", "see docs/trace.md")
     if table.num_rows == 0:
         raise TraceError("check trace", origin, "no row", "at least one attention distribution")
-    columns = {name: _conform_column(table, name, origin) for name in table.column_names}
+    columns = {name: _conform_column(table, name, origin, first_row) for name in table.column_names}
     return pa.table(columns)
 
 
-def _conform_column(table: pa.Table, name: str, origin: str) -> pa.Array:
+def _conform_column(table: pa.Table, name: str, origin: str, first_row: int) -> pa.Array:
     array = table.column(name).combine_chunks()
     array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
     if array.null_count and name not in _NULLABLE and is_ours(name):
-        row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
+        row = first_row + int(np.flatnonzero(np.asarray(array.is_null()))[0])
         raise TraceError("check trace", f"{origin}: column {name}, row {row}", "null", "a value")
     try:
         target = arrow_type(name) or _model_type(name, array)
@@ -83,9 +84,9 @@ def _width(array: pa.Array) -> int:
     return lengths.pop()
 
 
-def check_rows(trace: Trace, origin: str) -> float:
+def check_rows(trace: Trace, origin: str, first_row: int = 0) -> float:
     """Check every row of a conformed trace and return the largest residual of its readout. Raises TraceError."""
-    check = _RowCheck(trace, origin)
+    check = _RowCheck(trace, origin, first_row)
     check.lengths()
     check.numbers()
     check.classes()
@@ -93,15 +94,15 @@ def check_rows(trace: Trace, origin: str) -> float:
 
 
 class _RowCheck:
-    def __init__(self, trace: Trace, origin: str) -> None:
-        self.trace, self.origin = trace, origin
+    def __init__(self, trace: Trace, origin: str, first_row: int) -> None:
+        self.trace, self.origin, self.first_row = trace, origin, first_row
         self.rows = trace.ragged("alpha")
 
     def refuse(self, bad: np.ndarray, column: str, came: np.ndarray, wanted: str) -> None:
         """Raise for the first row of the boolean ``bad``; ``came`` holds what each row has."""
         if bad.any():
             row = int(bad.argmax())
-            where = f"{self.origin}: column {column}, instance {self.trace.instance[row]} (row {row})"
+            where = f"{self.origin}: column {column}, instance {self.trace.instance[row]} (row {self.first_row + row})"
             value = came[row].item() if isinstance(came[row], np.generic) else came[row]
             shown = f"{value:.6g}" if isinstance(value, float) else str(value)
             raise TraceError("check trace", where, shown, wanted, f"{int(bad.sum())} such row(s)")

@@ -46,6 +46,23 @@ def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
         assert sharded.equals(whole)
 
 
+@pytest.mark.parametrize("piece", [1, 3000, 1 << 30])
+def test_a_file_in_pieces_and_tables_on_disk(tmp_path: Path, trace: Trace, piece: int, monkeypatch: pytest.MonkeyPatch):
+    """One file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
+    trace.write(tmp_path / "trace")
+    monkeypatch.setattr("attnaudit.trace.PIECE", piece)
+    monkeypatch.setattr("attnaudit.results_file.ROW_GROUP", 7)
+    told: list[int] = []
+    results = audit(tmp_path / "trace", folder=tmp_path / "streamed", progress=lambda what, done, total: told.append(done))
+    assert len(told) == len(list(Trace.shards(tmp_path / "trace"))) == {1: 60, 1 << 30: 1}.get(piece, len(told))
+    monkeypatch.setattr("attnaudit.trace.PIECE", 1 << 30)
+    audit(trace).save(tmp_path)
+    for name, result in audit(trace).items():
+        assert results[name].table.equals(result.table)
+        assert results[name].summary.equals(result.summary)
+        assert (tmp_path / "streamed" / f"{name}.parquet").read_bytes() == (tmp_path / "results" / f"{name}.parquet").read_bytes()
+
+
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_the_number_of_threads(trace: Trace, name: str, settings: dict):
     threads = get_num_threads()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from attnaudit.errors import InputError
 from attnaudit.experiments import audit
-from attnaudit.report.displayed_trace import check_same_instances, read_displayed
+from attnaudit.report.displayed_trace import check_same_instances, overview, rows_shown
 from attnaudit.report.heatmaps import LONGEST, full_colour, heatmap, visible
 from attnaudit.report.instances import read_instances
 from attnaudit.report.record import RunRecord
@@ -22,8 +22,8 @@ from tests.traces import make_trace
 
 def _audited(trace: Trace) -> tuple[Trace, pl.DataFrame]:
     results = audit(trace)
-    tables = {name: result.table for name, result in results.items()}
-    return read_displayed(trace)[0], RunRecord("run", results.summary, tables=tables).rows()
+    record = RunRecord("run", results.summary, tables={name: result.rows for name, result in results.items()})
+    return trace, record.rows(np.arange(len(trace)))
 
 
 @given(st.integers(1, 200), st.integers(10, 60), st.integers(0, 1000))
@@ -45,7 +45,7 @@ def test_the_heaviest_tokens_of_every_strip_are_shown():
 
 def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
     trace, rows = _audited(make_trace(30, (3, 25)))
-    for instance in read_instances(trace, rows, np.arange(30)):
+    for instance in read_instances(trace, rows):
         picture = heatmap(instance, 120)
         assert [strip.kind for strip in picture.strips] == ["alpha", "adversary", "gradient", "loo"]
         for strip in picture.strips:
@@ -66,7 +66,8 @@ def test_even_weights_are_pale_and_one_that_stands_out_is_not():
 
 def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
     trace, rows = _audited(make_trace(20, (4, 9), outputs=1, seed=3))
-    instances = read_instances(trace, rows, np.array([7, 2]))
+    picks = np.array([2, 7])
+    instances = read_instances(rows_shown(trace, picks), rows[picks])[::-1]
     assert [instance.name for instance in instances] == ["7", "2"]
     assert instances[0].tokens == trace.tokens(7)
     assert instances[0].figures["median_delta_y"] == rows["median_delta_y"][7]
@@ -77,7 +78,8 @@ def test_an_instance_is_the_row_of_its_trace_and_of_its_tables():
 
 def test_the_striking_keep_to_their_rule_and_the_draw_to_its_seed():
     trace, rows = _audited(make_trace(700, (2, 12), sharpness=0.5))
-    chosen = select(rows, trace, seed=1)
+    seen = overview(trace)
+    chosen = select(rows, seen, seed=1)
     confidence = np.maximum(trace.prediction[:, 0], 1 - trace.prediction[:, 0])
     fit = (confidence >= np.quantile(confidence, CONFIDENT)) & (trace.ragged("alpha").lengths >= SHORTEST)
     assert fit[chosen.striking].all()
@@ -86,17 +88,17 @@ def test_the_striking_keep_to_their_rule_and_the_draw_to_its_seed():
     assert f"{np.quantile(confidence, CONFIDENT):.2f} or more" in chosen.rule
     assert len(chosen.listed) == LISTED
     assert set(chosen.striking) | set(chosen.random) <= set(chosen.listed)
-    again = select(rows, trace, seed=1)
+    again = select(rows, seen, seed=1)
     assert np.array_equal(chosen.listed, again.listed)
-    assert not np.array_equal(chosen.random, select(rows, trace, seed=2).random)
+    assert not np.array_equal(chosen.random, select(rows, seen, seed=2).random)
 
 
 def test_results_of_another_trace_are_refused():
     trace, rows = _audited(make_trace(20))
     for other in (make_trace(19), make_trace(20, first_instance=5)):
         with pytest.raises(InputError, match="trace and results"):
-            check_same_instances(other, rows)
-    check_same_instances(trace, rows)
+            check_same_instances(overview(other), rows)
+    check_same_instances(overview(trace), rows)
 
 
 def test_tokens_that_cannot_be_seen_are_made_visible():

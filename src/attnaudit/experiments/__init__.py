@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import fields, replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
@@ -15,8 +18,10 @@ from attnaudit.experiments.correlation import Correlation
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
+from attnaudit.progress import Progress, silent
 from attnaudit.results import Result, Results
-from attnaudit.trace import ASKING, Trace, trace_task
+from attnaudit.results_file import table_file
+from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 
 
 class Experiment(Protocol):
@@ -35,7 +40,7 @@ class Experiment(Protocol):
 
     def __call__(self, trace: Trace) -> pl.DataFrame: ...
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame: ...
 
 
 REGISTRY: dict[str, type] = {e.name: e for e in (Prediction, Correlation, Permutation, Adversary, Plausibility)}
@@ -59,36 +64,59 @@ def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
 
 
 def audit(
-    trace: Trace | str | Path, experiments: Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None
-) -> Results:
+    trace: Trace | str | Path, experiments: Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None,
+    folder: Path | None = None, progress: Progress = silent,
+) -> Results:  # fmt: skip
     """Put every experiment that the trace's columns allow to it; with ``experiments`` just those.
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
-    settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold.
+    settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold. With
+    ``folder`` the tables are written there as they come, ``<experiment>.parquet``, and memory depends on a shard, not on the trace.
 
     Raises InputError for an unknown experiment or setting and TraceError where an experiment asked for by name cannot use this trace.
     """
     task = trace.task if isinstance(trace, Trace) else trace_task(trace)
     usual, given = settings_for_task(task), settings or {}
     make_all = {name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})}) for name in (experiments or REGISTRY)}
-    shards: Iterable[Trace] = [trace] if isinstance(trace, Trace) else Trace.shards(trace)
-    tables: dict[str, list[pl.DataFrame]] = {}
-    left_out: dict[str, str] = {}
+    shards = iter([trace]) if isinstance(trace, Trace) else Trace.shards(trace)
+    first = next(shards)  # of one kind with the others: what it lacks they lack
+    left_out = {
+        name: reason for name, experiment in make_all.items() if (reason := _missing(experiment, first) or experiment.refuses(first))
+    }
+    if experiments and left_out:
+        name, reason = next(iter(left_out.items()))
+        raise TraceError("audit", name, reason, "a trace that this experiment can use")
+    taken = {name: experiment for name, experiment in make_all.items() if name not in left_out}
+    put = _into_memory if folder is None else partial(_into_files, folder)
+    tables = put(taken, _told(chain([first], shards), len(trace) if isinstance(trace, Trace) else trace_rows(trace), progress))
+    return Results({name: Result(name, rows, taken[name].summarise(rows)) for name, rows in tables.items()}, left_out)
+
+
+def _told(shards: Iterable[Trace], rows: int, progress: Progress) -> Iterator[Trace]:
+    """The shards; whoever waits hears how many rows are done."""
+    done = 0
     for shard in shards:
-        for name, experiment in make_all.items():
-            reason = left_out.get(name) or _missing(experiment, shard) or experiment.refuses(shard)
-            if reason and experiments:
-                raise TraceError("audit", name, reason, "a trace that this experiment can use")
-            if reason:
-                left_out[name] = reason
-            else:
-                tables.setdefault(name, []).append(experiment(shard))
-    return Results({name: _result(make_all[name], tables[name]) for name in make_all if name in tables and name not in left_out}, left_out)
+        progress("audit", done, rows)
+        yield shard
+        done += len(shard)
 
 
-def _result(experiment: Experiment, tables: list[pl.DataFrame]) -> Result:
-    table = pl.concat(tables)
-    return Result(experiment.name, table, experiment.summarise(table))
+def _into_memory(experiments: Mapping[str, Experiment], shards: Iterable[Trace]) -> dict[str, pl.LazyFrame]:
+    tables: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
+    for shard in shards:
+        for name, experiment in experiments.items():
+            tables[name].append(experiment(shard))
+    return {name: pl.concat(parts).lazy() for name, parts in tables.items()}
+
+
+def _into_files(folder: Path, experiments: Mapping[str, Experiment], shards: Iterable[Trace]) -> dict[str, pl.LazyFrame]:
+    paths = {name: folder / f"{name}.parquet" for name in experiments}
+    with ExitStack() as files:
+        add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}
+        for shard in shards:
+            for name, experiment in experiments.items():
+                add[name](experiment(shard))
+    return {name: pl.scan_parquet(path) for name, path in paths.items()}
 
 
 def _missing(experiment: Experiment, trace: Trace) -> str | None:

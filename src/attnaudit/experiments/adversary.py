@@ -125,7 +125,7 @@ class Adversary:
             best, reached = np.where(alpha.spread(better), end, best), np.where(better, value, reached)
         return alpha.with_values(best)
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
 

@@ -51,7 +51,7 @@ class Correlation:
             columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(scores[one], scores[other])
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, self._measures), self.seed)
 
     def _measures(self, table: pl.DataFrame) -> pl.DataFrame:

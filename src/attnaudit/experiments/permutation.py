@@ -48,7 +48,7 @@ class Permutation:
         change = median_delta_y(trace.readout, trace.alpha, streams, self.permutations)
         return keys(trace).with_columns(pl.Series("median_delta_y", change), pl.Series("max_alpha", trace.alpha.max()))
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, lambda rows: rows.select("median_delta_y", "max_alpha")), self.seed)
 
 

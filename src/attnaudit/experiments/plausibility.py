@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
 from attnaudit.experiments.rows import by_group, keys
@@ -43,6 +44,5 @@ class Plausibility:
         columns["precision_chance"], columns["auprc_chance"] = agreement_by_chance(rationale, trace.alpha.lengths)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        measures = [column for column in table.columns if column.startswith(("precision_", "auprc_"))]
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        return summarise_means(self.name, by_group(table, lambda rows: rows.select(cs.starts_with("precision_", "auprc_"))), self.seed)

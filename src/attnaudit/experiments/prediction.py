@@ -46,19 +46,20 @@ class Prediction:
             vector_column("probabilities", probabilities),
         )
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        labelled = table.filter(pl.col("label").is_not_null())
-        classes = int(table["probabilities"].list.len()[0])
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        rows = table.lazy().select("label", "probabilities").collect()
+        labelled = rows.filter(pl.col("label").is_not_null())
+        classes = int(rows["probabilities"].list.len()[0])
         probabilities = labelled["probabilities"].explode().to_numpy().reshape(-1, classes)
         scores = classification_scores(labelled["label"].to_numpy(), predicted_class(probabilities), probabilities, seed=self.seed)
         figures = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
-        rows = [
+        summary = [
             {
                 "experiment": self.name, "measure": measure, "group": "all", "value": value, "low": scores.low[k], "high": scores.high[k],
-                "n": len(labelled), "undefined": len(table) - len(labelled),
+                "n": len(labelled), "undefined": len(rows) - len(labelled),
             }
             for k, (measure, value) in enumerate(figures.items())
         ]  # fmt: skip
         majority = float(np.bincount(labelled["label"].to_numpy()).max()) / len(labelled) if len(labelled) else None
-        rows.append({**rows[0], "measure": "majority", "value": majority, "low": None, "high": None})
-        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))
+        summary.append({**summary[0], "measure": "majority", "value": majority, "low": None, "high": None})
+        return pl.DataFrame(summary, schema=SUMMARY_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 import pyarrow as pa
 from jaxtyping import Float, UInt64
 
@@ -36,15 +37,17 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
     return stream_keys(seed, experiment, *names)
 
 
-def by_group(table: pl.DataFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
     """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``).
 
-    With more than `MOST_CLASSES` classes, answers to questions for the most part, a class has too few rows to tell of: only all.
+    They see the columns with one value a row; those with a list a row stay where they are. With more than `MOST_CLASSES` classes,
+    answers to questions for the most part, a class has too few rows to tell of: only all.
     """
-    groups = {"all": measures(table)}
-    predicted = table["predicted"].unique()
+    rows = table.lazy().select(~cs.nested()).collect()
+    groups = {"all": measures(rows)}
+    predicted = rows["predicted"].unique()
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
-        groups[f"predicted:{name}"] = measures(table.filter(pl.col("predicted") == name))
+        groups[f"predicted:{name}"] = measures(rows.filter(pl.col("predicted") == name))
     return groups
 
 

@@ -1,13 +1,14 @@
-"""A trace without what a report does not show, so that a large one fits into little memory."""
+"""What a report takes from a trace, so that a large one fits into little memory: a line for every row, and a few rows whole."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float, Int64
 
 from attnaudit.errors import InputError
 from attnaudit.trace import Trace, concatenate
@@ -17,19 +18,39 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def read_displayed(trace: Trace | str | Path) -> tuple[Trace, Trace]:
-    """The columns of a trace that a report shows, and its first row with all columns. Raises TraceError."""
-    shards: Iterable[Trace] = [trace] if isinstance(trace, Trace) else Trace.shards(trace)
-    kept, first = [], None
-    for shard in shards:
-        first = first or shard.take(np.arange(1))
-        kept.append(replace(shard, table=shard.table.select([name for name in _SHOWN if shard.has(name)])))
-    assert first is not None  # a trace has at least one shard, or it was refused
-    return concatenate(kept), first
+def overview(trace: Trace | str | Path) -> pl.DataFrame:
+    """A row per trace row: ``instance``, ``confidence`` (probability of the predicted class), ``positions`` (T). Raises TraceError."""
+    parts = [
+        pl.DataFrame({"instance": part.instance, "confidence": _confidence(part.prediction), "positions": part.ragged("alpha").lengths})
+        for part in _parts(trace, ("instance", "prediction", "alpha"))
+    ]
+    return pl.concat(parts)
 
 
-def check_same_instances(trace: Trace, rows: pl.DataFrame) -> None:
-    """Raise InputError where the results' tables are of another trace."""
-    if rows.height and (rows.height != len(trace) or not np.array_equal(rows["instance"].to_numpy(), trace.instance)):
-        came = f"{rows.height} rows of results, and a trace of {len(trace)} rows that names other instances"
+def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
+    """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
+    kept, done = [], 0
+    for part in _parts(trace, _SHOWN):
+        here = picks[(picks >= done) & (picks < done + len(part))] - done
+        if len(here):
+            kept.append(part.take(here))
+        done += len(part)
+    return concatenate(kept)
+
+
+def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
+    if not isinstance(trace, Trace):
+        return Trace.columns(trace, names)
+    return iter([replace(trace, table=trace.table.select([name for name in names if trace.has(name)]))])
+
+
+def _confidence(prediction: Float[np.ndarray, "n C"]) -> Float[np.ndarray, " n"]:
+    highest = prediction.max(axis=1)
+    return np.maximum(highest, 1.0 - highest) if prediction.shape[1] == 1 else highest
+
+
+def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
+    """Raise InputError where the results' tables are of another trace than the overview ``seen``."""
+    if rows.height and (rows.height != seen.height or not rows["instance"].equals(seen["instance"])):
+        came = f"{rows.height} rows of results, and a trace of {seen.height} rows that names other instances"
         raise InputError("write report", "trace and results", came, "the trace that the results were made of", "run the audit again")

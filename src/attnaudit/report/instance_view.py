@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
+from attnaudit.report.displayed_trace import rows_shown
 from attnaudit.report.heatmaps import Heatmap, heatmap
 from attnaudit.report.instances import read_instances
+from attnaudit.report.record import RunRecord
 from attnaudit.report.selection import select
 from attnaudit.trace import Trace
 
@@ -39,16 +43,18 @@ class InstanceSection:
     has_adversary: bool
 
 
-def instance_section(trace: Trace, rows: pl.DataFrame, seed: int) -> InstanceSection:
-    """Choose, read and draw the instances of a page."""
-    chosen = select(rows, trace, seed)
-    pictures = [heatmap(instance, LISTED_TOKENS) for instance in read_instances(trace, rows, chosen.listed)]
+def instance_section(trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord) -> InstanceSection:
+    """Choose, read and draw the instances of a page; ``seen`` is the trace's overview, ``rows`` the tables of ``record`` side by side."""
+    chosen = select(rows, seen, record.about.seed or 0)
+    picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
+    instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
+    pictures = [heatmap(instances[row], LISTED_TOKENS) for row in chosen.listed.tolist()]
     return InstanceSection(
-        striking=[heatmap(instance, STATIC_TOKENS) for instance in read_instances(trace, rows, chosen.striking)],
-        random=[heatmap(instance, STATIC_TOKENS) for instance in read_instances(trace, rows, chosen.random)],
+        striking=[heatmap(instances[row], STATIC_TOKENS) for row in chosen.striking.tolist()],
+        random=[heatmap(instances[row], STATIC_TOKENS) for row in chosen.random.tolist()],
         listed=[ListedInstance(picture, _snippet(picture)) for picture in pictures],
         data=[picture.as_json() for picture in pictures],
-        total=len(trace),
+        total=seen.height,
         rule=chosen.rule,
         classes=sorted({picture.instance.predicted for picture in pictures}),
         has_rationale=any(any(picture.known) for picture in pictures),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 
 from attnaudit.report.record import ROW_KEYS
 from attnaudit.trace import Trace
@@ -41,15 +41,11 @@ class Instance:
         return None if self.label is None else self.label == self.predicted
 
 
-def read_instances(trace: Trace, rows: pl.DataFrame, picks: Int64[np.ndarray, " m"]) -> list[Instance]:
-    """The chosen rows of a trace as instances, in the order of ``picks``.
-
-    ``rows`` are the experiments' tables side by side, a row per trace row.
-    """
-    taken = trace.take(picks)
-    columns = {name: taken.ragged(name) for name in ("alpha", "gradient", "loo") if taken.has(name)}
-    facts = rows[picks].to_dicts() if rows.height else [{} for _ in picks]
-    return [_instance(taken, k, {name: column[k] for name, column in columns.items()}, facts[k]) for k in range(len(picks))]
+def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
+    """The rows of a trace as instances; ``rows`` are the experiments' tables side by side, a row per trace row, or empty."""
+    columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
+    facts = rows.to_dicts() if rows.height else [{} for _ in range(len(trace))]
+    return [_instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k]) for k in range(len(trace))]
 
 
 def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[str, Any]) -> Instance:

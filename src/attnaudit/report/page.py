@@ -17,7 +17,7 @@ from attnaudit.report import numbers
 from attnaudit.report.card import verdict
 from attnaudit.report.citations import citations
 from attnaudit.report.comparison_view import VECTORS_DIFFER, comparison_section
-from attnaudit.report.displayed_trace import check_same_instances, read_displayed
+from attnaudit.report.displayed_trace import check_same_instances, overview
 from attnaudit.report.figures import draw_figures
 from attnaudit.report.instance_view import instance_section
 from attnaudit.report.provenance import left_out, settings
@@ -36,26 +36,30 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None) ->
     and InputError where trace and results name different instances.
     """
     folder = Path(folder)
-    place = trace if trace is not None else folder / "trace"
-    shown, first = read_displayed(place) if trace is not None or (folder / "trace").exists() else (None, None)
-    record = read_record(folder, shown)
+    if trace is None and (folder / "trace").exists():
+        trace = folder / "trace"
+    record = read_record(folder, trace)
     path = folder / "report.html"
-    write_text(path, environment().get_template("page.html.j2").render(**_content(record, shown, first), **_assets()))
+    write_text(path, environment().get_template("page.html.j2").render(**_content(record, trace), **_assets()))
     return path
 
 
-def _content(record: RunRecord, shown: Trace | None, first: Trace | None) -> dict[str, Any]:
-    """What the sections of the page show; ``shown`` is the trace as far as it is shown, ``first`` its first row whole."""
+def _content(record: RunRecord, trace: Trace | str | Path | None) -> dict[str, Any]:
+    """What the sections of the page show."""
     rows = record.rows()
-    if shown is not None:
-        check_same_instances(shown, rows)
+    instances = first = None
+    if trace is not None:
+        seen = overview(trace)
+        check_same_instances(seen, rows)
+        instances = instance_section(trace, seen, rows, record)
+        first = trace if isinstance(trace, Trace) else next(Trace.shards(trace))
     drawn, legend = draw_figures(rows, record.about.class_names)
     return {
         "about": record.about,
         "card": verdict(record.summary, record.about),
         "figures": drawn,
         "legend": legend,
-        "instances": None if shown is None else instance_section(shown, rows, record.about.seed or 0),
+        "instances": instances,
         "comparison": comparison_section(record),
         "vectors_differ": VECTORS_DIFFER,
         "summaries": summary_tables(record.summary),

@@ -41,7 +41,7 @@ def _text(value: Any) -> str:
 
 
 def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:
-    """Experiments without a result, and the reason as far as the trace's first row tells it."""
+    """Experiments without a result, and the reason as far as the trace's first piece tells it."""
     missing = [name for name in REGISTRY if name not in record.tables]
     return [(name, _reason(name, record.about, first)) for name in missing]
 

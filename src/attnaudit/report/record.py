@@ -8,7 +8,10 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+import polars.selectors as cs
+from jaxtyping import Int64
 
 from attnaudit.errors import InputError, RunError
 from attnaudit.experiments.rows import KEYS
@@ -22,16 +25,21 @@ ROW_KEYS = tuple(name for name in KEYS if name != "predicted")
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that a report, a card or a comparison needs; ``tables`` maps experiments to their per-instance frames."""
+    """Everything that a report, a card or a comparison needs; ``tables`` maps experiments to their per-instance rows, in their files."""
 
     name: str
     summary: pl.DataFrame
     about: About = field(default_factory=About)
-    tables: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+    tables: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
-    def rows(self) -> pl.DataFrame:
-        """All tables side by side, a row per trace row, in the trace's order; empty where there is no table."""
-        return reduce(_beside, self.tables.values()) if self.tables else pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
+    def rows(self, picks: Int64[np.ndarray, " m"] | None = None) -> pl.DataFrame:
+        """All tables side by side, in the trace's order; empty where there is no table.
+
+        Every trace row with what is one value a row; of the rows ``picks``, in ascending order, what is a list a row too.
+        """
+        if not self.tables:
+            return pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
+        return reduce(_beside, (_collect(table, picks) for table in self.tables.values()))
 
 
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
@@ -64,11 +72,19 @@ def _read_summary(path: Path) -> pl.DataFrame:
         raise RunError("read summary", str(path), str(error), wanted, "run the audit again") from error
 
 
-def _read_table(path: Path) -> pl.DataFrame:
+def _read_table(path: Path) -> pl.LazyFrame:
     try:
-        return pl.read_parquet(path)
+        table = pl.scan_parquet(path)
+        table.collect_schema()
+        return table
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", "run the audit again") from error
+
+
+def _collect(table: pl.LazyFrame, picks: np.ndarray | None) -> pl.DataFrame:
+    if picks is None:
+        return table.select(~cs.nested()).collect()
+    return table.with_row_index("row").filter(pl.col("row").is_in(pl.Series(picks).implode())).drop("row").collect()
 
 
 def _beside(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:

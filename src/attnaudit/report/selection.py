@@ -7,9 +7,7 @@ from zlib import crc32
 
 import numpy as np
 import polars as pl
-from jaxtyping import Bool, Float, Int64
-
-from attnaudit.trace import Trace
+from jaxtyping import Bool, Int64
 
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
@@ -29,12 +27,15 @@ class Selection:
     rule: str
 
 
-def select(rows: pl.DataFrame, trace: Trace, seed: int) -> Selection:
-    """Choose the striking by a rule, and the random by a draw that depends on ``seed`` and the number of rows alone."""
-    draw = np.random.default_rng([seed, crc32(b"report")]).permutation(len(trace))
-    confidence = _confidence(trace.prediction)
+def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int) -> Selection:
+    """Choose the striking by a rule, and the random by a draw that depends on ``seed`` and the number of rows alone.
+
+    ``rows`` are the experiments' tables side by side, ``seen`` is the trace's overview, both with a row per trace row.
+    """
+    draw = np.random.default_rng([seed, crc32(b"report")]).permutation(seen.height)
+    confidence = seen["confidence"].to_numpy()
     threshold = float(np.quantile(confidence, CONFIDENT))
-    striking = _striking(rows, (confidence >= threshold) & (trace.ragged("alpha").lengths >= SHORTEST))
+    striking = _striking(rows, (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST))
     first = np.concatenate([striking, draw])
     kept = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
@@ -44,12 +45,6 @@ def select(rows: pl.DataFrame, trace: Trace, seed: int) -> Selection:
         "itself: look at the random ones as well."
     )
     return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), rule)
-
-
-def _confidence(prediction: Float[np.ndarray, "n C"]) -> Float[np.ndarray, " n"]:
-    """Probability of the predicted class."""
-    highest = prediction.max(axis=1)
-    return np.maximum(highest, 1.0 - highest) if prediction.shape[1] == 1 else highest
 
 
 def _striking(rows: pl.DataFrame, fit: Bool[np.ndarray, " n"]) -> Int64[np.ndarray, " s"]:

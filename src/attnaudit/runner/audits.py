@@ -12,7 +12,7 @@ from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import MANIFEST, Ledger, is_free
 from attnaudit.runner.place import read_spec
 from attnaudit.runner.spec import SCHEMA, experiment_settings
-from attnaudit.runner.steps import RESULTS, Battery, manifest, report_step, save_results, trace_digests
+from attnaudit.runner.steps import RESULTS, Battery, keep_results, manifest, report_step, trace_digests
 
 if TYPE_CHECKING:
     from attnaudit.results import Results
@@ -40,16 +40,13 @@ def audit_into(
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
     ledger = Ledger(out)
-
-    def make() -> Results:
-        progress("audit", 0, 0)
-        return battery(trace)
+    made = ledger.scratch / "audit"
 
     def keep(results: Results) -> dict[str, Any]:
         write_json(out / "spec.json", spec)
-        return save_results(results, out, trace)
+        return keep_results(results, made, out, trace)
 
-    ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), make, keep)
+    ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), lambda: battery(trace, made, progress), keep)
     report_step(ledger, trace, progress)
     ledger.close({**manifest(ledger), "kind": "audit"})
     return out

@@ -48,14 +48,21 @@ class Ledger:
     def step(self, name: str, key: str, outputs: Sequence[str], make: Callable[[], Made], keep: Callable[[Made], dict[str, Any]]) -> Record:
         """The record of step ``name``: the one at hand if it has this key and its files are whole, else that of doing it now.
 
-        ``make`` computes and touches no output, so that a failure in it leaves what is there; ``keep`` writes the ``outputs``, files
-        and folders that are the step's own and were removed just before, and returns notes for the manifest.
+        ``make`` computes and touches no output, so that a failure in it leaves what is there; the folder ``name`` of `scratch`, empty
+        before and gone after a failure, is its own. ``keep`` writes the ``outputs``, files and folders that are the step's own and were
+        removed just before, and returns notes for the manifest.
         """
         known = self.records.get(name)
         if known is not None and known.key == key and _whole(self.out, known, outputs):
             return known
         started = time.perf_counter()
-        made = make()
+        _remove(self.scratch / name)
+        try:
+            made = make()
+        except BaseException:
+            _remove(self.scratch / name)
+            remove_empty(self.scratch, self.out)
+            raise
         self._reopen(name)
         for output in outputs:
             _remove(self.out / output)
@@ -112,6 +119,13 @@ def is_free(out: Path) -> bool:
 
 def _files(path: Path) -> list[Path]:
     return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def remove_empty(*folders: Path) -> None:
+    """Remove the folders that hold nothing, one after another."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def _remove(path: Path) -> None:

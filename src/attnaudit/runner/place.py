@@ -9,7 +9,7 @@ from typing import Any
 
 from attnaudit.errors import RunError
 from attnaudit.files import read_json
-from attnaudit.runner.ledger import UNFINISHED, is_free
+from attnaudit.runner.ledger import UNFINISHED, is_free, remove_empty
 from attnaudit.runner.spec import differences
 
 SHOWN = 4  # differing settings that an error line names
@@ -54,9 +54,7 @@ def alone(out: Path) -> Iterator[None]:
     finally:
         path.unlink(missing_ok=True)
         lock.release()
-        for folder in (out / UNFINISHED, out):
-            with contextlib.suppress(OSError):
-                folder.rmdir()  # only where it is empty
+        remove_empty(out / UNFINISHED, out)
 
 
 def read_spec(folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.files import sha256
+from attnaudit.files import sha256, write_json
 from attnaudit.progress import Progress
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.published import add_published
@@ -28,10 +28,11 @@ class Battery:
     settings: Mapping[str, Mapping[str, Any]]
     chosen: bool = False
 
-    def __call__(self, trace: Path) -> Results:
+    def __call__(self, trace: Path, folder: Path, progress: Progress) -> Results:
+        """The results, their tables written into ``folder``. Raises TraceError."""
         from attnaudit.experiments import audit
 
-        return audit(trace, list(self.names) if self.chosen else None, self.settings)
+        return audit(trace, list(self.names) if self.chosen else None, self.settings, folder, progress)
 
     def key(self, trace: Path) -> str:
         """The content that the results follow from."""
@@ -41,16 +42,17 @@ class Battery:
 def audit_step(ledger: Ledger, trace: Path, battery: Battery, progress: Progress) -> Record:
     """Audit the trace at ``trace`` into ``results/`` and ``summary.json``. Raises TraceError."""
 
-    def make() -> Results:
-        progress("audit", 0, 0)
-        return battery(trace)
+    made = ledger.scratch / "audit"
+    return ledger.step(
+        "audit", battery.key(trace), RESULTS, lambda: battery(trace, made, progress),
+        lambda results: keep_results(results, made, ledger.out, trace),
+    )  # fmt: skip
 
-    return ledger.step("audit", battery.key(trace), RESULTS, make, lambda results: save_results(results, ledger.out, trace))
 
-
-def save_results(results: Results, out: Path, trace: Path) -> dict[str, Any]:
-    """Write ``results/`` and ``summary.json``; what was left out, and why, is for the manifest."""
-    results.save(out)
+def keep_results(results: Results, made: Path, out: Path, trace: Path) -> dict[str, Any]:
+    """Move the tables from ``made`` to ``results/``, write ``summary.json``; what was left out, and why, is for the manifest."""
+    made.replace(out / RESULTS[0])
+    write_json(out / RESULTS[1], results.summary.to_dicts())
     add_published(out, trace)
     return {"left_out": dict(results.left_out)}
 

@@ -17,11 +17,9 @@ def bootstrap_means(
     NaN is undefined and left out of the means; a column of NaN has the interval (NaN, NaN). A resample draws the same rows for all
     columns. The interval depends neither on the order of the rows nor on the number of threads.
     """
-    rows = canonical_order(values)
-    known = ~np.isnan(rows)
     means = np.full((resamples, values.shape[1]), np.nan)
-    if len(rows):
-        _resampled_means(np.where(known, rows, 0.0), known.astype(np.float64), resample_keys(seed, resamples), means)
+    if len(values):
+        _resampled_means(canonical_order(values), resample_keys(seed, resamples), means)
     return percentile_interval(means, level)
 
 
@@ -50,15 +48,30 @@ def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"
 
 
 @njit(cache=True, parallel=True)
-def _resampled_means(filled, known, keys, means):
-    n, m = filled.shape
+def _resampled_means(values, keys, means):
     for b in prange(len(keys)):
-        total, count = np.zeros(m), np.zeros(m)
-        for draw in range(n):
-            row = draw_below(keys[b], draw, n)
+        _means(values, resample(keys[b], len(values)), means[b])
+
+
+@njit(cache=True)
+def resample(key, n):
+    """How often each of ``n`` rows is drawn in ``n`` draws: drawn first and read afterwards, the rows are walked in order."""
+    count = np.zeros(n, np.int32)
+    for draw in range(n):
+        count[draw_below(key, draw, n)] += 1
+    return count
+
+
+@njit(cache=True)
+def _means(values, count, means):
+    m = values.shape[1]
+    total, known = np.zeros(m), np.zeros(m)
+    for row in range(len(values)):
+        if count[row] > 0:
             for k in range(m):
-                total[k] += filled[row, k]
-                count[k] += known[row, k]
-        for k in range(m):
-            if count[k] > 0:
-                means[b, k] = total[k] / count[k]
+                if not np.isnan(values[row, k]):
+                    total[k] += count[row] * values[row, k]
+                    known[k] += count[row]
+    for k in range(m):
+        if known[k] > 0:
+            means[k] = total[k] / known[k]

@@ -9,8 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numba import njit, prange
 
-from attnaudit.stats.bootstrap import canonical_order, percentile_interval, resample_keys
-from attnaudit.stats.keyed_random import draw_below
+from attnaudit.stats.bootstrap import canonical_order, percentile_interval, resample, resample_keys
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,8 @@ def classification_scores(
 
 @njit(cache=True, parallel=True)
 def _resampled_scores(label, predicted, score, order, keys, statistics):
-    n = len(label)
     for b in prange(len(keys)):
-        weight = np.zeros(n)
-        for draw in range(n):
-            weight[draw_below(keys[b], draw, n)] += 1.0
-        statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
+        statistics[b] = _weighted_scores(label, predicted, score, order, resample(keys[b], len(label)).astype(np.float64))
 
 
 @njit(cache=True)

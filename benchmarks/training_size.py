@@ -1,0 +1,68 @@
+"""How much a model gains from more training rows: ever more of train, the same dev and test, one seed.
+
+    python benchmarks/training_size.py snli --data-dir ../shared/data --vectors ../shared/data/glove/glove.6B.50d.top9163.txt.gz
+
+A corpus of which only a sample is here trains on fewer rows than the published model did; what each doubling gives says what that costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+import numpy as np
+
+from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
+from attnaudit.measures import predicted_class
+from attnaudit.models import build_model
+from attnaudit.models.batch import Inputs
+from attnaudit.runner import RunSpec
+from attnaudit.stats.bootstrap import bootstrap_means
+from attnaudit.training import best_epoch, predict, train
+
+SHARES = (8, 4, 2, 1)
+
+
+def spaced_rows(corpus: Corpus, count: int) -> Corpus:
+    """The corpus with ``count`` rows of train, evenly spaced."""
+    split = corpus.splits["train"]
+    rows = np.linspace(0, len(split) - 1, count).round().astype(int)
+    return replace(corpus, splits={**corpus.splits, "train": split.take(rows)})
+
+
+def size_row(spec: RunSpec, corpus: Corpus) -> list[str]:
+    """One training as the spec says, as a row of the table."""
+    split, test = corpus.splits["train"], corpus.splits["test"]
+    tokens = [*split.tokens, *(split.question or [])]
+    vocabulary = Vocabulary.build(tokens, corpus.min_df)
+    vectors = word_vectors(
+        spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
+    )
+    model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, corpus.task != "classification")
+    best = best_epoch(train(model, corpus, spec.training, seed=spec.seed))
+    right = predicted_class(predict(model, Inputs.of(test, vocabulary))) == test.label
+    (low,), (high,) = bootstrap_means(right[:, None].astype(float), seed=0)
+    unseen = np.mean([word not in vocabulary for text in test.tokens for word in text])
+    figures = (len(split), best.epoch, f"{best.loss:.3f}", f"{best.dev_accuracy:.3f}", f"{right.mean():.3f}", f"[{low:.3f}, {high:.3f}]")
+    return [*map(str, figures), f"{100 * unseen:.1f} %"]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpus")
+    parser.add_argument("--data-dir", required=True)
+    parser.add_argument("--vectors", required=True)
+    parser.add_argument("--encoder", default="bilstm")
+    parser.add_argument("--attention", default="additive")
+    options = parser.parse_args()
+    spec = RunSpec.of(options.corpus, encoder=options.encoder, attention=options.attention, vectors=options.vectors)
+    corpus = read_corpus(options.corpus, data_dir=options.data_dir)
+    print("| train rows | best epoch | its loss | dev accuracy | test accuracy | 95 % interval | test words not in the vocabulary |")
+    print("| --- " * 7 + "|")
+    for share in SHARES:
+        cells = size_row(spec, spaced_rows(corpus, len(corpus.splits["train"]) // share))
+        print(f"| {' | '.join(cells)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
