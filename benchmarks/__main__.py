@@ -21,6 +21,7 @@ from attnaudit.files import read_json, write_text
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
+PLOT = PAGE.with_name("growth.svg")
 
 PARTS = (
     ("The battery on SST test", "battery.py", "Own time of every experiment beside the plain way, on the run above.", ("{run}",)),
@@ -29,6 +30,24 @@ PARTS = (
         "The plain way is the paper's 500-step Adam search in torch, context vectors rebuilt in every step, on the same trace; "
         "*least exact − plain* is the smallest difference over all instances, so that a number above −1e-6 means never worse.",
         ("{run}",),
+    ),
+    (
+        "Every experiment at five lengths", "lengths.py",
+        "Time and working memory of an instance of T tokens: ours, the plain way as the papers' pseudo-code reads, and Captum or scipy "
+        "(*other*), on made-up texts and models of the papers' sizes. Each side in a process of its own, all under the same settings of "
+        "the allocator. A dash: the side does not exist, or would take longer than the limit. Memory is that of all the instances a side "
+        "takes at a time. *difference* is the largest between ours and theirs on the same instances; for the adversary, whose plain way "
+        "is a search, the least of ours less theirs.",
+        (),
+    ),
+    (
+        "Growth of cost", "growth.py",
+        "Exponents of T, fitted over the upper half of the lengths.\n\n![Time of an instance against its tokens](growth.svg)",
+        ("--plot", "{plot}", "--runs", "{run}"),
+    ),
+    (
+        "An audit of a million instances", "streaming.py",
+        "Made-up traces, audited from files: all experiments that need no rationale, and the report.", (),
     ),
     (
         "The adversary beyond two classes", "bounds.py",
@@ -42,6 +61,11 @@ PARTS = (
     ),
     ("Training", "training.py", "", ("--data-dir", "{data}")),
     ("Quality on SST, three seeds", "quality.py", "", ("--data-dir", "{data}", "--vectors", "{vectors}")),
+    (
+        "What more training rows give, SNLI", "training_size.py",
+        "BiLSTM, additive attention, one seed; the published models trained on 550,000.",
+        ("snli", "--data-dir", "{data}", "--vectors", "{vectors}"),
+    ),
 )  # fmt: skip
 
 
@@ -82,8 +106,9 @@ def main() -> None:
                 whole_run(options.data_dir, run),
             )
         ]
+        paths = {"run": run, "data": options.data_dir, "vectors": options.vectors, "plot": str(PLOT)}
         for title, name, text, arguments in PARTS:
-            filled = [argument.format(run=run, data=options.data_dir, vectors=options.vectors) for argument in arguments]
+            filled = [argument.format(**paths) for argument in arguments]
             sections.append((f"{title} (`benchmarks/{name}`)", text, script(name, filled)))
             print(f"## {title}\n\n{sections[-1][2]}\n", flush=True)
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,9 +91,7 @@ class _Work:
         flat = {column: np.zeros(len(ids.values), np.float32) for column in PER_POSITION}
         per_row: dict[str, np.ndarray] = {}
         readout = np.zeros((len(ids.values), model.head.readout_width), np.float32)
-        for chosen in batches_by_length(inputs.lengths, self.budget):
-            batch = inputs.batch(chosen, next(model.parameters()).device)
-            columns = self._measure(batch)
+        for chosen, batch, columns in self._measured(inputs):
             places = ids.positions(chosen)
             for column, values in flat.items():
                 values[places] = columns[column][batch.attended].float().cpu().numpy()
@@ -108,6 +108,18 @@ class _Work:
             **{column: ids.with_values(values) for column, values in flat.items()},
         )  # fmt: skip
 
+    def _measured(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
+        """The batches of a shard with the rows they hold: on a CPU a thread takes a batch to itself, so that none waits for another."""
+        device = next(self.model.parameters()).device
+
+        def measure(chosen: np.ndarray) -> tuple[np.ndarray, Batch, dict[str, torch.Tensor]]:
+            batch = inputs.batch(chosen, device)
+            return chosen, batch, self._measure(batch)
+
+        with one_thread_an_operation() as threads, ThreadPoolExecutor(1 if device.type == "cuda" else threads) as pool:
+            longest_first = list(batches_by_length(inputs.lengths, self.budget))[::-1]
+            yield from pool.map(measure, longest_first)
+
     def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
         model = self.model
         with torch.no_grad():
@@ -122,6 +134,17 @@ class _Work:
         columns["gradient"] = gradient_importance(model, batch, detach_attention=True, outputs=self.gradient_of)
         columns["importance_full_gradient"] = gradient_importance(model, batch, detach_attention=False, outputs=self.gradient_of)
         return columns
+
+
+@contextmanager
+def one_thread_an_operation() -> Iterator[int]:
+    """Within it torch gives every operation a single thread; the value is how many it would have had."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _lists(column: Sequence[Sequence[str]] | None, rows: np.ndarray) -> list[Sequence[str]] | None:

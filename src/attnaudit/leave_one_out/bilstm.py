@@ -46,27 +46,32 @@ def _terms_after(
     ``mine`` are the units of ``h`` that this direction computes anew, ``others`` those that stay as in ``hidden``.
     """
     rows, width, _ = embedded.shape
-    inputs = functional.linear(embedded, parameter(lstm, "weight_ih"), parameter(lstm, "bias_ih") + parameter(lstm, "bias_hh")).transpose(
-        0, 1
-    )
-    recurrent = parameter(lstm, "weight_hh").T
+    recurrent, inputs = weights_for_advance(lstm, embedded)
+    score = model.attention.scorer(mine, query)
     fixed = model.attention.project(hidden[..., others], None if query is None else query[:, None], others).transpose(0, 1)
     fixed_readout = model.head.readout(hidden[..., others], others).transpose(0, 1)
     state = torch.zeros(width, rows, lstm.hidden_size, device=embedded.device)  # slot 0 reads everything, slot t skips token t
-    cell = torch.zeros_like(state)
+    cell, gates = torch.zeros_like(state), torch.empty(width * rows, 4 * lstm.hidden_size, device=embedded.device)
     pool = empty_pool((width, rows), fixed_readout.shape[-1], embedded.device)
     for step in range(width - 1):
         if step > 0:
             state[step], cell[step] = state[0], cell[0]
         active = max(step, 1)
-        advance(recurrent, state[:active], cell[:active], inputs[step])
-        if step < 2:
-            continue
-        scores = model.attention.finish(model.attention.project(state[1:step], query, mine) + fixed[step], query)
-        scores = scores.double().masked_fill(~attended[:, step], -torch.inf)
-        readouts = (model.head.readout(state[1:step], mine) + fixed_readout[step]).double()
-        _add_term(pool, step, scores, readouts)
+        advance(recurrent, state[:active], cell[:active], inputs[step], gates[: active * rows])
+        if step > 1:
+            scores = score(state[1:step], fixed[step]).double().masked_fill_(~attended[:, step], -torch.inf)
+            readouts = (model.head.readout(state[1:step], mine) + fixed_readout[step]).double()
+            pool[1:step].add_term(scores, readouts)
     return Pool(pool.peak.T, pool.mass.T, pool.moment.transpose(0, 1))
+
+
+def weights_for_advance(lstm: nn.LSTM, embedded: Float[Tensor, "B L E"]) -> tuple[Float[Tensor, "H G"], Float[Tensor, "L B G"]]:
+    """The recurrent weights and the projected tokens; those of the gate that ends in tanh are doubled."""
+    bias = parameter(lstm, "bias_ih") + parameter(lstm, "bias_hh")
+    inputs, recurrent = functional.linear(embedded, parameter(lstm, "weight_ih"), bias), parameter(lstm, "weight_hh").T.clone()
+    for gates in (inputs, recurrent):
+        gates[..., 2 * lstm.hidden_size : 3 * lstm.hidden_size] *= 2.0
+    return recurrent, inputs.transpose(0, 1)
 
 
 def parameter(lstm: nn.LSTM, name: str) -> Tensor:
@@ -74,18 +79,14 @@ def parameter(lstm: nn.LSTM, name: str) -> Tensor:
 
 
 def advance(
-    recurrent: Float[Tensor, "H G"], state: Float[Tensor, "S B H"], cell: Float[Tensor, "S B H"], inputs: Float[Tensor, "B G"]
-) -> None:
-    """One LSTM step of all runs, in place; ``inputs`` is the projected token that they all read."""
-    gates = torch.matmul(state, recurrent).add_(inputs)
-    enter, keep, new, show = gates.chunk(4, dim=-1)
-    cell.mul_(keep.sigmoid_()).addcmul_(enter.sigmoid_(), new.tanh_())
-    torch.mul(show.sigmoid_(), torch.tanh(cell), out=state)
+    recurrent: Float[Tensor, "H G"], state: Float[Tensor, "S B H"], twice_cell: Float[Tensor, "S B H"], inputs: Float[Tensor, "B G"],
+    gates: Float[Tensor, "S*B G"],
+) -> None:  # fmt: skip
+    """One LSTM step of all runs, in place; ``inputs`` is the projected token that they all read, ``gates`` is scratch.
 
-
-def _add_term(pool: Pool, step: int, scores: Float[Tensor, "S B"], readouts: Float[Tensor, "S B K"]) -> None:
-    """Add the term of token ``step`` to the pools of the deletions 1 … step − 1, in place."""
-    ones = torch.where(torch.isneginf(scores), 0.0, 1.0).double()
-    term = Pool(scores, ones, readouts * ones[..., None])
-    total = Pool(pool.peak[1:step], pool.mass[1:step], pool.moment[1:step]) + term
-    pool.peak[1:step], pool.mass[1:step], pool.moment[1:step] = total.peak, total.mass, total.moment
+    ``tanh x = 2σ(2x) − 1``, so that one sigmoid serves all gates; on a CPU it takes a fifth of the tanh's time. The cell is kept doubled.
+    """
+    torch.mm(state.flatten(0, 1), recurrent, out=gates)
+    enter, keep, new, show = gates.view(*state.shape[:2], -1).add_(inputs).sigmoid_().chunk(4, dim=-1)
+    twice_cell.mul_(keep).addcmul_(enter, new, value=4.0).sub_(enter, alpha=2.0)
+    torch.lerp(-show, show, torch.sigmoid(twice_cell, out=state), out=state)

@@ -32,10 +32,22 @@ class Pool:
         pooled = self.moment / torch.where(empty, 1.0, self.mass)[..., None]
         return torch.where(empty[..., None], 0.0, pooled)
 
+    def add_term(self, scores: Float[Tensor, "*n"], readouts: Float[Tensor, "*n K"]) -> None:
+        """Take one more term into every pool, in place; a score of −∞ is none. The peak must be finite, as in `empty_pool`."""
+        peak = torch.maximum(self.peak, scores)
+        kept, term = torch.exp(self.peak - peak), torch.exp(scores - peak)
+        self.mass.mul_(kept).add_(term)
+        self.moment.mul_(kept[..., None]).addcmul_(readouts, term[..., None])
+        self.peak.copy_(peak)
+
+    def __getitem__(self, places: slice) -> Pool:
+        """A view of some of the pools."""
+        return Pool(self.peak[places], self.mass[places], self.moment[places])
+
 
 def empty_pool(shape: tuple[int, ...], outputs: int, device: torch.device) -> Pool:
-    """A pool of nothing; its peak is −∞."""
-    peak = torch.full(shape, -torch.inf, dtype=torch.float64, device=device)
+    """A pool of nothing; its peak is the lowest number there is."""
+    peak = torch.full(shape, torch.finfo(torch.float64).min, dtype=torch.float64, device=device)
     return Pool(peak, torch.zeros_like(peak), torch.zeros(*shape, outputs, dtype=torch.float64, device=device))
 
 

@@ -6,12 +6,16 @@ out once per text (`condition`) and handed to the other functions in a shape tha
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
 ALL = slice(None)
+Scorer = Callable[[Tensor, Tensor], Tensor]
+"""Scores ``(S, B)`` of S runs at one position of B texts, from the units ``(S, B, d)`` of a part of ``h`` and the other parts' share."""
 
 
 class Additive(nn.Module):
@@ -41,6 +45,16 @@ class Additive(nn.Module):
         inner = projected + self.units.bias if query is None else projected + self.units.bias + query
         return self.score(torch.tanh(inner)).squeeze(-1)
 
+    def scorer(self, part: slice, query: Float[Tensor, "B a"] | None = None) -> Scorer:
+        """Scores up to a constant, with ``tanh x = 2σ(2x) − 1``: on a CPU the sigmoid takes a fifth of the tanh's time."""
+        weight, score = 2.0 * self.units.weight[:, part].T, 2.0 * self.score.weight[0]
+        bias = self.units.bias if query is None else self.units.bias + query
+
+        def scores(hidden: Tensor, rest: Tensor) -> Tensor:
+            return torch.matmul(hidden, weight).add_(2.0 * (rest + bias)).sigmoid_() @ score
+
+        return scores
+
 
 class Dot(nn.Module):
     """``h · Q / √m``, with a learned vector in the place of ``Q`` where nothing is asked (Vaswani et al. 2017)."""
@@ -64,6 +78,9 @@ class Dot(nn.Module):
 
     def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
         return projected.squeeze(-1) * self.scale
+
+    def scorer(self, part: slice, query: Float[Tensor, "B m"] | None = None) -> Scorer:
+        return lambda hidden, rest: self.finish(self.project(hidden, query, part) + rest)
 
 
 ATTENTION = {"additive": Additive, "dot": Dot}

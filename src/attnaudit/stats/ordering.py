@@ -10,23 +10,46 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+RUN = 8  # so many values are put in order one by one before the merging starts
+
 
 @njit(cache=True)
 def ascending(values):
-    """The positions of ``values`` from the smallest to the largest, equal ones as they stand: a merge sort, O(T log T)."""
-    size, width = len(values), 1
-    source, target = np.arange(size), np.empty(size, np.int64)
+    """The positions of ``values`` from the smallest to the largest, equal ones as they stand: a merge sort, O(T log T).
+
+    The merge chooses without branching: which value is next is a coin toss that no processor foresees.
+    """
+    size, width = len(values), RUN
+    place, other_place = np.arange(size), np.empty(size, np.int64)
+    value, other_value = values.copy(), np.empty_like(values)
+    for start in range(0, size, RUN):
+        _insert(value, place, start, min(start + RUN, size))
     while width < size:
         for start in range(0, size, 2 * width):
-            middle, stop = min(start + width, size), min(start + 2 * width, size)
-            left, right = start, middle
-            for k in range(start, stop):
-                if left < middle and (right >= stop or values[source[left]] <= values[source[right]]):
-                    target[k] = source[left]
-                    left += 1
-                else:
-                    target[k] = source[right]
-                    right += 1
-        source, target = target, source
+            left, middle, stop = start, min(start + width, size), min(start + 2 * width, size)
+            right, k = middle, start
+            while left < middle and right < stop:
+                first = value[left] <= value[right]
+                other_value[k] = value[left] if first else value[right]
+                other_place[k] = place[left] if first else place[right]
+                left += first
+                right += 1 - first
+                k += 1
+            rest = left if left < middle else right
+            for step in range(stop - k):
+                other_value[k + step], other_place[k + step] = value[rest + step], place[rest + step]
+        value, other_value = other_value, value
+        place, other_place = other_place, place
         width *= 2
-    return source
+    return place
+
+
+@njit(cache=True)
+def _insert(value, place, start, stop):
+    """Put a short run in order, in place."""
+    for k in range(start + 1, stop):
+        v, p, gap = value[k], place[k], k
+        while gap > start and value[gap - 1] > v:
+            value[gap], place[gap] = value[gap - 1], place[gap - 1]
+            gap -= 1
+        value[gap], place[gap] = v, p
