@@ -13,15 +13,17 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attnaudit.models import model_preset
+from attnaudit.models.product import product, whole_blocks
 from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.sides import SIDES, Side, batch_rows
 
@@ -93,15 +95,19 @@ def recurrent_operations(length: int) -> float:
     return 2 * (length * (length + 1) / 2 + 1) * 2 * hidden * 4 * hidden
 
 
-def matrix_products(length: int) -> Measured:
+def default_product(rows: torch.Tensor, count: int, weight: torch.Tensor) -> torch.Tensor:
+    return functional.linear(rows[:count], weight)
+
+
+def matrix_products(multiply: Callable[[torch.Tensor, int, torch.Tensor], torch.Tensor], length: int) -> Measured:
     """The same products of the same shapes for the texts of one batch, and nothing else."""
     hidden, count = model_preset("bilstm", "additive").hidden, batch_rows(length)
-    state, weight = torch.rand(length + 2, count, hidden), torch.rand(hidden, 4 * hidden)
+    state, weight = torch.rand(whole_blocks((length + 2) * count), hidden), torch.rand(4 * hidden, hidden)
 
     def call(rows: np.ndarray) -> np.ndarray:
         for _ in range(2):
             for step in range(length + 1):
-                torch.matmul(state[: max(step, 1)], weight)
+                multiply(state, max(step, 1) * count, weight)
         return np.zeros((len(rows), 1))
 
     return measured(Side(call, count, count))
@@ -109,8 +115,9 @@ def matrix_products(length: int) -> Measured:
 
 def operations_row(length: int, ours: Measured) -> list[str]:
     operations = recurrent_operations(length) / 1e9
-    rate, most = operations / ours.seconds, operations / apart(matrix_products, length).seconds
-    return [f"{length}", f"{operations:.3g}", f"{rate:.1f}", f"{most:.1f}", f"{rate / most:.0%}"]
+    rate = operations / ours.seconds
+    alone = [operations / apart(matrix_products, multiply, length).seconds for multiply in (default_product, product)]
+    return [f"{length}", f"{operations:.3g}", f"{rate:.1f}", *(f"{most:.1f} ({rate / most:.0%})" for most in alone)]
 
 
 def print_header(columns: Sequence[str]) -> None:
@@ -141,7 +148,8 @@ def main() -> None:
             print_row(together_row(length, [found[name][length] for name in TOGETHER]))
     if TOGETHER[0] in found:
         print()
-        print_header(("T", "GFLOP an instance", "GFLOP/s, leave-one-out", "GFLOP/s, its matrix products alone", "share"))
+        alone = ("GFLOP/s, its matrix products alone, torch's default (share)", "the same, oneDNN (share)")
+        print_header(("T", "GFLOP an instance", "GFLOP/s, leave-one-out", *alone))
         for length in options.lengths:
             print_row(operations_row(length, found[TOGETHER[0]][length]["ours"]))
 
