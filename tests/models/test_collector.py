@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 import attnaudit
 from attnaudit.collector import collect, collect_shards
@@ -44,6 +45,25 @@ def test_order_does_not_matter(asks: bool) -> None:
     order = np.array([3, 0, 7, 5, 1, 2, 6, 4])
     turned = split.take(order)
     assert_same(concatenate(list(collect_shards(model, split))).take(order), concatenate(list(collect_shards(model, turned))))
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_the_number_of_threads_does_not_matter_and_is_given_back(asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, split = tiny_model("bilstm", "additive", asks=asks, classes=3), tiny_split(LENGTHS, classes=3, asks=asks)
+    before, tables = torch.get_num_threads(), []
+    for threads in (1, 3):
+        torch.set_num_threads(threads)
+        try:
+            tables.append(concatenate(list(collect_shards(model, split, budget=20))).table)
+            assert torch.get_num_threads() == threads
+            with monkeypatch.context() as broken:
+                broken.setattr("attnaudit.collector.leave_one_out", lambda *_: 1 / 0)
+                with pytest.raises(ZeroDivisionError):
+                    list(collect_shards(model, split))
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(before)
+    assert tables[0].equals(tables[1])
 
 
 def test_trace_covers_exactly_the_tokens() -> None:
