@@ -56,7 +56,7 @@ class Side:
 
 def batch_rows(length: int) -> int:
     """How many texts the collector puts in one batch."""
-    return max(BUDGET // (length + 2), 1)
+    return max(BUDGET["cpu"] // (length + 2), 1)
 
 
 def of_texts(

@@ -23,7 +23,7 @@ from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace, concatenate
 
 SHARD_ROWS = 2048
-BUDGET = 4_096  # padded positions of one batch, so that its states stay in the cache; results do not depend on it
+BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
 PER_POSITION = ("alpha", "gradient", "importance_full_gradient", "loo")
 
 
@@ -49,20 +49,21 @@ def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **option
 
 def collect_shards(
     model: AttentionModel, split: Split, name: str = "test", *, gradient_of: Outputs | None = None,
-    metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int = BUDGET, progress: Progress | None = None,
+    metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int | None = None, progress: Progress | None = None,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
 
     ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
     and the predicted answer of a model that is asked something. ``importance_full_gradient`` is the same gradient, flowing through the
-    attention too. ``budget`` bounds the padded positions of a batch, and with it memory.
+    attention too. ``budget`` bounds the padded positions of a batch, and with it memory; results do not depend on it.
     """
-    model.eval().requires_grad_(False)
+    budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
     work = _Work(model, split, name, gradient_of or ("predicted" if model.asks else "all"), dict(metadata or {}), budget)
     inputs = Inputs.of(split, model.vocabulary)
-    for start in range(0, len(inputs), shard_rows):
-        rows = np.arange(start, min(start + shard_rows, len(inputs)))
-        yield work.shard(inputs.take(rows), rows, _Progress(progress, start, len(inputs)))
+    with frozen(model):
+        for start in range(0, len(inputs), shard_rows):
+            rows = np.arange(start, min(start + shard_rows, len(inputs)))
+            yield work.shard(inputs.take(rows), rows, _Progress(progress, start, len(inputs)))
 
 
 class _Progress:
@@ -134,6 +135,23 @@ class _Work:
         columns["gradient"] = gradient_importance(model, batch, detach_attention=True, outputs=self.gradient_of)
         columns["importance_full_gradient"] = gradient_importance(model, batch, detach_attention=False, outputs=self.gradient_of)
         return columns
+
+
+@contextmanager
+def frozen(model: AttentionModel) -> Iterator[None]:
+    """Within it no weight wants a gradient and a GPU computes in full float32; afterwards the model is as it was.
+
+    Training mode is what cuDNN gives gradients of an LSTM in; no layer of these models tells the modes apart.
+    """
+    training, wanted = model.training, [weight.requires_grad for weight in model.parameters()]
+    model.train().requires_grad_(False)
+    try:
+        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            yield
+    finally:
+        model.train(training)
+        for weight, wants in zip(model.parameters(), wanted, strict=True):
+            weight.requires_grad_(wants)
 
 
 @contextmanager

@@ -66,6 +66,16 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(asks: bool, mon
     assert tables[0].equals(tables[1])
 
 
+def test_a_model_in_training_is_left_as_it_was() -> None:
+    model = tiny_model("bilstm", "additive").train()
+    model.embedding.requires_grad_(False)
+    wanted = {name: weight.requires_grad for name, weight in model.named_parameters()}
+    list(collect_shards(model, tiny_split(LENGTHS)))
+    assert model.training
+    assert {name: weight.requires_grad for name, weight in model.named_parameters()} == wanted
+    assert len(set(wanted.values())) == 2
+
+
 def test_trace_covers_exactly_the_tokens() -> None:
     model, split = tiny_model("cnn", "dot"), tiny_split(LENGTHS)
     trace = concatenate(list(collect_shards(model, split)))
