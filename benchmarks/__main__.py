@@ -45,6 +45,7 @@ PARTS = (
         "Exponents of T, fitted over the upper half of the lengths.\n\n![Time of an instance against its tokens](growth.svg)",
         ("--plot", "{plot}", "--runs", "{run}"),
     ),
+    ("The CPU beside a GPU", "devices.py", "", ()),
     (
         "An audit of a million instances", "streaming.py",
         "Made-up traces, audited from files: all experiments that need no rationale, and the report.", (),
