@@ -1,4 +1,4 @@
-"""Parquet tables written a piece at a time, so that memory does not grow with the number of rows."""
+"""Parquet tables written a piece at a time, so that no more than a piece of them is held in memory."""
 
 from __future__ import annotations
 

@@ -215,8 +215,14 @@ def test_damage_anywhere_is_one_line(
         start = place % len(archive)
         archive[start : start + len(noise)] = noise
     (folder / "archive").write_bytes(bytes(archive))
-    with contextlib.suppress(InputError):
+    refusal = f"{folder / 'archive'}"
+    try:
         unpack(folder / "archive", folder / "into")
+    except InputError as error:
+        refusal = str(error)
+    assert str(folder / "archive") in refusal
+    assert len(refusal.splitlines()) == 1
+    assert {path.name for path in folder.iterdir()} <= {"archive", "into"}
 
 
 def test_an_encrypted_zip_is_told(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ def audit(
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
     settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold. With
-    ``folder`` the tables are written there as they come, ``<experiment>.parquet``, and memory depends on a shard, not on the trace.
+    ``folder`` the tables are written there as they come, ``<experiment>.parquet``; memory then holds one shard, and for the summary one
+    number for every row and measure.
 
     Raises InputError for an unknown experiment or setting and TraceError where an experiment asked for by name cannot use this trace.
     """

@@ -82,7 +82,7 @@ def parameter(lstm: nn.LSTM, name: str) -> Tensor:
 
 
 def advance(gates: Float[Tensor, "S B G"], state: Float[Tensor, "S B H"], twice_cell: Float[Tensor, "S B H"]) -> None:
-    """One LSTM step of all runs, in place.
+    """One LSTM step of all runs, in place, from the sums in ``gates`` (`weights_for_advance`).
 
     ``tanh x = 2σ(2x) − 1``, so that one sigmoid serves all gates; on a CPU it takes a fifth of the tanh's time. The cell is kept doubled.
     """

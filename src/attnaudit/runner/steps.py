@@ -41,7 +41,6 @@ class Battery:
 
 def audit_step(ledger: Ledger, trace: Path, battery: Battery, progress: Progress) -> Record:
     """Audit the trace at ``trace`` into ``results/`` and ``summary.json``. Raises TraceError."""
-
     made = ledger.scratch / "audit"
     return ledger.step(
         "audit", battery.key(trace), RESULTS, lambda: battery(trace, made, progress),
