@@ -28,7 +28,7 @@ from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.sides import SIDES, Side, batch_rows
 
 LENGTHS = (20, 80, 200, 400, 2000)
-TOGETHER = ("leave-one-out, bilstm", "gradient, bilstm", "permutation", "correlation", "adversary")
+TOGETHER = ("leave-one-out, bilstm", "gradients, bilstm", "permutation", "correlation", "adversary")
 COLUMNS = (
     "experiment", "T", "ours (ms)", "plain (ms)", "other (ms)", "plain / ours", "other / ours", "ours (MiB)", "plain (MiB)", "other (MiB)",
     "difference, plain", "difference, other",

@@ -68,7 +68,7 @@ def of_texts(
 
     def of_batch(rows: np.ndarray) -> np.ndarray:
         batch = inputs.batch(rows)
-        return measure(model, batch)[batch.attended].reshape(len(rows), length).double().numpy()
+        return measure(model, batch)[batch.attended].reshape(len(rows), -1).double().numpy()
 
     def side_by_side(rows: np.ndarray) -> np.ndarray:
         with one_thread_an_operation(), ThreadPoolExecutor(threads) as pool:
@@ -86,24 +86,36 @@ def our_leave_one_out(model: AttentionModel, batch: Batch) -> Tensor:
         return leave_one_out(model, batch, model(batch))
 
 
-def our_gradient(model: AttentionModel, batch: Batch) -> Tensor:
-    return gradient_importance(model, batch, detach_attention=True)
+def our_gradients(model: AttentionModel, batch: Batch) -> Tensor:
+    found = gradient_importance(model, batch)
+    return torch.stack([found.held, found.full], dim=-1)
 
 
-def probability(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
-    return model.probabilities(model.from_embedded(embedded, batch, detach_attention=True).logits)[:, 0]
+def with_attention_held(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
+    done = model.from_embedded(embedded, batch)
+    return model.probabilities(model.under(done.alpha.detach(), done.hidden, done.asked, batch))[:, 0]
 
 
-def plain_gradient(model: AttentionModel, batch: Batch) -> Tensor:
+def with_attention(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
+    return model.probabilities(model.from_embedded(embedded, batch).logits)[:, 0]
+
+
+def plain_gradients(model: AttentionModel, batch: Batch) -> Tensor:
+    """Forward and backward for the one, and again for the other."""
+
+    def times_input(probability: Callable[[AttentionModel, Batch, Tensor], Tensor]) -> Tensor:
+        embedded = model.embedding(batch.ids).requires_grad_()
+        probability(model, batch, embedded).sum().backward()
+        assert embedded.grad is not None
+        return (embedded.grad * embedded.detach()).sum(-1).abs()
+
+    return torch.stack([times_input(with_attention_held), times_input(with_attention)], dim=-1)
+
+
+def captum_gradients(model: AttentionModel, batch: Batch) -> Tensor:
     embedded = model.embedding(batch.ids).requires_grad_()
-    probability(model, batch, embedded).sum().backward()
-    assert embedded.grad is not None
-    return (embedded.grad * embedded.detach()).sum(-1).abs()
-
-
-def captum_gradient(model: AttentionModel, batch: Batch) -> Tensor:
-    embedded = model.embedding(batch.ids).requires_grad_()
-    return InputXGradient(partial(probability, model, batch)).attribute(embedded).detach().sum(-1).abs()
+    both = [InputXGradient(partial(f, model, batch)).attribute(embedded).detach() for f in (with_attention_held, with_attention)]
+    return torch.stack(both, dim=-1).sum(-2).abs()
 
 
 def deleting(measure: Callable[[AttentionModel, np.ndarray], Tensor], encoder: str, length: int) -> Side:
@@ -221,10 +233,10 @@ def importance(encoder: str) -> dict[str, dict[str, Callable[[int], Side]]]:
             "plain": partial(deleting, plain_leave_one_out, encoder),
             "Captum": partial(deleting, captum_leave_one_out, encoder),
         },
-        f"gradient, {encoder}": {
-            "ours": partial(as_collected, our_gradient, encoder),
-            "plain": partial(of_texts, plain_gradient, encoder, one_by_one=True),
-            "Captum": partial(of_texts, captum_gradient, encoder),
+        f"gradients, {encoder}": {
+            "ours": partial(as_collected, our_gradients, encoder),
+            "plain": partial(of_texts, plain_gradients, encoder, one_by_one=True),
+            "Captum": partial(of_texts, captum_gradients, encoder),
         },
     }
 

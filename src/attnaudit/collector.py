@@ -122,19 +122,18 @@ class _Work:
             yield from pool.map(measure, longest_first)
 
     def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
-        model = self.model
+        model, gradient = self.model, gradient_importance(self.model, batch, self.gradient_of)
+        done = gradient.done
         with torch.no_grad():
-            done = model(batch)
-            columns = {
+            return {
                 "alpha": done.alpha,
                 "readout": model.head.readout(done.hidden),
                 "offset": done.asked.offset,
                 "prediction": model.probabilities(done.logits),
+                "gradient": gradient.held,
+                "importance_full_gradient": gradient.full,
                 "loo": leave_one_out(model, batch, done),
             }
-        columns["gradient"] = gradient_importance(model, batch, detach_attention=True, outputs=self.gradient_of)
-        columns["importance_full_gradient"] = gradient_importance(model, batch, detach_attention=False, outputs=self.gradient_of)
-        return columns
 
 
 @contextmanager

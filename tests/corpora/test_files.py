@@ -9,6 +9,7 @@ import pytest
 
 import attnaudit as aa
 from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.errors import InputError
 
 from .writing import LABELS, ROWS, TEXTS, encoded, write, write_folder
 
@@ -135,6 +136,18 @@ def test_max_tokens_and_min_df(tmp_path: Path) -> None:
     assert "6 row(s) cut to 4 tokens (longest 10)" in corpus.notes
     assert corpus.min_df == 2
     assert len({corpus.fingerprint, read_corpus(path).fingerprint, read_corpus(path, max_tokens=4).fingerprint}) == 3
+
+
+def test_a_share_of_test(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS})
+    whole, half = read_corpus(folder), read_corpus(folder, test_kept=0.5)
+    assert set(half.splits["test"].instance) < set(whole.splits["test"].instance)
+    assert np.bincount(half.splits["test"].label).tolist() == [(count + 1) // 2 for count in np.bincount(whole.splits["test"].label)]
+    assert half.splits["train"].instance.tolist() == whole.splits["train"].instance.tolist()
+    assert half.fingerprint != whole.fingerprint
+    small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
+    with pytest.raises(InputError, match=r"test_kept: 0.5 of 2 row\(s\), none of whose classes has two; wanted 1, or more rows of test"):
+        read_corpus(small, test_kept=0.5)
 
 
 def test_progress_tells_rows(tmp_path: Path) -> None:

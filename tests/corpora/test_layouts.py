@@ -60,6 +60,10 @@ def test_reviews_in_folders(tmp_path: Path) -> None:
     assert counts(corpus) == {"train": [16, 16], "dev": [4, 4], "test": [4, 4]}
     assert "20 % of test, drawn by class with seed 0: 8 of 40" in corpus.notes
     assert "no dev file: 20 % of train, drawn by class with seed 0: train 32, dev 8" in corpus.notes
+    whole = read_corpus("imdb", data_dir=tmp_path, test_kept=1)
+    assert counts(whole) == {"train": [16, 16], "dev": [4, 4], "test": [20, 20]}
+    assert [note for note in corpus.notes if note.startswith("test has")]
+    assert not [note for note in whole.notes if note.startswith("test has")]  # the published count is not of all rows
     train = corpus.splits["train"]
     rows = dict(zip(train.instance.tolist(), zip(train.tokens, train.label.tolist(), strict=True), strict=True))
     for row, (tokens, label) in rows.items():

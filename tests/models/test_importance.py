@@ -88,7 +88,8 @@ def test_gradient_equals_the_derivative_by_the_one_hot_input(
     model = tiny_model(encoder, attention, classes, asks=asks)
     inputs = inputs_of(model, LENGTHS)
     batch = inputs.batch(np.arange(len(inputs)))
-    ours = gradient_importance(model, batch, detach_attention=detach, outputs=outputs)[batch.attended].numpy()
+    found = gradient_importance(model, batch, outputs)
+    ours = (found.held if detach else found.full)[batch.attended].numpy()
     naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
     np.testing.assert_allclose(ours, naive, rtol=2e-4, atol=1e-6)
 
@@ -100,6 +101,6 @@ def test_gradient_keeps_its_order_where_the_probability_is_saturated(asks: bool)
         model.head.output.bias[0] += 60.0
     inputs = Inputs.of(tiny_split([3], asks=asks), model.vocabulary)
     batch = Inputs(inputs.ids, inputs.question).batch(np.array([0]))
-    gradient = gradient_importance(model, batch, detach_attention=True, outputs="predicted")[batch.attended]
+    gradient = gradient_importance(model, batch, "predicted").held[batch.attended]
     assert (gradient > 0).all()
     assert len(set(gradient.tolist())) == 3

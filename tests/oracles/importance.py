@@ -43,7 +43,8 @@ def naive_gradient(model: AttentionModel, row: Inputs, *, detach_attention: bool
     model = model.double()
     batch = row.batch(np.array([0]))
     one_hot = torch.nn.functional.one_hot(batch.ids, len(model.vocabulary)).double().requires_grad_()
-    logits = model.from_embedded(one_hot @ model.embedding.weight, batch, detach_attention=detach_attention).logits
+    done = model.from_embedded(one_hot @ model.embedding.weight, batch)
+    logits = model.under(done.alpha.detach(), done.hidden, done.asked, batch) if detach_attention else done.logits
     prediction = model.probabilities(logits)[0]
     total = np.zeros(len(row.ids[0]))
     for c in [int(prediction.argmax())] if outputs == "predicted" else range(len(prediction)):

@@ -27,23 +27,30 @@ def parted(
     gathered: Mapping[str, Gathered], classes: tuple[str, ...], parting: Parting, seed: int, names: str
 ) -> tuple[Examples, list[str]]:
     """Examples of train, dev and test, and remarks; ``names`` are the splits that a pool was made of. Raises InputError."""
-    if "all" in gathered:
-        return _from_pool(gathered["all"], classes, parting, seed, names)
-    found = {split: rows.examples for split, rows in gathered.items()}
-    remarks = []
+    found, remarks = (
+        _from_pool(gathered["all"], classes, parting, seed, names) if "all" in gathered else _from_files(gathered, classes, parting, seed)
+    )
     if parting.test_kept < 1:
         chosen = stratified_split(_numbers(found["test"], classes), {"test": parting.test_kept}, seed, rest="unused")
+        if not len(chosen["test"]):
+            came = f"{parting.test_kept} of {len(found['test'])} row(s), none of whose classes has two"
+            raise InputError("read corpus", "test_kept", came, "1, or more rows of test")
         before, found["test"] = len(found["test"]), _taken(found["test"], chosen["test"])
-        share = f"{parting.test_kept:.0%}".replace("%", " %")
+        share = f"{100 * parting.test_kept:.3g} %"
         remarks.append(f"{share} of test, drawn by class with seed {seed}: {len(found['test'])} of {before}")
+    return found, remarks
+
+
+def _from_files(gathered: Mapping[str, Gathered], classes: tuple[str, ...], parting: Parting, seed: int) -> tuple[Examples, list[str]]:
+    found = {split: rows.examples for split, rows in gathered.items()}
     if "dev" in found:
-        return {split: found[split] for split in SPLITS}, remarks
+        return {split: found[split] for split in SPLITS}, []
     chosen = stratified_split(_numbers(found["train"], classes), {"dev": parting.dev_share}, seed)
     if not len(chosen["dev"]):
         came = f"no dev file, and {len(found['train'])} train rows, none of whose classes has two"
         raise InputError("read corpus", str(gathered["train"].path), came, "a dev file or enough rows to take one from train")
-    remarks.append(f"no dev file: {100 * parting.dev_share:.0f} % of train, drawn by class with seed {seed}: {_sizes(chosen)}")
-    return {"train": _taken(found["train"], chosen["train"]), "dev": _taken(found["train"], chosen["dev"]), "test": found["test"]}, remarks
+    remark = f"no dev file: {100 * parting.dev_share:.0f} % of train, drawn by class with seed {seed}: {_sizes(chosen)}"
+    return {"train": _taken(found["train"], chosen["train"]), "dev": _taken(found["train"], chosen["dev"]), "test": found["test"]}, [remark]
 
 
 def _from_pool(pool: Gathered, classes: tuple[str, ...], parting: Parting, seed: int, names: str) -> tuple[Examples, list[str]]:

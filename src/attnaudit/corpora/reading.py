@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from attnaudit.corpora.lines import printable
 from attnaudit.corpora.locating import PLANTED, Place, locate
 from attnaudit.corpora.parting import Examples, one_pool, parted
 from attnaudit.corpora.planted import planted_corpus
-from attnaudit.corpora.registered import NO_BOUNDS, USUAL_PARTING, Registered
+from attnaudit.corpora.registered import NO_BOUNDS, USUAL_PARTING, Parting, Registered
 from attnaudit.corpora.remarks import class_remarks, count_remarks, duplicate_remarks, gathering_remarks
 from attnaudit.corpora.rows import Columns, ordered_classes
 from attnaudit.corpora.tokenise import Tokeniser
@@ -38,6 +39,7 @@ def read_corpus(
     on_bad_row: Literal["error", "skip"] = "error",
     max_tokens: int | None = None,
     min_df: int | None = None,
+    test_kept: float | None = None,
     preset: Preset = "paper",
     progress: Progress | None = None,
 ) -> Corpus:
@@ -51,12 +53,13 @@ def read_corpus(
     are cut there.
 
     A bad row raises, or is skipped and listed with ``on_bad_row="skip"``. ``max_tokens`` cuts long texts. ``min_df`` is by default the
-    named corpus's own, else 1, 5 or 10 by size. ``preset`` chooses the paper's filters of a named corpus or those of its released
-    code. ``progress(split, rows)`` is called now and then. Test rows decide nothing: not classes, not the split of dev.
+    named corpus's own, else 1, 5 or 10 by size. ``test_kept`` is the share of the test rows that is used, drawn by class: by default the
+    named corpus's own, else 1. ``preset`` chooses the paper's filters of a named corpus or those of its released code.
+    ``progress(split, rows)`` is called now and then. Test rows decide nothing: not classes, not the split of dev.
 
     Raises InputError with file and row. Preparation follows Jain & Wallace 2019, §2.
     """
-    check_settings(on_bad_row, max_tokens, min_df, preset)
+    check_settings(on_bad_row, max_tokens, min_df, test_kept, preset)
     if isinstance(source, str) and source in PLANTED:
         return planted_corpus(PLANTED[source], seed=seed)
     place = locate(source, data_dir, Columns(text, label, question, rationale))
@@ -64,7 +67,9 @@ def read_corpus(
     task: Task = entry.task if entry else "classification" if question is None else "question_answering"
     how = _gathering(entry, task, on_bad_row == "skip", max_tokens, preset, progress)
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
-    examples, remarks = _parted(gathered, place, how, seed)
+    parting = entry.parting if entry else USUAL_PARTING
+    parting = parting if test_kept is None else replace(parting, test_kept=test_kept)
+    examples, remarks = _parted(gathered, place, how, parting, seed)
     names = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or names) for split in SPLITS}
     if task == "classification":
@@ -73,7 +78,8 @@ def read_corpus(
     digests = {name: row_digests(split) for name, split in splits.items()}
     remarks += [*gathering_remarks(gathered, max_tokens), *class_remarks(names, splits, task)]
     if entry:
-        remarks += count_remarks(entry.of_preset(entry.expected, preset, {}), splits)
+        expected = entry.of_preset(entry.expected, preset, {})
+        remarks += count_remarks({name: counts for name, counts in expected.items() if name != "test" or parting == entry.parting}, splits)
     remarks += duplicate_remarks(splits, digests)
     if min_df is None and not entry and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
@@ -82,7 +88,7 @@ def read_corpus(
     return Corpus(printable(place.name), names, splits, df, fingerprint(names, df, splits, digests), notes, skipped, task)
 
 
-def check_settings(on_bad_row: str, max_tokens: int | None, min_df: int | None, preset: str) -> None:
+def check_settings(on_bad_row: str, max_tokens: int | None, min_df: int | None, test_kept: float | None, preset: str) -> None:
     """Raise InputError for a setting that `read_corpus` does not know."""
     for option, value, known in (("on_bad_row", on_bad_row, ("error", "skip")), ("preset", preset, ("paper", "code2019"))):
         if value not in known:
@@ -90,6 +96,8 @@ def check_settings(on_bad_row: str, max_tokens: int | None, min_df: int | None, 
     for option, number in (("max_tokens", max_tokens), ("min_df", min_df)):
         if number is not None and number < 1:
             raise InputError("read corpus", option, str(number), "1 or more")
+    if test_kept is not None and not 0 < test_kept <= 1:
+        raise InputError("read corpus", "test_kept", str(test_kept), "a share above 0, up to 1")
 
 
 def _gathering(
@@ -108,9 +116,8 @@ def _after(clean: Callable[[str], str], tokeniser: Callable[[str], list[str]]) -
     return lambda text: tokeniser(clean(text))
 
 
-def _parted(gathered: dict[str, Gathered], place: Place, how: Gathering, seed: int) -> tuple[Examples, list[str]]:
+def _parted(gathered: dict[str, Gathered], place: Place, how: Gathering, parting: Parting, seed: int) -> tuple[Examples, list[str]]:
     """Train, dev and test of what was read, after the labels that cannot be learned are gone; and remarks."""
-    parting = place.entry.parting if place.entry else USUAL_PARTING
     whole = one_pool(gathered, parting)
     train = whole.get("all") or whole["train"]
     known = how.classes or learnt_classes(train.examples)

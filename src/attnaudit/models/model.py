@@ -43,6 +43,11 @@ class Forward:
     logits: Float[Tensor, "B K"]
     asked: Asked
 
+    def detached(self) -> Forward:
+        """The same numbers, without what a pass backward would need."""
+        asked = Asked(None if self.asked.query is None else self.asked.query.detach(), self.asked.offset.detach())
+        return Forward(self.hidden.detach(), self.alpha.detach(), self.logits.detach(), asked)
+
 
 class AttentionModel(nn.Module):
     """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
@@ -80,14 +85,17 @@ class AttentionModel(nn.Module):
         summary = self.question(batch.question)
         return Asked(self.attention.condition(summary), self.head.offset(summary))
 
-    def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch, *, detach_attention: bool = False) -> Forward:
-        """The pass from embedded tokens on; with ``detach_attention`` no gradient flows through the weights."""
+    def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
+        """The pass from embedded tokens on."""
         asked = self.ask(batch)
         hidden = self.encoder(embedded, batch.lengths)
         alpha = attend(self.attention(hidden, None if asked.query is None else asked.query[:, None]), batch.attended)
-        weights = alpha.detach() if detach_attention else alpha
-        context = torch.einsum("bl,blm->bm", weights, hidden)
-        return Forward(hidden, alpha, self.logits(asked.offset + self.head.readout(context), batch), asked)
+        return Forward(hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
+
+    def under(self, alpha: Float[Tensor, "B L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
+        """The logits under the attention ``alpha``, the model's own or another."""
+        context = torch.einsum("bl,blm->bm", alpha, hidden)
+        return self.logits(asked.offset + self.head.readout(context), batch)
 
     def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
         """The tail, and −∞ for answers that the row does not allow."""

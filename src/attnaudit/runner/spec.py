@@ -31,7 +31,7 @@ class CorpusSpec:
     """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
 
     ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
-    tokens) are of planted corpora alone.
+    tokens) are of planted corpora alone. ``test_kept`` is the share of the test rows that is used.
     """
 
     source: str
@@ -43,6 +43,7 @@ class CorpusSpec:
     on_bad_row: Literal["error", "skip"] = "error"
     max_tokens: int | None = None
     min_df: int | None = None
+    test_kept: float | None = None
     size: int | None = None
     length: tuple[int, int] | None = None
 
