@@ -108,7 +108,7 @@ def main() -> None:
         columns = ("corpus", "test instances", "whole command (s)", *(f"{name} (s)" for name in STEPS), "peak memory (GiB)")
         table = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
         table += [whole_run(Path(out).name, options.data_dir, options.vectors, out) for out in runs.values()]
-        text = "BiLSTM, additive attention, 8 epochs, the whole of test, all experiments and the report. The first command compiles the kernels."
+        text = "BiLSTM, additive attention, 8 epochs, the whole of test, all experiments, the report. The first command compiles kernels."
         sections = [("`attnaudit run sst` and `imdb`", text, "\n".join(table))]
         print("\n".join(table), flush=True)
         paths = {**runs, "data": options.data_dir, "vectors": options.vectors, "plot": str(PLOT)}

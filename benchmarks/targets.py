@@ -29,7 +29,8 @@ from attnaudit.files import read_json
 from attnaudit.models import AttentionModel, load_model
 from attnaudit.models.batch import Batch, Inputs, batches_by_length, pad
 from attnaudit.ragged import Ragged
-from attnaudit.runner import RunSpec, audit_into, read
+from attnaudit.runner import RunSpec, audit_into
+from attnaudit.runner.pipeline import read
 from attnaudit.trace import Trace, write_shards
 from benchmarks.adversary import plain_search
 from benchmarks.battery import plain_correlation, plain_permutation
@@ -127,7 +128,7 @@ def battery_again(sst: Trained, data_dir: str) -> dict[str, float]:
 def target_row(part: str, theirs: float | None, plain: float | None, ours: float, wanted: str, reached: bool | None) -> list[str]:
     return [
         part, *("–" if value is None else figure(value) for value in (theirs, plain)), figure(ours),
-        *("–" if value is None else f"{value / ours:.3g}" for value in (theirs, plain)),
+        *("–" if value is None else f"{value / ours:,.{int(value < 10 * ours)}f}" for value in (theirs, plain)),
         wanted, "–" if reached is None else "yes" if reached else "no",
     ]  # fmt: skip
 

@@ -89,6 +89,7 @@ def test_gradient_equals_the_derivative_by_the_one_hot_input(
     inputs = inputs_of(model, LENGTHS)
     batch = inputs.batch(np.arange(len(inputs)))
     found = gradient_importance(model, batch, outputs)
+    assert not any(tensor.requires_grad for tensor in (found.held, found.full, found.done.hidden, found.done.logits))  # no graph is kept
     ours = (found.held if detach else found.full)[batch.attended].numpy()
     naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
     np.testing.assert_allclose(ours, naive, rtol=2e-4, atol=1e-6)
