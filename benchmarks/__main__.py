@@ -1,9 +1,10 @@
 """All benchmarks in one command: prints their tables and writes docs/benchmarks.md.
 
-    python -m benchmarks --data-dir DIR --vectors FILE
+    python -m benchmarks --data-dir DIR --vectors FILE [--keep DIR] [--only PART...]
 
 ``DIR`` holds the folders of sst, imdb, 20news_sports, trec6, ag_news, snli, bAbI and cnn, ``FILE`` word vectors in the text format of
-GloVe. Run it on a machine that does nothing else: a second process that wants the cores spoils every figure.
+GloVe. Run it on a machine that does nothing else: a second process that wants the cores spoils every figure. What every part prints is
+kept in a folder, with the runs that some parts measure; with ``--only`` the parts named are measured and the others taken from there.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import shutil
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from attnaudit.files import read_json, write_text
@@ -23,6 +25,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
 PLOT = PAGE.with_name("growth.svg")
 
+CORPORA = ("sst", "imdb")
+RUNS = "runs"
+RUNS_TEXT = "BiLSTM, additive attention, 8 epochs, the whole of test, all experiments, the report. The first command compiles kernels."
 STEPS = ("train", "collect", "audit", "report")
 PARTS = (
     (
@@ -30,14 +35,14 @@ PARTS = (
         "The trained models of the two runs above, measured once more with compiled kernels. *authors' code*: their released code on a "
         "machine such as this one, seconds that were given and not measured here; *plain way here*: the papers' pseudo-code as it reads, "
         "in this run.",
-        ("{run}", "--imdb", "{imdb}", "--data-dir", "{data}"),
+        ("{sst}", "--imdb", "{imdb}", "--data-dir", "{data}"),
     ),
-    ("The battery on SST test", "battery.py", "Own time of every experiment beside the plain way, on the run above.", ("{run}",)),
+    ("The battery on SST test", "battery.py", "Own time of every experiment beside the plain way, on the run above.", ("{sst}",)),
     (
         "Exact adversary against the paper's search", "adversary.py",
         "The plain way is the paper's 500-step Adam search in torch, context vectors rebuilt in every step, on the same trace; "
         "*least exact − plain* is the smallest difference over all instances, so that a number above −1e-6 means never worse.",
-        ("{run}",),
+        ("{sst}",),
     ),
     (
         "Every experiment at five lengths", "lengths.py",
@@ -51,7 +56,7 @@ PARTS = (
     (
         "Growth of cost", "growth.py",
         "Exponents of T, fitted over the upper half of the lengths.\n\n![Time of an instance against its tokens](growth.svg)",
-        ("--plot", "{plot}", "--runs", "{run}"),
+        ("--plot", "{plot}", "--runs", "{sst}"),
     ),
     ("The CPU beside a GPU", "devices.py", "", ()),
     (
@@ -98,24 +103,40 @@ def script(name: str, arguments: list[str]) -> str:
     return done.stdout.strip()
 
 
+def runs_of(options: argparse.Namespace, kept: Path) -> str:
+    """Run the command on both corpora anew, into the folder of what is kept."""
+    columns = ("corpus", "test instances", "whole command (s)", *(f"{name} (s)" for name in STEPS), "peak memory (GiB)")
+    table = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
+    for corpus in CORPORA:
+        shutil.rmtree(kept / corpus, ignore_errors=True)
+        table.append(whole_run(corpus, options.data_dir, options.vectors, str(kept / corpus)))
+    return "\n".join(table)
+
+
 def main() -> None:
+    names = [RUNS, *(Path(name).stem for _, name, _, _ in PARTS)]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)
+    parser.add_argument("--keep", type=Path, default=HERE.parent / "runs" / "benchmarks", help="runs/benchmarks by default")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="PART", help=f"of {', '.join(names)}")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        runs = {"run": str(Path(folder) / "sst"), "imdb": str(Path(folder) / "imdb")}
-        columns = ("corpus", "test instances", "whole command (s)", *(f"{name} (s)" for name in STEPS), "peak memory (GiB)")
-        table = [f"| {' | '.join(columns)} |", f"|{' --- |' * len(columns)}"]
-        table += [whole_run(Path(out).name, options.data_dir, options.vectors, out) for out in runs.values()]
-        text = "BiLSTM, additive attention, 8 epochs, the whole of test, all experiments, the report. The first command compiles kernels."
-        sections = [("`attnaudit run sst` and `imdb`", text, "\n".join(table))]
-        print("\n".join(table), flush=True)
-        paths = {**runs, "data": options.data_dir, "vectors": options.vectors, "plot": str(PLOT)}
-        for title, name, text, arguments in PARTS:
-            filled = [argument.format(**paths) for argument in arguments]
-            sections.append((f"{title} (`benchmarks/{name}`)", text, script(name, filled)))
-            print(f"## {title}\n\n{sections[-1][2]}\n", flush=True)
+    paths = {corpus: str(options.keep / corpus) for corpus in CORPORA}
+    paths |= {"data": options.data_dir, "vectors": options.vectors, "plot": str(PLOT)}
+
+    def printed(name: str, measure: Callable[[], str]) -> str:
+        """What a part prints, measured now or kept."""
+        path = options.keep / f"{name}.md"
+        if name in options.only:
+            write_text(path, measure())
+            print(f"## {name}\n\n{path.read_text()}\n", flush=True)
+        return path.read_text()
+
+    sections = [("`attnaudit run sst` and `imdb`", RUNS_TEXT, printed(RUNS, lambda: runs_of(options, options.keep)))]
+    for title, name, text, arguments in PARTS:
+        filled = [argument.format(**paths) for argument in arguments]
+        table = printed(Path(name).stem, lambda name=name, filled=filled: script(name, filled))
+        sections.append((f"{title} (`benchmarks/{name}`)", text, table))
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
     head = f"# Benchmarks\n\nWritten by `make bench` on {machine}. Ratios compare two sides of one run; seconds are this machine's.\n"
     body = "\n".join(f"\n## {title}\n\n{text + chr(10) * 2 if text else ''}{table}" for title, text, table in sections)

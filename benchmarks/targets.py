@@ -41,7 +41,7 @@ from benchmarks.sides import our_gradients, our_leave_one_out, plain_gradients, 
 COLUMNS = ("part", "authors' code (s)", "plain way here (s)", "ours (s)", "authors' / ours", "plain / ours", "wanted", "reached")
 REPEATS = 3
 # the authors' seconds of a part of SST test, then how many times quicker ours is to be
-SST = {
+SST: dict[str, tuple[float, int | None]] = {
     "leave-one-out, bilstm": (9.6, 6), "gradients, bilstm": (1.4, None), "permutation": (5.2, 50), "adversary": (51.8, 1000),
     "correlation": (5.6, 20),
 }  # fmt: skip

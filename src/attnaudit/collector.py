@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from torch import nn
 
 from attnaudit.corpora import Corpus, Split
 from attnaudit.errors import InputError
@@ -24,6 +25,7 @@ from attnaudit.trace import Trace, concatenate
 
 SHARD_ROWS = 2048
 BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
+T = TypeVar("T")
 PER_POSITION = ("alpha", "gradient", "importance_full_gradient", "loo")
 
 
@@ -59,7 +61,7 @@ def collect_shards(
     """
     budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
     work = _Work(model, split, name, gradient_of or ("predicted" if model.asks else "all"), dict(metadata or {}), budget)
-    inputs = Inputs.of(split, model.vocabulary)
+    inputs = model.inputs(split)
     with frozen(model):
         for start in range(0, len(inputs), shard_rows):
             rows = np.arange(start, min(start + shard_rows, len(inputs)))
@@ -88,12 +90,12 @@ class _Work:
     budget: int
 
     def shard(self, inputs: Inputs, rows: np.ndarray, progress: _Progress) -> Trace:
-        model, split, ids = self.model, self.split, inputs.ids
-        flat = {column: np.zeros(len(ids.values), np.float32) for column in PER_POSITION}
+        model, split, positions = self.model, self.split, inputs.positions
+        flat = {column: np.zeros(len(positions.values), np.float32) for column in PER_POSITION}
         per_row: dict[str, np.ndarray] = {}
-        readout = np.zeros((len(ids.values), model.head.readout_width), np.float32)
+        readout = np.zeros((len(positions.values), model.head.readout_width), np.float32)
         for chosen, batch, columns in self._measured(inputs):
-            places = ids.positions(chosen)
+            places = positions.positions(chosen)
             for column, values in flat.items():
                 values[places] = columns[column][batch.attended].float().cpu().numpy()
             readout[places] = columns["readout"][batch.attended].cpu().numpy()
@@ -104,9 +106,9 @@ class _Work:
         return Trace.from_arrays(
             activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
             tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
-            tokens=_lists(split.tokens, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
-            rationale=_known(split.rationale, rows), readout=ids.with_values(readout), **per_row,
-            **{column: ids.with_values(values) for column, values in flat.items()},
+            tokens=_texts(split, inputs, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
+            rationale=_rationale(split, inputs, rows), readout=positions.with_values(readout), **per_row,
+            **{column: positions.with_values(values) for column, values in flat.items()},
         )  # fmt: skip
 
     def _measured(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
@@ -138,12 +140,14 @@ class _Work:
 
 @contextmanager
 def frozen(model: AttentionModel) -> Iterator[None]:
-    """Within it no weight wants a gradient and a GPU computes in full float32; afterwards the model is as it was.
+    """Within it no weight wants a gradient, nothing is dropped out and a GPU computes in full float32; afterwards the model is as it was.
 
-    Training mode is what cuDNN gives gradients of an LSTM in; no layer of these models tells the modes apart.
+    Training mode is what cuDNN gives gradients of a recurrent layer in.
     """
     training, wanted = model.training, [weight.requires_grad for weight in model.parameters()]
-    model.train().requires_grad_(False)
+    model.eval().requires_grad_(False)
+    for module in model.modules():
+        module.train(isinstance(module, nn.RNNBase))
     try:
         with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             yield
@@ -168,9 +172,28 @@ def _lists(column: Sequence[Sequence[str]] | None, rows: np.ndarray) -> list[Seq
     return None if column is None else [column[int(row)] for row in rows]
 
 
-def _known(rationale: Sequence[list[bool]] | None, rows: np.ndarray) -> list[list[bool] | None] | None:
-    """Rationales, null where that of a row is not known."""
-    return None if rationale is None else [rationale[row] or None for row in rows.tolist()]
+def _texts(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[str]]:
+    """The word, or the sentence, of every position."""
+    texts = [split.tokens[int(row)] for row in rows]
+    if inputs.sentences is None:
+        return texts
+    return [[" ".join(words) for words in _cut(text, lengths)] for text, lengths in zip(texts, inputs.sentences, strict=True)]
+
+
+def _rationale(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[bool] | None] | None:
+    """Rationales, null where that of a row is not known; a sentence is of the rationale if one of its words is."""
+    if split.rationale is None:
+        return None
+    known = [split.rationale[int(row)] or None for row in rows]
+    if inputs.sentences is None:
+        return known
+    return [marks and [any(part) for part in _cut(marks, lengths)] for marks, lengths in zip(known, inputs.sentences, strict=True)]
+
+
+def _cut(row: list[T], lengths: np.ndarray) -> list[list[T]]:
+    """A row of words in pieces of so many each."""
+    ends = np.cumsum(lengths).tolist()
+    return [row[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
 
 
 def _tail(model: AttentionModel) -> TanhTail | None:

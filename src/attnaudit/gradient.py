@@ -33,7 +33,7 @@ def gradient_importance(model: AttentionModel, batch: Batch, outputs: Outputs = 
     An instance's logits depend on its own tokens only, so that one backward pass serves the whole batch; both gradients share one pass
     forward. The derivative of the activation is worked out in float64, where it does not underflow.
     """
-    embedded = model.embedding(batch.ids).detach().requires_grad_()
+    embedded = model.embed(batch).detach().requires_grad_()
     of = _of_predicted if outputs == "predicted" and model.activation == "softmax" else _of_all
     with torch.enable_grad():
         done = model.from_embedded(embedded, batch)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,6 +22,7 @@ from attnaudit.errors import InputError
 from attnaudit.measures import predicted_class
 from attnaudit.models.batch import Inputs, batches_by_length
 from attnaudit.models.model import AttentionModel
+from attnaudit.models.settings import ERASURE_PRESETS
 from attnaudit.progress import Progress
 from attnaudit.stats.classification import classification_scores
 
@@ -32,7 +35,9 @@ class TrainingSettings:
     """How to train.
 
     ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``, short of an epoch that is perfect
-    on dev, after which none could be chosen in its place.
+    on dev, after which none could be chosen in its place. ``plateau`` halves the learning rate after every so many epochs without a better
+    one; None leaves it. ``select`` is the dev score that chooses: ``usual`` is ROC-AUC of a classifier, accuracy of a model that is asked
+    something.
     """
 
     epochs: int = 8
@@ -42,6 +47,8 @@ class TrainingSettings:
     amsgrad: bool = False
     class_weight: bool = True
     patience: int | None = None
+    plateau: int | None = None
+    select: Literal["usual", "accuracy"] = "usual"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate"):
@@ -49,12 +56,15 @@ class TrainingSettings:
                 raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
         if not self.weight_decay >= 0:
             raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
-        if self.patience is not None and self.patience < 1:
-            raise InputError("train", "training.patience", repr(self.patience), "1 or more epochs, or null to train them all")
+        for name, otherwise in (("patience", "to train them all"), ("plateau", "for one learning rate")):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError("train", f"training.{name}", repr(getattr(self, name)), f"1 or more epochs, or null {otherwise}")
 
 
 def training_preset(preset: str) -> TrainingSettings:
-    """The paper's training, or that of its released code (AMSGrad)."""
+    """The training of Jain & Wallace 2019, that of their released code (AMSGrad), or that of Serrano & Smith 2019 (``flan``, ``han``)."""
+    if preset in ERASURE_PRESETS:
+        return TrainingSettings(epochs=30, batch_size=64, weight_decay=0.0, class_weight=False, patience=5, plateau=1, select="accuracy")
     return TrainingSettings(amsgrad=preset == "code2019")
 
 
@@ -62,8 +72,8 @@ def training_preset(preset: str) -> TrainingSettings:
 class Epoch:
     """What one epoch gave.
 
-    ``dev`` is the score that selects the model: ROC-AUC of a classifier (one against the rest for several classes), accuracy of a model
-    that is asked something.
+    ``dev`` is the score that selects the model: ROC-AUC of a classifier (one against the rest for several classes), or accuracy, as of a
+    model that is asked something.
     """
 
     epoch: int
@@ -83,7 +93,7 @@ def train(
     without the interruption. The test split is never looked at.
     """
     train_split, dev_split = corpus.splits["train"], corpus.splits["dev"]
-    data, dev = Inputs.of(train_split, model.vocabulary), Inputs.of(dev_split, model.vocabulary)
+    data, dev = model.inputs(train_split), model.inputs(dev_split)
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(model, optimizer, checkpoint)
@@ -92,8 +102,12 @@ def train(
         if _exhausted(history, settings.patience):
             break
         started = time.perf_counter()
-        loss = _epoch(model, optimizer, loss_of, data, train_split.label, settings, np.random.default_rng((seed, number)), progress)
-        history.append(Epoch(number, loss, *_dev_scores(model, dev, dev_split.label), time.perf_counter() - started))
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
+        with _dropout_of(seed, number):
+            loss = _epoch(model, optimizer, loss_of, data, train_split.label, settings, np.random.default_rng((seed, number)), progress)
+        scores = _dev_scores(model, dev, dev_split.label, settings.select)
+        history.append(Epoch(number, loss, *scores, time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         if checkpoint is not None:
@@ -102,11 +116,30 @@ def train(
     return history
 
 
-def _dev_scores(model: AttentionModel, dev: Inputs, label: np.ndarray) -> tuple[float, float]:
+@contextmanager
+def _dropout_of(seed: int, epoch: int) -> Iterator[None]:
+    """What dropout leaves out in one epoch, whichever epochs went before it in this process."""
+    with torch.random.fork_rng():
+        torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1)
+        yield
+
+
+def halvings(history: list[Epoch], plateau: int | None) -> int:
+    """How often the learning rate was halved: once for every ``plateau`` epochs in a row without a better dev score."""
+    best, waited, count = -math.inf, 0, 0
+    for epoch in history if plateau else ():
+        waited = 0 if epoch.dev > best else waited + 1
+        best = max(best, epoch.dev)
+        if waited == plateau:
+            waited, count = 0, count + 1
+    return count
+
+
+def _dev_scores(model: AttentionModel, dev: Inputs, label: np.ndarray, select: str) -> tuple[float, float]:
     """The score that selects, and accuracy."""
     probabilities = predict(model, dev)
     predicted = predicted_class(probabilities)
-    if model.asks:
+    if model.asks or select == "accuracy":
         accuracy = float((predicted == label).mean())
         return accuracy, accuracy
     scores = classification_scores(label.astype(np.int64), predicted, probabilities, seed=0, resamples=1)
@@ -114,12 +147,14 @@ def _dev_scores(model: AttentionModel, dev: Inputs, label: np.ndarray) -> tuple[
 
 
 def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
-    """Probabilities of every row, in order, without gradients."""
-    device = next(model.parameters()).device
+    """Probabilities of every row, in order, without gradients and without dropout."""
+    device, training = next(model.parameters()).device, model.training
+    model.eval()
     out = np.zeros((len(inputs), model.outputs))
     with torch.inference_mode():
         for rows in batches_by_length(inputs.lengths, EVALUATION_BUDGET):
             out[rows] = model.probabilities(model(inputs.batch(rows, device)).logits).double().cpu().numpy()
+    model.train(training)
     return out
 
 
@@ -149,6 +184,7 @@ def _epoch(
     device = next(model.parameters()).device
     batches = shuffled_batches(data.lengths, settings.batch_size, random)
     total = 0.0
+    model.train()
     for done, rows in enumerate(batches):
         loss = loss_of(model(data.batch(rows, device)).logits, torch.from_numpy(label[rows].astype(np.int64)).to(device))
         optimizer.zero_grad(set_to_none=True)

@@ -322,12 +322,12 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("options", "came"),
     [
-        (("skp", None, None, None, "paper"), "on_bad_row: 'skp'; wanted error or skip; did you mean skip?"),
-        (("skip", None, None, None, "code"), "preset: 'code'; wanted paper or code2019; did you mean code2019?"),
-        (("skip", 0, None, None, "paper"), "max_tokens: 0; wanted 1 or more"),
-        (("skip", 5, 0, None, "paper"), "min_df: 0; wanted 1 or more"),
-        (("skip", 5, 1, 0.0, "paper"), "test_kept: 0.0; wanted a share above 0, up to 1"),
-        (("skip", 5, 1, 1.5, "paper"), "test_kept: 1.5; wanted a share above 0, up to 1"),
+        (("skp", None, None, None, "rule", "paper"), "on_bad_row: 'skp'; wanted error or skip; did you mean skip?"),
+        (("skip", None, None, None, "rule", "code"), "preset: 'code'; wanted paper or code2019 or flan or han; did you mean code2019?"),
+        (("skip", 0, None, None, "rule", "paper"), "max_tokens: 0; wanted 1 or more"),
+        (("skip", 5, 0, None, "rule", "paper"), "min_df: 0; wanted 1 or more"),
+        (("skip", 5, 1, 0.0, "rule", "paper"), "test_kept: 0.0; wanted a share above 0, up to 1"),
+        (("skip", 5, 1, 1.5, "rule", "paper"), "test_kept: 1.5; wanted a share above 0, up to 1"),
     ],
 )
 def test_settings(options: tuple, came: str) -> None:

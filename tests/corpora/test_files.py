@@ -138,6 +138,17 @@ def test_max_tokens_and_min_df(tmp_path: Path) -> None:
     assert len({corpus.fingerprint, read_corpus(path).fingerprint, read_corpus(path, max_tokens=4).fingerprint}) == 3
 
 
+def test_sentences_given_as_lines(tmp_path: Path) -> None:
+    texts = ["It is good. Is it?\nyes\n\n and more words", "one line"]
+    folder = write_folder(tmp_path / "a", {"train": ROWS, "test": [(text, label) for label, text in enumerate(texts)]})
+    given = read_corpus(folder, sentences="lines")
+    assert given.splits["test"].sentences == [[7, 1, 3], [2]]
+    assert given.splits["test"].tokens[0][7:] == ["yes", "and", "more", "words"]
+    assert read_corpus(folder, sentences="lines", max_tokens=8).splits["test"].sentences == [[7, 1], [2]]
+    assert read_corpus(folder).splits["test"].sentences is None
+    assert read_corpus(folder).fingerprint != given.fingerprint
+
+
 def test_a_share_of_test(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "a", {"train": ROWS, "test": ROWS})
     whole, half = read_corpus(folder), read_corpus(folder, test_kept=0.5)

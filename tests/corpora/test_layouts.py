@@ -74,6 +74,22 @@ def test_reviews_in_folders(tmp_path: Path) -> None:
     assert f"{path}: row 7: an empty text" in bad_row("imdb", tmp_path, 7)
 
 
+def test_reviews_by_stars(tmp_path: Path) -> None:
+    folder = tmp_path / "imdb_stars" / "aclImdb"
+    for split in ("train", "test"):
+        for group, stars in (("neg", (1, 2, 3, 4)), ("pos", (7, 8, 9, 10))):
+            for row in range(20):
+                put(folder / split / group / f"{row}_{stars[row % 4]}.txt", f"A film of {stars[row % 4]} stars, number {row}.")
+    corpus = read_corpus("imdb_stars", data_dir=tmp_path)
+    assert counts(corpus) == {"train": [4] * 8, "dev": [1] * 8, "test": [5] * 8}
+    assert corpus.class_names[0] == "1 star"
+    assert corpus.class_names[-1] == "10 stars"
+    put(folder / "test" / "neg" / "3_6.txt", "Neither good nor bad.")
+    told = refused("imdb_stars", tmp_path)
+    assert "neg/3_6.txt" in told
+    assert "stars '6' where one of 1, 2, 3, 4, 7, 8, 9, 10 was expected" in told
+
+
 def test_posts_are_pooled_and_drawn_anew(tmp_path: Path) -> None:
     files.write_posts(tmp_path / "20news_sports")
     corpus = read_corpus("20news_sports", data_dir=tmp_path)

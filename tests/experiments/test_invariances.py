@@ -85,7 +85,7 @@ def test_a_row_per_trace_row_with_its_keys_first(trace: Trace, name: str):
 def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
     trace = make_trace(10, gradient=False, rationale=False)
     results = audit(trace)
-    assert list(results) == ["prediction", "permutation", "adversary"]
+    assert list(results) == ["prediction", "permutation", "adversary", "erasure", "comprehensiveness"]
     assert results.left_out == {"correlation": "the trace has no column gradient", "plausibility": "the trace has no column rationale"}
     with pytest.raises(TraceError, match="correlation: the trace has no column gradient"):
         audit(trace, ["correlation"])

@@ -10,14 +10,15 @@ import torch
 
 import attnaudit
 from attnaudit.collector import collect, collect_shards
-from attnaudit.corpora import planted_corpus
+from attnaudit.corpora import Split, planted_corpus
 from attnaudit.models.batch import Inputs
 from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.training import predict
-from tests.models.tiny import tiny_model, tiny_split
+from tests.models.tiny import of_sentences, tiny_model, tiny_split
 
 LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
+SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 7, [6, 2, 9, 4, 4, 1, 3, 8, 2]]
 COLUMNS = ("alpha", "gradient", "importance_full_gradient", "loo", "readout")
 
 
@@ -29,7 +30,7 @@ def assert_same(one: Trace, other: Trace) -> None:
 
 
 @pytest.mark.parametrize("asks", [False, True])
-@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+@pytest.mark.parametrize("encoder", ["bilstm", "bigru", "cnn", "average", "none"])
 def test_batch_size_padding_and_shards_do_not_matter(encoder: str, asks: bool) -> None:
     model, split = tiny_model(encoder, "additive", classes=3, asks=asks), tiny_split(LENGTHS, classes=3, asks=asks)
     together = concatenate(list(collect_shards(model, split)))
@@ -37,6 +38,30 @@ def test_batch_size_padding_and_shards_do_not_matter(encoder: str, asks: bool) -
     sharded = concatenate(list(collect_shards(model, split, shard_rows=3)))
     assert_same(together, alone)
     assert_same(together, sharded)
+
+
+@pytest.mark.parametrize("encoder", ["bigru", "cnn", "none"])
+def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, split = tiny_model(encoder, "additive", classes=3, hierarchical=True), of_sentences(SENTENCES, classes=3)
+    together = concatenate(list(collect_shards(model, split)))
+    assert_same(together, concatenate(list(collect_shards(model, split, budget=1))))
+    assert_same(together, concatenate(list(collect_shards(model, split, shard_rows=2))))
+    order = np.array([3, 0, 4, 1, 2])
+    assert_same(together.take(order), concatenate(list(collect_shards(model, split.take(order)))))
+    monkeypatch.setattr("attnaudit.models.batch.SENTENCE_BUDGET", 10)
+    assert_same(together, concatenate(list(collect_shards(model, split))))
+    assert together.alpha.lengths.tolist() == [len(row) for row in SENTENCES]
+    assert together.tokens(1) == [" ".join(split.tokens[1][:3]), split.tokens[1][3]]
+    np.testing.assert_allclose(together.prediction, predict(model, model.inputs(split)), atol=1e-6)
+
+
+def test_sentences_are_found_by_rule_where_none_are_given() -> None:
+    words = ["it", "is", "good", ".", "is", "it", "?", "yes", "!", "and", "more"]
+    split = Split(np.arange(2), [words, ["one"]], np.zeros(2, np.int32), [[word == "good" for word in words], []])
+    trace = concatenate(list(collect_shards(tiny_model("none", "additive", hierarchical=True), split)))
+    assert trace.tokens(0) == ["it is good .", "is it ?", "yes !", "and more"]
+    assert trace.tokens(1) == ["one"]
+    assert trace.table.column("rationale").to_pylist() == [[True, False, False, False], None]
 
 
 @pytest.mark.parametrize("asks", [False, True])

@@ -11,16 +11,18 @@ from attnaudit.leave_one_out import leave_one_out
 from attnaudit.leave_one_out.cnn import seen_from
 from attnaudit.models.batch import Inputs
 from attnaudit.models.model import AttentionModel
-from tests.models.tiny import tiny_model, tiny_split
+from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
 
 LENGTHS = [1, 2, 3, 4, 5, 9, 7, 12, 23, 1, 6]
-MODELS = [(encoder, attention) for encoder in ("bilstm", "cnn", "average") for attention in ("additive", "dot")]
+SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 7, [6, 2, 9, 4, 4, 1, 3, 8, 2]]
+ENCODERS = ("bilstm", "bigru", "cnn", "average", "none")
+MODELS = [(encoder, attention) for encoder in ENCODERS for attention in ("additive", "dot")]
 TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a question is asked
 
 
 def inputs_of(model: AttentionModel, lengths: list[int]) -> Inputs:
-    return Inputs.of(tiny_split(lengths, len(model.class_names), asks=model.asks), model.vocabulary)
+    return model.inputs(tiny_split(lengths, len(model.class_names), asks=model.asks))
 
 
 def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
@@ -40,7 +42,7 @@ def test_leave_one_out_equals_running_everything_again(encoder: str, attention: 
 
 
 @pytest.mark.parametrize("asks", [False, True])
-@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeping the attention scores of the whole text, in place of those after the deletion, must not pass."""
     model = tiny_model(encoder, "additive", 4 if asks else 2, asks=asks)
@@ -52,7 +54,7 @@ def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, asks: bool, monk
     assert np.abs(frozen - naive).max() > 1e-3
 
 
-@pytest.mark.parametrize("encoder", ["bilstm", "cnn", "average"])
+@pytest.mark.parametrize("encoder", ENCODERS)
 def test_the_question_matters(encoder: str) -> None:
     """Attention and output follow the question, whichever way it is padded."""
     model = tiny_model(encoder, "additive", 3, asks=True)
@@ -93,6 +95,21 @@ def test_gradient_equals_the_derivative_by_the_one_hot_input(
     ours = (found.held if detach else found.full)[batch.attended].numpy()
     naive = np.concatenate([naive_gradient(model, row, detach_attention=detach, outputs=outputs) for row in rows_of(inputs)])
     np.testing.assert_allclose(ours, naive, rtol=2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+@pytest.mark.parametrize(("encoder", "attention"), MODELS)
+def test_sentences_are_deleted_and_differentiated_as_words_are(encoder: str, attention: str, classes: int) -> None:
+    model = tiny_model(encoder, attention, classes, hierarchical=True)
+    inputs = model.inputs(of_sentences(SENTENCES, classes))
+    batch = inputs.batch(np.arange(len(inputs)))
+    naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
+    np.testing.assert_allclose(all_leave_one_out(model, inputs), naive, atol=2e-6)
+    assert naive.max() > 0.01
+    found = gradient_importance(model, batch)
+    for ours, detach in ((found.held, True), (found.full, False)):
+        naive = np.concatenate([naive_gradient(model, row, detach_attention=detach) for row in rows_of(inputs)])
+        np.testing.assert_allclose(ours[batch.attended].numpy(), naive, rtol=2e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("asks", [False, True])

@@ -14,7 +14,7 @@ from attnaudit.errors import InputError, RunError
 from attnaudit.models import build_model, load_model, model_preset, save_model
 from attnaudit.models.batch import Inputs, batches_by_length
 from attnaudit.models.model import AttentionModel
-from attnaudit.training import Epoch, TrainingSettings, best_epoch, predict, shuffled_batches, train
+from attnaudit.training import Epoch, TrainingSettings, best_epoch, halvings, predict, shuffled_batches, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 
@@ -24,11 +24,11 @@ def corpus() -> Corpus:
     return planted_corpus("decisive", size=400, length=(10, 20), seed=1)
 
 
-def fresh(corpus: Corpus, encoder: str = "bilstm") -> AttentionModel:
+def fresh(corpus: Corpus, encoder: str = "bilstm", **settings: float) -> AttentionModel:
     tokens = corpus.splits["train"].tokens
     vocabulary = Vocabulary.build(tokens, 1)
     vectors = word_vectors("random", vocabulary, tokens, dimension=16, seed=0).matrix
-    return build_model(replace(model_preset(encoder, "additive"), hidden=8), vocabulary, vectors, corpus.class_names, 0)
+    return build_model(replace(model_preset(encoder, "additive"), hidden=8, **settings), vocabulary, vectors, corpus.class_names, 0)
 
 
 def weights(model: AttentionModel) -> dict[str, list[float]]:
@@ -102,6 +102,32 @@ def test_an_epoch_that_is_perfect_on_dev_is_the_last(corpus: Corpus, monkeypatch
 def test_of_equal_dev_scores_the_most_accurate_epoch_is_kept() -> None:
     history = [Epoch(k, 0.1, dev, accuracy, 1.0) for k, (dev, accuracy) in enumerate([(0.9, 0.9), (1.0, 0.6), (1.0, 0.8), (1.0, 0.8)])]
     assert best_epoch(history).epoch == 2
+
+
+def test_the_learning_rate_is_halved_where_dev_does_not_get_better() -> None:
+    def after(*dev: float) -> int:
+        return halvings([Epoch(k, 0.1, score, score, 1.0) for k, score in enumerate(dev)], 2)
+
+    flat = (0.5, 0.5, 0.4, 0.4, 0.5)
+    assert [after(*flat[:count]) for count in range(6)] == [0, 0, 0, 1, 1, 2]
+    assert after(0.5, 0.4, 0.6, 0.5) == 0
+    assert halvings([Epoch(k, 0.1, 0.5, 0.5, 1.0) for k in range(9)], None) == 0
+
+
+def test_dropout_and_plateau_resume_as_if_never_interrupted(corpus: Corpus, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, epochs=4, plateau=1, select="accuracy")
+    whole, stopped, other = (fresh(corpus, "bigru", dropout=0.4) for _ in range(3))
+    history = train(whole, corpus, settings)
+    train(stopped, corpus, replace(settings, epochs=2), checkpoint=tmp_path)
+    resumed = fresh(corpus, "bigru", dropout=0.4)
+    again = train(resumed, corpus, settings, checkpoint=tmp_path)
+    assert [(epoch.loss, epoch.dev) for epoch in again] == [(epoch.loss, epoch.dev) for epoch in history]
+    assert weights(resumed) == weights(whole)
+    assert all(epoch.dev == epoch.dev_accuracy for epoch in history)
+    train(other, corpus, settings, seed=1)
+    assert weights(other) != weights(whole)
+    inputs = whole.inputs(corpus.splits["test"])
+    np.testing.assert_array_equal(predict(whole, inputs), predict(whole, inputs))  # nothing is left out of a prediction
 
 
 def test_training_leaves_the_global_generator_alone(corpus: Corpus) -> None:

@@ -19,15 +19,18 @@ def tiny_vocabulary() -> Vocabulary:
     return Vocabulary.build([[f"w{k}" for k in range(WORDS)]], min_df=1)
 
 
-def tiny_model(encoder: str, attention: str, classes: int = 2, seed: int = 0, asks: bool = False) -> AttentionModel:
+def tiny_model(
+    encoder: str, attention: str, classes: int = 2, seed: int = 0, asks: bool = False, hierarchical: bool = False
+) -> AttentionModel:  # fmt: skip
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
-    settings = replace(model_preset(encoder, attention), hidden=8)
+    settings = replace(model_preset(encoder, attention), hidden=8, hierarchical=hierarchical)
     model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, asks)
     with torch.no_grad():
         head = model.head.passage if isinstance(model.head, TanhHead) else model.head.output
-        for parameter in [*model.attention.parameters(), head.weight]:
+        lower = list(model.sentence.attention.parameters()) if model.sentence else []
+        for parameter in [*model.attention.parameters(), *lower, head.weight]:
             parameter.mul_(4.0)
     return model.eval()
 
@@ -42,6 +45,11 @@ def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0, asks: bool =
     candidates = random.random((len(lengths), classes)) < 0.67
     candidates[np.arange(len(lengths)), label] = True
     return Split(np.arange(len(lengths)), tokens, label, None, _texts(random, random.integers(1, 6, len(lengths)).tolist()), candidates)
+
+
+def of_sentences(lengths: list[list[int]], classes: int = 2, seed: int = 0) -> Split:
+    """Random texts whose sentences have so many words."""
+    return replace(tiny_split([sum(row) for row in lengths], classes, seed), sentences=lengths)
 
 
 def _texts(random: np.random.Generator, lengths: list[int]) -> list[list[str]]:

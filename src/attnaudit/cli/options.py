@@ -20,10 +20,17 @@ TracePath = Annotated[
     Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
-Encoder = Annotated[str, typer.Option("--encoder", help="bilstm, cnn or average.")]
+Encoder = Annotated[str, typer.Option("--encoder", help="bilstm, bigru, cnn, average or none.")]
 Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
-Preset = Annotated[str, typer.Option("--preset", help="paper: sizes and training as the paper says; code2019: as its released code.")]
+Preset = Annotated[
+    str,
+    typer.Option(
+        "--preset",
+        help="Sizes and training: paper, of Jain & Wallace 2019; code2019, of their code; flan and han, of the flat and the hierarchical "
+        "network of Serrano & Smith 2019.",
+    ),
+]
 Vectors = Annotated[
     str | None,
     typer.Option(

@@ -23,7 +23,8 @@ class Split:
     normalised words without BOS and EOS; ``label`` (n,) counts classes from 0; ``rationale`` marks, per token, the words that
     are known to decide the label (None: not known; a row without entries: not known of that row). Where a text is read with a
     question (or a hypothesis), ``question`` holds its words, and ``candidates`` (n, C) the classes that are allowed as answers (None:
-    all of them).
+    all of them). ``sentences`` has the words of every sentence where the corpus gives sentences (None: a rule finds them where they are
+    wanted).
     """
 
     instance: Int64[np.ndarray, " n"]
@@ -32,6 +33,7 @@ class Split:
     rationale: list[list[bool]] | None = None
     question: list[list[str]] | None = None
     candidates: Bool[np.ndarray, "n C"] | None = None
+    sentences: list[list[int]] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -42,7 +44,9 @@ class Split:
         rationale = None if self.rationale is None else [self.rationale[row] for row in chosen]
         question = None if self.question is None else [self.question[row] for row in chosen]
         candidates = None if self.candidates is None else self.candidates[rows]
-        return Split(self.instance[rows], [self.tokens[row] for row in chosen], self.label[rows], rationale, question, candidates)
+        sentences = None if self.sentences is None else [self.sentences[row] for row in chosen]
+        tokens = [self.tokens[row] for row in chosen]
+        return Split(self.instance[rows], tokens, self.label[rows], rationale, question, candidates, sentences)
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Sp
         total.update(b"".join(digests[name]))
         for row in split.rationale or ():
             total.update(bytes(row))
+        for lengths in split.sentences or ():
+            total.update(np.array([len(lengths), *lengths], "<i4").tobytes())
         if split.candidates is not None:
             total.update(np.packbits(split.candidates).tobytes())
     return total.hexdigest()

@@ -38,17 +38,17 @@ _AG_NEWS = (
 )
 _ZHANG = "https://s3.amazonaws.com/fast-ai-nlp"
 _PANG = "http://www.cs.cornell.edu/people/pabo/movie-review-data"
+_REVIEWS = Download(
+    "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+    "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+    84_125_825,
+)
 
 DOWNLOADS: dict[str, tuple[Download, ...]] = {
     "sst": (_TREES,),
     "sst5": (_TREES,),
-    "imdb": (
-        Download(
-            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-            84_125_825,
-        ),
-    ),
+    "imdb": (_REVIEWS,),
+    "imdb_stars": (_REVIEWS,),
     "20news_sports": (
         Download(
             "https://ndownloader.figshare.com/files/5975967",

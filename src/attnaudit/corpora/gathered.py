@@ -15,7 +15,7 @@ from attnaudit.corpora.corpus import SkippedRow, Split
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A row that can be used; ``length`` is its number of words before any cut."""
+    """A row that can be used; ``length`` is its number of words before any cut, ``sentences`` the words of each where they are given."""
 
     instance: int
     tokens: list[str]
@@ -24,6 +24,7 @@ class Example:
     question: list[str] | None = None
     rationale: list[bool] | None = None
     answers: tuple[str, ...] | None = None
+    sentences: list[int] | None = None
 
 
 @dataclass
@@ -64,6 +65,7 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
         rationale if any(example.rationale is not None for example in examples) else None,
         [example.question or [] for example in examples] if any(example.question for example in examples) else None,
         _candidates(examples, number),
+        [example.sentences or [] for example in examples] if any(example.sentences for example in examples) else None,
     )
 
 

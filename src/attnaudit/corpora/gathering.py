@@ -22,7 +22,10 @@ _REMEDY = "correct the row, or go on without such rows: --on-bad-row skip"
 
 @dataclass(frozen=True)
 class Gathering:
-    """How rows become token lists. ``classes`` are the labels that may come, None for any; ``asks``: every row has a question."""
+    """How rows become token lists.
+
+    ``classes`` are the labels that may come, None for any; ``asks``: every row has a question; ``lines``: every line is a sentence.
+    """
 
     tokenise: Callable[[str], list[str]]
     skip_bad: bool
@@ -31,6 +34,7 @@ class Gathering:
     classes: tuple[str, ...] | None = None
     asks: bool = False
     progress: Progress | None = None
+    lines: bool = False
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
@@ -79,7 +83,22 @@ def _understood(row: Row, how: Gathering) -> Example:
     if question is not None and not question:
         raise BadCell("a question without a word")
     cut = None if marks is None else marks[: how.max_tokens]
-    return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers)
+    sentences = _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens) if how.lines else None
+    return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers, sentences)
+
+
+def _sentences_of_lines(text: str, tokens: list[str], tokenise: Callable[[str], list[str]]) -> list[int]:
+    """The words of every line that has some. Raises BadCell where lines and rationale cut the text into other words."""
+    lines = [tokenise(line) for line in text.splitlines()]
+    if [word for line in lines for word in line] != tokens:
+        raise BadCell("lines or a rationale that cut a word in two")
+    return [len(line) for line in lines if line]
+
+
+def _cut_to(sentences: list[int], most: int | None) -> list[int]:
+    """The sentences of the first ``most`` words."""
+    ends = np.minimum(np.cumsum(sentences), np.inf if most is None else most).astype(int)
+    return [length for length in np.diff(ends, prepend=0).tolist() if length]
 
 
 def _apply_bounds(out: Gathered, bounds: Bounds) -> None:

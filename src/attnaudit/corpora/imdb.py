@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from attnaudit.corpora.layouts import any_layout, split_files, tables
@@ -13,6 +14,7 @@ from attnaudit.corpora.rows import Row
 from attnaudit.errors import InputError
 
 _CLASSES = ("neg", "pos")
+STARS = ("1", "2", "3", "4", "7", "8", "9", "10")  # reviews of 5 and 6 stars are not among them
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
@@ -32,6 +34,16 @@ def review_rows(folder: Path) -> Iterator[Row]:
         for file in files:
             yield Row(row, None, whole_text(file), str(label), file=f"{name}/{file.name}")
             row += 1
+
+
+def star_rows(folder: Path) -> Iterator[Row]:
+    """The same reviews by the stars in their file names, as ``7_10.txt``; those without stars are bad rows."""
+    for row in review_rows(folder):
+        stars = Path(row.file).stem.partition("_")[2]
+        if stars in STARS:
+            yield replace(row, label=str(STARS.index(stars)))
+        else:
+            yield replace(row, problem=f"stars '{stars[:20]}' where one of {', '.join(STARS)} was expected")
 
 
 def _numbered(file: Path) -> tuple[int, str]:
@@ -68,4 +80,21 @@ IMDB = Registered(
         "lengths are counted in words of the review; the authors counted numbers of the Keras version, which has no punctuation",
         "the fifth of test that is kept is drawn anew: the authors' 2184 and 2172 rows are not published",
     ),
+)
+
+IMDB_STARS = replace(
+    IMDB,
+    name="imdb_stars",
+    title="the Large Movie Review Dataset of IMDB by stars",
+    class_names=tuple(f"{stars} star{'s' * (stars != '1')}" for stars in STARS),
+    sources=any_layout(
+        split_files({"train": ("train/",), "test": ("test/",)}, star_rows),
+        wanted="the folders train and test of aclImdb, each with neg and pos, whose file names end in the stars",
+        within=("aclImdb",),
+    ),
+    folders=("imdb_stars", "imdb", "aclImdb"),
+    parting=Parting(dev_share=0.2),
+    bounds={},
+    expected={},
+    differs=("Serrano & Smith 2019 used another collection of reviews of IMDB, with ten classes; here 5 and 6 stars are wanting",),
 )

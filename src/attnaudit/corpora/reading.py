@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from attnaudit.corpora.rows import Columns, ordered_classes
 from attnaudit.corpora.tokenise import Tokeniser
 from attnaudit.errors import InputError, did_you_mean
 
-Preset = Literal["paper", "code2019"]
+Preset = Literal["paper", "code2019", "flan", "han"]
+Sentences = Literal["rule", "lines"]
 _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about as the paper chose for its corpora
 
 
@@ -40,6 +41,7 @@ def read_corpus(
     max_tokens: int | None = None,
     min_df: int | None = None,
     test_kept: float | None = None,
+    sentences: Sentences = "rule",
     preset: Preset = "paper",
     progress: Progress | None = None,
 ) -> Corpus:
@@ -54,18 +56,19 @@ def read_corpus(
 
     A bad row raises, or is skipped and listed with ``on_bad_row="skip"``. ``max_tokens`` cuts long texts. ``min_df`` is by default the
     named corpus's own, else 1, 5 or 10 by size. ``test_kept`` is the share of the test rows that is used, drawn by class: by default the
-    named corpus's own, else 1. ``preset`` chooses the paper's filters of a named corpus or those of its released code.
-    ``progress(split, rows)`` is called now and then. Test rows decide nothing: not classes, not the split of dev.
+    named corpus's own, else 1. ``sentences`` says where they end for a hierarchical model: by ``rule``, or given as ``lines``. ``preset``
+    chooses the paper's filters of a named corpus or those of its released code. ``progress(split, rows)`` is called now and then. Test
+    rows decide nothing: not classes, not the split of dev.
 
     Raises InputError with file and row. Preparation follows Jain & Wallace 2019, §2.
     """
-    check_settings(on_bad_row, max_tokens, min_df, test_kept, preset)
+    check_settings(on_bad_row, max_tokens, min_df, test_kept, sentences, preset)
     if isinstance(source, str) and source in PLANTED:
         return planted_corpus(PLANTED[source], seed=seed)
     place = locate(source, data_dir, Columns(text, label, question, rationale))
     entry = place.entry
     task: Task = entry.task if entry else "classification" if question is None else "question_answering"
-    how = _gathering(entry, task, on_bad_row == "skip", max_tokens, preset, progress)
+    how = replace(_gathering(entry, task, on_bad_row == "skip", max_tokens, preset, progress), lines=sentences == "lines")
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
     parting = entry.parting if entry else USUAL_PARTING
     parting = parting if test_kept is None else replace(parting, test_kept=test_kept)
@@ -88,9 +91,16 @@ def read_corpus(
     return Corpus(printable(place.name), names, splits, df, fingerprint(names, df, splits, digests), notes, skipped, task)
 
 
-def check_settings(on_bad_row: str, max_tokens: int | None, min_df: int | None, test_kept: float | None, preset: str) -> None:
+def check_settings(
+    on_bad_row: str, max_tokens: int | None, min_df: int | None, test_kept: float | None, sentences: str, preset: str
+) -> None:  # fmt: skip
     """Raise InputError for a setting that `read_corpus` does not know."""
-    for option, value, known in (("on_bad_row", on_bad_row, ("error", "skip")), ("preset", preset, ("paper", "code2019"))):
+    named = (
+        ("on_bad_row", on_bad_row, ("error", "skip")),
+        ("sentences", sentences, get_args(Sentences)),
+        ("preset", preset, get_args(Preset)),
+    )
+    for option, value, known in named:
         if value not in known:
             raise InputError("read corpus", option, f"'{value}'", " or ".join(known), did_you_mean(value, known))
     for option, number in (("max_tokens", max_tokens), ("min_df", min_df)):

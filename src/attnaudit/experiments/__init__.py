@@ -14,7 +14,9 @@ import polars as pl
 
 from attnaudit.errors import InputError, TraceError, did_you_mean
 from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
+from attnaudit.experiments.erasure import Erasure
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
@@ -43,7 +45,7 @@ class Experiment(Protocol):
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame: ...
 
 
-REGISTRY: dict[str, type] = {e.name: e for e in (Prediction, Correlation, Permutation, Adversary, Plausibility)}
+REGISTRY: dict[str, type] = {e.name: e for e in (Prediction, Correlation, Permutation, Adversary, Erasure, Comprehensiveness, Plausibility)}
 
 
 def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Experiment:

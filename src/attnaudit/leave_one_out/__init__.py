@@ -1,6 +1,7 @@
 """Leave-one-out, Algorithm 1 of Jain & Wallace 2019: every token deleted in turn, everything run again, attention included.
 
-Exact, but without redoing work: each encoder has its own file, named after it, that says which hidden states a deletion leaves alone.
+Exact, but without redoing work: each kind of encoder has its own file that says which hidden states a deletion leaves alone. Where
+positions are sentences, a sentence is deleted, and the vectors of the others are those they were.
 """
 
 from __future__ import annotations
@@ -9,12 +10,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from attnaudit.leave_one_out.average import average_without_each
-from attnaudit.leave_one_out.bilstm import bilstm_without_each
 from attnaudit.leave_one_out.cnn import cnn_without_each
+from attnaudit.leave_one_out.recurrent import recurrent_without_each
 from attnaudit.models.batch import Batch
 from attnaudit.models.model import AttentionModel, Forward
 
-WITHOUT_EACH = {"average": average_without_each, "cnn": cnn_without_each, "bilstm": bilstm_without_each}
+WITHOUT_EACH = {
+    "average": average_without_each, "none": average_without_each, "cnn": cnn_without_each,
+    "bilstm": recurrent_without_each, "bigru": recurrent_without_each,
+}  # fmt: skip
 
 
 def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:

@@ -22,7 +22,7 @@ def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool
     query = None if done.asked.query is None else done.asked.query[:, None]
     scores = model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
     far = outside_window(scores, model.head.readout(done.hidden), radius)
-    hidden = changed_hidden(model, model.embedding(batch.ids), radius)
+    hidden = changed_hidden(model, done.embedded, radius)
     there = neighbours(batch.attended, radius)
     near_scores = model.attention(hidden, None if query is None else query[:, None]).masked_fill(~there, -float("inf"))
     near = pool_of_terms(near_scores, model.head.readout(hidden))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.models.product import product
+from attnaudit.models.settings import ModelSettings
 
 ALL = slice(None)
 Scorer = Callable[[Tensor, int, Tensor], Tensor]
@@ -22,11 +23,11 @@ and from the share ``(B, a)`` of the other part."""
 
 
 class Additive(nn.Module):
-    """``v · tanh(W₁ h + W₂ Q)`` with half as many units as ``h`` has (Bahdanau et al. 2015); no ``W₂ Q`` where nothing is asked."""
+    """``v · tanh(W₁ h + W₂ Q)`` (Bahdanau et al. 2015), by default with half as many units as ``h`` has; no ``Q`` where none is asked."""
 
-    def __init__(self, width: int, asked: bool = False) -> None:
+    def __init__(self, width: int, asked: bool = False, units: int | None = None) -> None:
         super().__init__()
-        units = max(width // 2, 1)
+        units = units or max(width // 2, 1)
         self.units = nn.Linear(width, units)
         self.asked = nn.Linear(width, units, bias=False) if asked else None
         self.score = nn.Linear(units, 1, bias=False)
@@ -90,7 +91,9 @@ class Dot(nn.Module):
         return scores
 
 
-ATTENTION = {"additive": Additive, "dot": Dot}
+def make_attention(settings: ModelSettings, width: int, asked: bool = False) -> Additive | Dot:
+    """The attention of a model whose hidden states have ``width`` numbers."""
+    return Additive(width, asked, settings.attention_units) if settings.attention == "additive" else Dot(width, asked)
 
 
 def attend(scores: Float[Tensor, "B L"], attended: Bool[Tensor, "B L"]) -> Float[Tensor, "B L"]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -9,19 +11,19 @@ from torch import Tensor, nn
 from attnaudit.models.settings import ModelSettings
 
 
-class BiLSTM(nn.Module):
-    """One LSTM from each end; the backward one reads every text reversed within its own length, so padding is never read first."""
+class Bidirectional(nn.Module):
+    """A recurrent layer from each end; the backward one reads every text reversed within its own length, so padding is never read first."""
 
-    def __init__(self, settings: ModelSettings) -> None:
+    def __init__(self, layer: type[nn.LSTM | nn.GRU], settings: ModelSettings) -> None:
         super().__init__()
-        self.forward_lstm = nn.LSTM(settings.embedding, settings.hidden, batch_first=True)
-        self.backward_lstm = nn.LSTM(settings.embedding, settings.hidden, batch_first=True)
+        self.forward_rnn = layer(settings.embedding, settings.hidden, batch_first=True)
+        self.backward_rnn = layer(settings.embedding, settings.hidden, batch_first=True)
         self.width = 2 * settings.hidden
 
     def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
         mirror = reversal(lengths, embedded.shape[1])
-        ahead, _ = self.forward_lstm(embedded)
-        behind, _ = self.backward_lstm(rearrange(embedded, mirror))
+        ahead, _ = self.forward_rnn(embedded)
+        behind, _ = self.backward_rnn(rearrange(embedded, mirror))
         return torch.cat([ahead, rearrange(behind, mirror)], dim=-1)
 
 
@@ -53,7 +55,20 @@ class Average(nn.Module):
         return self.activation(self.linear(embedded))
 
 
-ENCODERS = {"bilstm": BiLSTM, "cnn": CNN, "average": Average}
+class NoEncoder(nn.Module):
+    """The embedded tokens as they are."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.width = settings.embedding
+
+    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+        return embedded
+
+
+ENCODERS = {
+    "bilstm": partial(Bidirectional, nn.LSTM), "bigru": partial(Bidirectional, nn.GRU), "cnn": CNN, "average": Average, "none": NoEncoder,
+}  # fmt: skip
 
 
 def reversal(lengths: Int[Tensor, " B"], width: int) -> Int[Tensor, "B L"]:

@@ -1,22 +1,26 @@
-"""The models of Jain & Wallace 2019: embed, encode, attend, read out; with a question or without."""
+"""The models of Jain & Wallace 2019 and of Serrano & Smith 2019: embed, encode, attend, read out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from attnaudit.corpora import Vocabulary
-from attnaudit.corpora.vocabulary import PAD
+from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.vocabulary import PAD, SPECIAL
+from attnaudit.errors import InputError
 from attnaudit.measures import Activation
-from attnaudit.models.attention import ATTENTION, attend
-from attnaudit.models.batch import Batch
+from attnaudit.models.attention import attend, make_attention
+from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.encoders import ENCODERS
 from attnaudit.models.heads import LinearHead, TanhHead
 from attnaudit.models.question import Question
+from attnaudit.models.sentence import Sentence
 from attnaudit.models.settings import ModelSettings
 
 
@@ -33,11 +37,12 @@ class Asked:
 
 @dataclass(frozen=True)
 class Forward:
-    """What a forward pass leaves: ``hidden`` ``(B, L, m)``, ``alpha`` ``(B, L)``, ``logits`` ``(B, K)``, and what was ``asked``.
+    """What a forward pass leaves: ``embedded`` and ``hidden`` states, ``alpha``, ``logits``, and what was ``asked``.
 
     K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞.
     """
 
+    embedded: Float[Tensor, "B L E"]
     hidden: Float[Tensor, "B L m"]
     alpha: Float[Tensor, "B L"]
     logits: Float[Tensor, "B K"]
@@ -46,23 +51,31 @@ class Forward:
     def detached(self) -> Forward:
         """The same numbers, without what a pass backward would need."""
         asked = Asked(None if self.asked.query is None else self.asked.query.detach(), self.asked.offset.detach())
-        return Forward(self.hidden.detach(), self.alpha.detach(), self.logits.detach(), asked)
+        return Forward(self.embedded.detach(), self.hidden.detach(), self.alpha.detach(), self.logits.detach(), asked)
 
 
 class AttentionModel(nn.Module):
     """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
 
     A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``asks`` the model reads a question
-    too (or a hypothesis), which conditions the attention and enters the output through a tanh layer, and ends in a softmax.
+    too (or a hypothesis), which conditions the attention and enters the output through a tanh layer, and ends in a softmax. A
+    hierarchical model makes a vector of every sentence first, and its positions are sentences; all that follows cannot tell.
     """
 
     def __init__(self, settings: ModelSettings, vocabulary: Vocabulary, class_names: Sequence[str], asks: bool = False) -> None:
         super().__init__()
+        if asks and settings.hierarchical:
+            raise InputError(
+                "build model", "model.hierarchical", "a model that reads questions", "a flat one", "choose another preset than han"
+            )
         self.settings, self.vocabulary, self.class_names, self.asks = settings, vocabulary, tuple(class_names), asks
         self.embedding = nn.Embedding(len(vocabulary), settings.embedding, padding_idx=PAD)
-        self.encoder = ENCODERS[settings.encoder](settings)
+        self.sentence = Sentence(settings) if settings.hierarchical else None
+        read = settings if self.sentence is None else replace(settings, embedding=self.sentence.width)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.encoder = ENCODERS[settings.encoder](read)
         self.question = Question(settings, len(vocabulary)) if asks else None
-        self.attention = ATTENTION[settings.attention](self.encoder.width, asks)
+        self.attention = make_attention(settings, self.encoder.width, asks)
         self.head = (TanhHead if asks else LinearHead)(self.encoder.width, self.outputs)
 
     @property
@@ -75,7 +88,18 @@ class AttentionModel(nn.Module):
         return 1 if self.activation == "sigmoid" else len(self.class_names)
 
     def forward(self, batch: Batch) -> Forward:
-        return self.from_embedded(self.embedding(batch.ids), batch)
+        return self.from_embedded(self.embed(batch), batch)
+
+    def inputs(self, split: Split) -> Inputs:
+        """The texts of a split as this model reads them."""
+        return Inputs.of(split, self.vocabulary, self.settings.hierarchical)
+
+    def embed(self, batch: Batch) -> Float[Tensor, "B L E"]:
+        """What the encoder reads: a vector for every word, or for every sentence."""
+        if self.sentence is None:
+            return self.dropout(self.embedding(batch.ids))
+        vectors = [self.sentence(self.dropout(self.embedding(sentences.ids)), sentences) for sentences in batch.sentences]
+        return functional.embedding(batch.ids, torch.cat([self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width), *vectors]))
 
     def ask(self, batch: Batch) -> Asked:
         """Read the question of every row."""
@@ -88,9 +112,9 @@ class AttentionModel(nn.Module):
     def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
         """The pass from embedded tokens on."""
         asked = self.ask(batch)
-        hidden = self.encoder(embedded, batch.lengths)
+        hidden = self.dropout(self.encoder(embedded, batch.lengths))
         alpha = attend(self.attention(hidden, None if asked.query is None else asked.query[:, None]), batch.attended)
-        return Forward(hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
+        return Forward(embedded, hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
 
     def under(self, alpha: Float[Tensor, "B L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
         """The logits under the attention ``alpha``, the model's own or another."""

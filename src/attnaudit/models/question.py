@@ -13,7 +13,7 @@ from attnaudit.models.settings import ModelSettings
 
 
 class Question(nn.Module):
-    """Q is the last hidden state of both directions (bilstm), the maximum over positions (cnn) or their mean (average)."""
+    """Q is the last hidden state of both directions (bilstm, bigru), the maximum over positions (cnn) or their mean (average, none)."""
 
     def __init__(self, settings: ModelSettings, words: int) -> None:
         super().__init__()
@@ -40,4 +40,4 @@ def mean(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
     return (hidden * batch.inside[..., None]).sum(dim=1) / batch.lengths[:, None]
 
 
-SUMMARIES = {"bilstm": last_states, "cnn": maximum, "average": mean}
+SUMMARIES = {"bilstm": last_states, "bigru": last_states, "cnn": maximum, "average": mean, "none": mean}

@@ -57,7 +57,7 @@ def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silen
     return read_corpus(
         spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, question=spec.question,
         rationale=spec.rationale, on_bad_row=spec.on_bad_row,
-        max_tokens=spec.max_tokens, min_df=spec.min_df, test_kept=spec.test_kept, preset=preset,
+        max_tokens=spec.max_tokens, min_df=spec.min_df, test_kept=spec.test_kept, sentences=spec.sentences, preset=preset,
         progress=lambda split, rows: progress(f"read {split}", rows, 0),
     )  # fmt: skip
 

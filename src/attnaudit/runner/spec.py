@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from attnaudit.models.settings import ModelSettings
     from attnaudit.training import TrainingSettings
 
-Preset = Literal["paper", "code2019"]
+Preset = Literal["paper", "code2019", "flan", "han"]
 SCHEMA = 1
 PLANTED = "planted-"  # a corpus of our own grammar: planted-<kind>
 _OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
@@ -31,7 +31,8 @@ class CorpusSpec:
     """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
 
     ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
-    tokens) are of planted corpora alone. ``test_kept`` is the share of the test rows that is used.
+    tokens) are of planted corpora alone. ``test_kept`` is the share of the test rows that is used, ``sentences``
+    says where sentences end for a hierarchical model: by ``rule``, or given as ``lines``.
     """
 
     source: str
@@ -44,6 +45,7 @@ class CorpusSpec:
     max_tokens: int | None = None
     min_df: int | None = None
     test_kept: float | None = None
+    sentences: Literal["rule", "lines"] = "rule"
     size: int | None = None
     length: tuple[int, int] | None = None
 

@@ -1,0 +1,92 @@
+"""Do the tokens that a score ranks first make the output, and are they enough for it? (ERASER: DeYoung et al. 2020)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+from jaxtyping import Float
+
+from attnaudit.errors import InputError
+from attnaudit.experiments.adversary_exact import one_logit_decides
+from attnaudit.experiments.comprehensiveness_rows import bounds, falls, falls_by_chance
+from attnaudit.experiments.rows import by_group, keys, row_streams, vector_column
+from attnaudit.ragged import Ragged
+from attnaudit.readout import IdentityTail, TanhTail
+from attnaudit.results import summarise_means
+from attnaudit.trace import Trace
+
+WAYS = ("comprehensiveness", "sufficiency")
+NO_ROOM = 1e-12
+
+
+@dataclass(frozen=True)
+class Comprehensiveness:
+    """How far the decided class's probability falls without the tokens of highest score, and with them alone.
+
+    The tokens are removed from the attention, the weights left rescaled to sum to 1; the encoder does not run again. A score is
+    ``attention``, ``gradient``, ``loo``, any ``importance_<name>``, or ``random``, the mean of ``orders`` random orders.
+    ``comprehensiveness_<score>`` (high: the tokens were needed) and ``sufficiency_<score>`` (low: they are enough) are means over the best
+    1, 5, 10, 20 and 50 % of the tokens, one at least; the five numbers stand in ``comprehensiveness_at_<score>`` and
+    ``sufficiency_at_<score>``. With two classes and an identity tail the least and the greatest that any choice of tokens gives are
+    known exactly, and ``normalised_<measure>_<score>`` says where between them, 0 to 1, the score's choice lies.
+
+    A row of one position, and a removal that leaves no weight, is null.
+    """
+
+    name: ClassVar[str] = "comprehensiveness"
+    needs: ClassVar[tuple[str, ...]] = ()
+    paper: ClassVar[str] = "deyoung2020"
+    seed: int = 0
+    orders: int = 5
+
+    def __post_init__(self) -> None:
+        if self.orders < 1:
+            raise InputError("audit", "setting comprehensiveness.orders", str(self.orders), "1 or more random orders")
+
+    def refuses(self, trace: Trace) -> str | None:
+        readout = trace.readout
+        if not isinstance(readout.tail, IdentityTail | TanhTail):
+            return f"it goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
+        outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
+        if readout.activation == "sigmoid" and outputs > 1:
+            return "several sigmoid outputs make no single decision; it needs one sigmoid output or a softmax"
+        taken = [f"importance_{name}" for name in ("attention", "gradient", "loo", "random") if trace.has(f"importance_{name}")]
+        return f"the name of column {', '.join(taken)} is taken by a score of every trace" if taken else None
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        readout, alpha = trace.readout, trace.alpha
+        found = {name: falls(readout, alpha, score) for name, score in _scores(trace)}
+        found["random"] = falls_by_chance(readout, alpha, row_streams(trace, self.seed, self.name), self.orders)
+        limits = bounds(readout, alpha) if one_logit_decides(readout) and readout.candidates is None else None
+        columns: list[pl.Series] = []
+        for k, way in enumerate(WAYS):
+            columns += [pl.Series(f"{way}_{name}", fall[:, k].mean(axis=1), nan_to_null=True) for name, fall in found.items()]
+            if limits is not None:
+                columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
+            columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
+        return keys(trace).with_columns(columns)
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        chosen = cs.starts_with(*WAYS, *(f"normalised_{way}" for way in WAYS))
+        return summarise_means(self.name, by_group(table, lambda rows: rows.select(chosen)), self.seed)
+
+
+def _scores(trace: Trace) -> Iterator[tuple[str, Ragged]]:
+    yield "attention", trace.alpha
+    further = [name for name in trace.table.column_names if name.startswith("importance_")]
+    for name in ("gradient", "loo", *further):
+        if trace.has(name):
+            yield name.removeprefix("importance_"), trace.ragged(name)
+
+
+def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:
+    """Where the mean fall lies between the means of the bounds; null where these leave no room."""
+    least, greatest = limits.mean(axis=1).T
+    room = greatest - least
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return pl.Series(name, np.where(room > NO_ROOM, (fall.mean(axis=1) - least) / room, np.nan), nan_to_null=True)

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.errors import InputError
+from attnaudit.experiments import audit
+from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
+from attnaudit.experiments.comprehensiveness_bounds import extreme_means
+from attnaudit.experiments.comprehensiveness_rows import SHARES
+from attnaudit.experiments.erasure_rankings import by_chance
+from attnaudit.experiments.rows import row_streams
+from attnaudit.ragged import Ragged
+from attnaudit.trace import Trace
+from tests.experiments.test_erasure import KINDS, some_trace
+from tests.oracles.erasure import after_removal, decided
+from tests.oracles.readout import naive_prediction
+from tests.traces import make_trace, sigmoid_rows
+
+
+def of_class(prediction: list[float], chosen: int) -> float:
+    return (prediction[0] if chosen == 1 else 1 - prediction[0]) if len(prediction) == 1 else prediction[chosen]
+
+
+def naive_falls(trace: Trace, row: int, order: list[int]) -> np.ndarray:
+    """Comprehensiveness and sufficiency at the five shares as they are defined; NaN where a removal leaves no weight."""
+    before = naive_prediction(trace, row, trace.alpha[row])
+    chosen, found = decided(before), np.full((2, len(SHARES)), np.nan)
+    for k, share in enumerate((0.01, 0.05, 0.1, 0.2, 0.5)):
+        count = max(math.ceil(share * len(order)), 1)
+        for way, gone in enumerate((order[:count], order[count:])):
+            after = after_removal(trace, row, gone)
+            if after is not None:
+                found[way, k] = of_class(before, chosen) - of_class(after, chosen)
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_measures_as_they_are_defined(kind: str) -> None:
+    trace = make_trace(30, (1, 25), seed=6, importance=("norm",), **KINDS[kind])
+    table = Comprehensiveness()(trace)
+    scores = {
+        "attention": trace.alpha,
+        "gradient": trace.ragged("gradient"),
+        "loo": trace.ragged("loo"),
+        "norm": trace.ragged("importance_norm"),
+    }
+    for row, length in enumerate(trace.alpha.lengths):
+        for name, score in scores.items():
+            falls = naive_falls(trace, row, np.argsort(-score[row], kind="stable").tolist()) if length > 1 else np.full((2, 5), np.nan)
+            for k, way in enumerate(WAYS):
+                np.testing.assert_allclose(table[f"{way}_at_{name}"][row].to_numpy(), falls[k], atol=1e-12)
+                mean = falls[k].mean()
+                assert table[f"{way}_{name}"][row] == (None if np.isnan(mean) else pytest.approx(mean, abs=1e-12))
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "tail"])
+def test_the_baseline_is_the_mean_over_random_orders(kind: str) -> None:
+    trace = make_trace(20, (2, 25), seed=7, **KINDS[kind])
+    table, streams = Comprehensiveness(orders=4)(trace), row_streams(trace, 0, "comprehensiveness")
+    for row, length in enumerate(trace.alpha.lengths):
+        walks = [by_chance(length, streams[row], number).tolist() for number in range(4)]
+        falls = np.mean([naive_falls(trace, row, walk) for walk in walks], axis=0)
+        assert table["comprehensiveness_random"][row] == pytest.approx(falls[0].mean(), abs=1e-12)
+        assert table["sufficiency_random"][row] == pytest.approx(falls[1].mean(), abs=1e-12)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.5])
+def test_the_extreme_means_are_those_of_exhaustive_search(zeros: float) -> None:
+    random = np.random.default_rng(8)
+    for size in (2, 3, 5, 9):
+        for _ in range(20):
+            weights, value = random.random(size) ** 3 * (random.random(size) >= zeros), random.normal(size=size)
+            weights[random.integers(size)] = 0.1
+            for kept in range(1, size):
+                sets = [list(chosen) for chosen in combinations(range(size), kept) if weights[list(chosen)].sum() > 0]
+                means = [weights[chosen] @ value[chosen] / weights[chosen].sum() for chosen in sets]
+                assert extreme_means(weights, value, kept) == pytest.approx((min(means), max(means)), abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "two", "zeros"])
+def test_normalised_measures_lie_between_the_bounds_of_exhaustive_search(kind: str) -> None:
+    trace = some_trace(kind, 25, (1, 8), seed=9)
+    table = Comprehensiveness()(trace)
+    for row, length in enumerate(trace.alpha.lengths):
+        if length < 2:
+            assert table["normalised_comprehensiveness_attention"][row] is None
+            continue
+        least, greatest = np.zeros(2), np.zeros(2)
+        for share in SHARES:
+            count = max(math.ceil(share * length), 1)
+            for way, removed in enumerate((count, length - count)):
+                after = [after_removal(trace, row, gone) for gone in combinations(range(length), removed)]
+                before = naive_prediction(trace, row, trace.alpha[row])
+                falls = [of_class(before, decided(before)) - of_class(p, decided(before)) for p in after if p is not None]
+                least[way] += min(falls) / len(SHARES)
+                greatest[way] += max(falls) / len(SHARES)
+        for k, way in enumerate(WAYS):
+            plain, found = table[f"{way}_attention"][row], table[f"normalised_{way}_attention"][row]
+            if plain is not None and greatest[k] - least[k] > 1e-9:
+                assert found == pytest.approx((plain - least[k]) / (greatest[k] - least[k]), abs=1e-6)
+    for way in WAYS:
+        known = table[f"normalised_{way}_gradient"].drop_nulls()
+        assert ((known >= -1e-9) & (known <= 1 + 1e-9)).all()
+
+
+def test_no_bounds_where_they_are_not_known() -> None:
+    for options in ({"outputs": 3}, {"outputs": 3, "hidden": 4}, {"outputs": 2, "candidates": True}):
+        assert not [name for name in Comprehensiveness()(make_trace(5, **options)).columns if name.startswith("normalised")]
+
+
+def test_an_output_that_nothing_moves_has_nothing_to_normalise() -> None:
+    table = Comprehensiveness()(sigmoid_rows(Ragged.from_rows([[0.5, 0.3, 0.2], [1.0]]), np.full(4, 1.5)))
+    assert table["comprehensiveness_attention"].to_list() == [pytest.approx(0.0, abs=1e-12), None]
+    assert table["normalised_comprehensiveness_attention"].to_list() == [None, None]
+    summary = Comprehensiveness().summarise(table).filter(pl.col("group") == "all")
+    assert summary.filter(measure="comprehensiveness_attention")["undefined"].to_list() == [1]
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(InputError, match=r"comprehensiveness\.orders"):
+        Comprehensiveness(orders=0)
+    left_out = audit(make_trace(5, importance=("loo",))).left_out
+    assert "importance_loo is taken" in left_out["comprehensiveness"]

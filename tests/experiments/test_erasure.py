@@ -1,0 +1,188 @@
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.errors import InputError, TraceError
+from attnaudit.experiments import audit
+from attnaudit.experiments.erasure import MINIMUM, Erasure
+from attnaudit.experiments.erasure_rankings import RANKINGS, by_chance
+from attnaudit.experiments.rows import row_streams
+from attnaudit.ragged import Ragged
+from attnaudit.trace import Trace
+from tests.oracles.erasure import (
+    after_removal,
+    decided,
+    exhaustive_minimum,
+    flips,
+    naive_fewest_kept,
+    naive_first_flip,
+    output_jsd,
+    weight_gradient,
+)
+from tests.oracles.readout import naive_prediction
+from tests.traces import make_trace, sigmoid_rows
+
+KINDS = {
+    "sigmoid": {"outputs": 1}, "two": {"outputs": 2}, "several": {"outputs": 4}, "candidates": {"outputs": 4, "candidates": True},
+    "tail": {"outputs": 3, "hidden": 5}, "tail, candidates": {"outputs": 4, "hidden": 6, "candidates": True},
+    "sigmoid tail": {"outputs": 1, "hidden": 4}, "zeros": {"outputs": 1, "zeros": 0.4}, "zeros, several": {"outputs": 3, "zeros": 0.4},
+}  # fmt: skip
+EXACT = [kind for kind, options in KINDS.items() if "hidden" not in options]
+
+
+def some_trace(kind: str, rows: int = 40, lengths: tuple[int, int] = (1, 9), seed: int = 1) -> Trace:
+    return make_trace(rows, lengths, seed=seed, **KINDS[kind])
+
+
+def orders(trace: Trace, row: int) -> dict[str, list[int]]:
+    alpha, slope = trace.alpha[row], weight_gradient(trace, row)
+    scores = {"attention": alpha, "gradient": slope, "gradient_attention": slope * alpha}
+    return {name: np.argsort(-np.round(score, 12), kind="stable").tolist() for name, score in scores.items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_ranking_is_walked_as_the_paper_says(kind: str) -> None:
+    trace = some_trace(kind)
+    table = Erasure(epsilon=0.05)(trace)
+    for row, length in enumerate(trace.alpha.lengths):
+        for name, order in orders(trace, row).items() if length > 1 else ():
+            count = naive_first_flip(trace, row, order)
+            assert table[f"removed_{name}"][row] == (None if count is None else pytest.approx(count / length)), (row, name)
+            if count is not None:
+                assert table[f"mass_{name}"][row] == pytest.approx(trace.alpha[row][order[:count]].sum())
+            assert table[f"kept_{name}"][row] == pytest.approx(naive_fewest_kept(trace, row, order, 0.05) / length), (row, name)
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "several", "tail"])
+def test_random_orders_are_averaged_over_those_that_flip(kind: str) -> None:
+    trace = some_trace(kind, lengths=(2, 12))
+    table, streams = Erasure(orders=3)(trace), row_streams(trace, 0, "erasure")
+    for row, length in enumerate(trace.alpha.lengths):
+        walks = [by_chance(length, streams[row], number).tolist() for number in range(3)]
+        assert all(sorted(walk) == list(range(length)) for walk in walks)
+        counts = [count for walk in walks if (count := naive_first_flip(trace, row, walk)) is not None]
+        assert table["removed_random"][row] == (pytest.approx(np.mean(counts) / length) if counts else None)
+        kept = [naive_fewest_kept(trace, row, walk, 0.01) for walk in walks]
+        assert table["kept_random"][row] == pytest.approx(np.mean(kept) / length)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_weight_against_another(kind: str) -> None:
+    trace = some_trace(kind, seed=2)
+    table = Erasure()(trace)
+    for row, length in enumerate(trace.alpha.lengths):
+        alpha, before = trace.alpha[row], naive_prediction(trace, row, trace.alpha[row])
+        largest = int(np.argmax(alpha))
+        without = after_removal(trace, row, [largest])
+        if length < 2 or without is None:
+            assert table["delta_js"][row] is table["flip_max"][row] is None
+            continue
+        assert table["flip_max"][row] == (decided(without) != decided(before))
+        drawn = [t for t in range(length) if t != largest and abs(alpha[largest] - alpha[t] - table["delta_alpha"][row]) < 1e-12]
+        after = {t: after_removal(trace, row, [t]) for t in drawn}
+        gaps = [output_jsd(without, before) - output_jsd(other, before) for other in after.values() if other is not None]
+        assert min(abs(gap - table["delta_js"][row]) for gap in gaps) < 1e-12
+        assert table["flip_random"][row] in {decided(other) != decided(before) for other in after.values() if other is not None}
+
+
+def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> None:
+    alpha = np.array([0.1, 0.4, 0.2, 0.3])
+    trace = sigmoid_rows(Ragged.from_rows([alpha] * 6000), np.tile([0.1, 0.2, 0.3, 0.4], 6000))
+    for other, expected in (("any", [2000, 0, 2000, 2000]), ("code", [0, 2000, 2000, 2000])):
+        drawn = 0.4 - Erasure(other=other)(trace)["delta_alpha"].to_numpy()
+        counts = [int(np.isclose(drawn, weight, atol=1e-6).sum()) for weight in alpha]
+        assert sum(counts) == 6000
+        assert all(abs(count - wanted) < 5 * np.sqrt(2000) * (wanted > 0) + 0.5 for count, wanted in zip(counts, expected, strict=True))
+
+
+@pytest.mark.parametrize("kind", EXACT)
+def test_the_smallest_set_is_that_of_exhaustive_search(kind: str) -> None:
+    trace = some_trace(kind, 60, (1, 9), seed=3)
+    table = Erasure()(trace)
+    sizes = []
+    for row, length in enumerate(trace.alpha.lengths):
+        least = exhaustive_minimum(trace, row)
+        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / length)), row
+        assert len(table[MINIMUM][row]) == (least or 0)
+        if least:
+            assert flips(trace, row, table[MINIMUM][row].to_list())
+            sizes.append(least)
+        assert table["minimum_proven"][row] == (True if length > 1 else None)
+    assert max(sizes) >= 2  # the search had something to find
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(EXACT)))
+def test_behind_a_tail_the_set_flips_and_is_honestly_labelled(kind: str) -> None:
+    trace = some_trace(kind, 60, (2, 9), seed=3)
+    table, found = Erasure()(trace), []
+    for row, length in enumerate(trace.alpha.lengths):
+        least, size = exhaustive_minimum(trace, row), len(table[MINIMUM][row])
+        assert (size == 0) == (table["removed_minimum"][row] is None)
+        if size:
+            assert flips(trace, row, table[MINIMUM][row].to_list())
+            assert table["removed_minimum"][row] == pytest.approx(size / length)
+            assert least is not None
+            assert size >= least
+        found.append(size == (least or 0))
+        assert table["minimum_proven"][row] == (size == 1)
+        if table["minimum_proven"][row]:
+            assert least == 1
+    assert np.mean(found) > 0.8  # greedy, and near
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_ranking_flips_with_fewer_than_the_smallest_set(kind: str) -> None:
+    table = Erasure()(some_trace(kind, 300, (2, 60), seed=4))
+    for name in RANKINGS:
+        both = table.drop_nulls([f"removed_{name}"])
+        assert (both[f"removed_{name}"] >= both["removed_minimum"] - 1e-12).all()
+        assert (both[f"times_minimum_{name}"] >= 1 - 1e-12).all()
+    known = table.drop_nulls("removed_minimum")
+    assert len(known) > 20
+
+
+def test_an_output_that_nothing_moves() -> None:
+    trace = sigmoid_rows(Ragged.from_rows([[0.5, 0.3, 0.2], [0.25] * 4]), np.full(7, 1.5))
+    table = Erasure()(trace)
+    assert table["delta_js"].to_list() == pytest.approx([0.0, 0.0], abs=1e-12)
+    for name in (*RANKINGS, MINIMUM):
+        assert table[f"removed_{name}"].to_list() == [None, None]
+    assert table["kept_attention"].to_list() == [1 / 3, 1 / 4]
+    assert table["minimum_proven"].all()
+    never = Erasure().summarise(table).filter(pl.col("group") == "all", pl.col("measure").str.starts_with("never_"))
+    assert never["value"].to_list() == [1.0] * 5
+
+
+def test_one_position_and_all_weight_on_one_are_counted_not_hidden() -> None:
+    trace = sigmoid_rows(Ragged.from_rows([[1.0], [1.0, 0.0, 0.0], [0.6, 0.4]]), np.array([2.0, 2.0, -1.0, 3.0, 2.0, -8.0]))
+    table = Erasure()(trace)
+    assert table["delta_js"].is_null().to_list() == [True, True, False]
+    assert table["flip_max"].is_null().to_list() == [True, True, False]
+    assert table["kept_attention"].to_list() == [None, pytest.approx(1 / 3), 1.0]
+    assert table["removed_minimum"].to_list() == [None, None, 0.5]
+    assert table[MINIMUM].to_list() == [[], [], [1]]
+    summary = {row["measure"]: row for row in Erasure().summarise(table).filter(pl.col("group") == "all").iter_rows(named=True)}
+    assert (summary["delta_js"]["n"], summary["delta_js"]["undefined"]) == (1, 2)
+    assert (summary["never_minimum"]["n"], summary["never_minimum"]["value"]) == (2, 0.5)
+    assert summary["flip_only_max"]["n"] == 1
+    table_shares = [summary[f"flip_{name}"]["value"] for name in ("both", "only_max", "only_random", "neither")]
+    assert sum(table_shares) == pytest.approx(1.0)
+
+
+def test_a_readout_that_is_no_number_is_refused_by_name() -> None:
+    with pytest.raises(TraceError, match="column readout, instance 0"):
+        audit(sigmoid_rows(Ragged.from_rows([[0.5, 0.5]]), np.array([1.0, np.nan])))
+
+
+@pytest.mark.parametrize(
+    ("settings", "came"),
+    [
+        ({"orders": 0}, "erasure.orders"), ({"other": "cod"}, "did you mean code"),
+        ({"epsilon": 2.0}, "erasure.epsilon"), ({"epsilon": float("nan")}, "erasure.epsilon"),
+    ],
+)  # fmt: skip
+def test_settings_that_make_no_sense(settings: dict, came: str) -> None:
+    with pytest.raises(InputError, match=came):
+        Erasure(**settings)

@@ -1,0 +1,71 @@
+"""Removals of Serrano & Smith 2019 as the paper describes them: weights set to 0, the rest renormalised, the output read out again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+
+import numpy as np
+import torch
+
+from attnaudit.trace import Trace
+from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
+
+
+def after_removal(trace: Trace, row: int, gone: Iterable[int]) -> list[float] | None:
+    """The prediction without some positions; None where that leaves no weight."""
+    alpha = np.array(trace.alpha[row])
+    alpha[list(gone)] = 0.0
+    return naive_prediction(trace, row, alpha / alpha.sum()) if alpha.sum() > 0 else None
+
+
+def decided(prediction: Sequence[float]) -> int:
+    return int(prediction[0] >= 0.5) if len(prediction) == 1 else int(np.argmax(prediction))
+
+
+def flips(trace: Trace, row: int, gone: Iterable[int]) -> bool:
+    after = after_removal(trace, row, gone)
+    return after is not None and decided(after) != decided(naive_prediction(trace, row, trace.alpha[row]))
+
+
+def naive_first_flip(trace: Trace, row: int, order: Sequence[int]) -> int | None:
+    """How many go, one after another, until the decision is another one."""
+    return next((k for k in range(1, len(order)) if flips(trace, row, order[:k])), None)
+
+
+def naive_fewest_kept(trace: Trace, row: int, order: Sequence[int], epsilon: float) -> int:
+    """How many of the first are enough, alone, for the same output to ``epsilon``."""
+    before = naive_prediction(trace, row, trace.alpha[row])
+    kept = (after_removal(trace, row, order[k:]) for k in range(1, len(order)))
+    return next((k for k, after in enumerate(kept, 1) if after is not None and naive_tvd(after, before) <= epsilon), len(order))
+
+
+def output_jsd(p: Sequence[float], q: Sequence[float]) -> float:
+    """Divergence of two predictions; one sigmoid output stands for two classes."""
+    whole = [np.array([*v, 1.0 - v[0]]) if len(v) == 1 else np.array(v) for v in (p, q)]
+    return naive_jsd(*whole)
+
+
+def weight_gradient(trace: Trace, row: int) -> np.ndarray:
+    """``∂p_max/∂alpha`` by torch, in float64; of the log-odds, whose order is the same and does not underflow."""
+    alpha = torch.tensor(trace.alpha[row], dtype=torch.float64, requires_grad=True)
+    readout = trace.readout
+    pooled = torch.tensor(readout.offset[row]) + alpha @ torch.tensor(readout.contribution[row])
+    logits = (
+        pooled
+        if not hasattr(trace.tail, "weight")
+        else torch.tanh(pooled) @ torch.tensor(trace.tail.weight.T) + torch.tensor(trace.tail.bias)
+    )
+    if trace.metadata["activation"] == "sigmoid":
+        logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
+    if trace.candidates is not None:
+        logits = logits[torch.tensor(np.flatnonzero(trace.candidates[row]))]
+    probability = torch.softmax(logits, 0)
+    (slope,) = torch.autograd.grad(torch.log(probability.max()) - torch.log1p(-probability.max()), alpha)
+    return slope.numpy()
+
+
+def exhaustive_minimum(trace: Trace, row: int) -> int | None:
+    """The size of the smallest set whose removal flips the decision, by trying them all; None where none does."""
+    size = len(trace.alpha[row])
+    return next((k for k in range(1, size) if any(flips(trace, row, gone) for gone in combinations(range(size), k))), None)
