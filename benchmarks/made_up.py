@@ -11,6 +11,7 @@ import torch
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.vocabulary import PAD, SPECIAL
 from attnaudit.models import AttentionModel, build_model, model_preset
+from attnaudit.models.attention import Additive
 from attnaudit.models.batch import Inputs
 from attnaudit.ragged import Ragged
 from attnaudit.trace import Trace
@@ -33,6 +34,7 @@ def untrained_model(encoder: str) -> AttentionModel:
     vectors = np.random.default_rng(0).normal(size=(WORDS, settings.embedding)).astype(np.float32)
     vectors[PAD] = 0.0
     model = build_model(settings, vocabulary, vectors, ("no", "yes"), seed=0)
+    assert isinstance(model.attention, Additive)
     with torch.no_grad():
         for layer in (model.attention.score, model.head.output):
             layer.weight.mul_(SHARPER)

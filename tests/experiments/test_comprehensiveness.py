@@ -109,8 +109,8 @@ def test_normalised_measures_lie_between_the_bounds_of_exhaustive_search(kind: s
 
 
 def test_no_bounds_where_they_are_not_known() -> None:
-    for options in ({"outputs": 3}, {"outputs": 3, "hidden": 4}, {"outputs": 2, "candidates": True}):
-        assert not [name for name in Comprehensiveness()(make_trace(5, **options)).columns if name.startswith("normalised")]
+    for trace in (make_trace(5, outputs=3), make_trace(5, outputs=3, hidden=4), make_trace(5, outputs=2, candidates=True)):
+        assert not [name for name in Comprehensiveness()(trace).columns if name.startswith("normalised")]
 
 
 def test_an_output_that_nothing_moves_has_nothing_to_normalise() -> None:

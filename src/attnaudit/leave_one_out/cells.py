@@ -64,4 +64,6 @@ def parameter(layer: nn.LSTM | nn.GRU, name: str) -> Tensor:
     return cast(Tensor, getattr(layer, f"{name}_l0"))
 
 
-CELLS: dict[type, type[LstmCell | GruCell]] = {nn.LSTM: LstmCell, nn.GRU: GruCell}
+def cell_of(layer: nn.LSTM | nn.GRU, embedded: Float[Tensor, "B L E"]) -> LstmCell | GruCell:
+    """One step of ``layer``, for texts of these embedded tokens."""
+    return LstmCell(layer, embedded) if isinstance(layer, nn.LSTM) else GruCell(layer, embedded)

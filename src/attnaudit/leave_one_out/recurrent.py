@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnaudit.leave_one_out.cells import CELLS
+from attnaudit.leave_one_out.cells import cell_of
 from attnaudit.leave_one_out.pooling import Pool, empty_pool
 from attnaudit.models.batch import Batch
 from attnaudit.models.encoders import rearrange, reversal
@@ -44,7 +44,7 @@ def _terms_after(
     ``mine`` are the units of ``h`` that this direction computes anew, ``others`` those that stay as in ``hidden``.
     """
     rows, width, _ = embedded.shape
-    cell = CELLS[type(layer)](layer, embedded)
+    cell = cell_of(layer, embedded)
     score = model.attention.scorer(mine, query)
     fixed = model.attention.project(hidden[..., others], None if query is None else query[:, None], others).transpose(0, 1)
     fixed_readout = model.head.readout(hidden[..., others], others).transpose(0, 1)

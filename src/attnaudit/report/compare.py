@@ -61,12 +61,12 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
     _check_classes(record, cell)
     classes, by_order = match_classes(cell.classes, about.class_names)
     exact = about.setting("adversary", "method", "exact") == "exact"
-    rows = []
+    instances, rows = record.rows(), []
     for (measure, statistic, index, bin_), published in _groups(cell):
         group = ALL if index == ALL else classes.get(index)
         if group is None:
             continue  # a single class that their log file happens to name, such as babi2's answer 9
-        ours = _ours(record, measure, statistic, group, bin_)
+        ours = _ours(record.summary, instances, measure, statistic, group, bin_)
         searched = exact and measure == "emax_jsd" and statistic != "std"
         rows.append({
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
@@ -146,24 +146,23 @@ def _corpus_spread(corpus: str, measure: str, statistic: str, bin_: int | None) 
     return max((value for value in found if value is not None), default=None)
 
 
-def _ours(record: RunRecord, measure: str, statistic: str, group: str, bin_: int | None) -> dict[str, Any]:
+def _ours(summary: pl.DataFrame, instances: pl.DataFrame, measure: str, statistic: str, group: str, bin_: int | None) -> dict[str, Any]:
     if bin_ is not None:
-        return _median(record, measure, group, bin_)
+        return _median(instances, measure, group, bin_)
     wanted = group if group == ALL else f"predicted:{group}"
-    found = record.summary.filter(pl.col("measure") == measure, pl.col("group") == wanted).to_dicts()
+    found = summary.filter(pl.col("measure") == measure, pl.col("group") == wanted).to_dicts()
     row = found[0] if found else {}
     if statistic == "std":
         return {"ours": row.get("std"), "low": None, "high": None, "n": row.get("n")}
     return {"ours": row.get("value"), "low": row.get("low"), "high": row.get("high"), "n": row.get("n")}
 
 
-def _median(record: RunRecord, measure: str, group: str, bin_: int) -> dict[str, Any]:
-    rows = record.rows()
-    if not {measure, "max_alpha"} <= set(rows.columns):
+def _median(instances: pl.DataFrame, measure: str, group: str, bin_: int) -> dict[str, Any]:
+    if not {measure, "max_alpha"} <= set(instances.columns):
         return {"ours": None, "low": None, "high": None, "n": None}
     edge = 0.25 * bin_
     top = pl.lit(True) if bin_ == len(MAX_ALPHA_BINS) - 1 else pl.col("max_alpha") < edge + 0.25
-    kept = rows.filter(pl.col("max_alpha") >= edge, top, (pl.col("predicted") == group) | pl.lit(group == ALL))
+    kept = instances.filter(pl.col("max_alpha") >= edge, top, (pl.col("predicted") == group) | pl.lit(group == ALL))
     values = kept[measure].drop_nulls().drop_nans()
     low, high = median_interval(values.to_numpy())
     middle = values.median()
