@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import nn
 from attnaudit.corpora import Corpus, Split
 from attnaudit.errors import InputError
 from attnaudit.gradient import Outputs, gradient_importance
+from attnaudit.input_erasure import input_falls
 from attnaudit.leave_one_out import leave_one_out
 from attnaudit.models.batch import Batch, Inputs, batches_by_length
 from attnaudit.models.heads import TanhHead
@@ -22,18 +23,28 @@ from attnaudit.models.model import AttentionModel
 from attnaudit.progress import Progress
 from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace, concatenate
+from attnaudit.training import evaluating
+from attnaudit.word_level import word_level
 
 SHARD_ROWS = 2048
 BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
 T = TypeVar("T")
+ERASED_BY = ("alpha", "gradient", "loo")
 PER_POSITION = ("alpha", "gradient", "importance_full_gradient", "loo")
 
 
 @dataclass(frozen=True)
 class CollectSettings:
-    """``gradient_of`` says of which outputs the importance by gradient is taken: all, summed, or the predicted one."""
+    """What is recorded.
+
+    ``gradient_of`` says of which outputs the importance by gradient is taken: all, summed, or the predicted one. ``level`` "words" records
+    the words of a hierarchical model in place of its sentences. ``erase_input`` also deletes tokens from the texts by every score and
+    runs everything again, thirty times.
+    """
 
     gradient_of: Outputs = "all"
+    level: Literal["positions", "words"] = "positions"
+    erase_input: bool = False
 
 
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
@@ -51,16 +62,21 @@ def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **option
 
 def collect_shards(
     model: AttentionModel, split: Split, name: str = "test", *, gradient_of: Outputs | None = None,
+    level: Literal["positions", "words"] = "positions", erase_input: bool = False,
     metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int | None = None, progress: Progress | None = None,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
 
     ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
     and the predicted answer of a model that is asked something. ``importance_full_gradient`` is the same gradient, flowing through the
-    attention too. ``budget`` bounds the padded positions of a batch, and with it memory; results do not depend on it.
+    attention too. ``level`` and ``erase_input`` are as in `CollectSettings`. ``budget`` bounds the padded positions of a batch, and with
+    it memory; results do not depend on it.
     """
     budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
-    work = _Work(model, split, name, gradient_of or ("predicted" if model.asks else "all"), dict(metadata or {}), budget)
+    settings = CollectSettings(gradient_of or ("predicted" if model.asks else "all"), level, erase_input)
+    if level == "words" and model.sentence is None:
+        raise InputError("collect", "setting collect.level", "words", "positions: this model has no sentences", "choose --preset han")
+    work = _Work(model, split, name, settings, dict(metadata or {}), budget)
     inputs = model.inputs(split)
     with frozen(model):
         for start in range(0, len(inputs), shard_rows):
@@ -85,7 +101,7 @@ class _Work:
     model: AttentionModel
     split: Split
     name: str
-    gradient_of: Outputs
+    settings: CollectSettings
     metadata: dict[str, Any]
     budget: int
 
@@ -103,13 +119,19 @@ class _Work:
                 found = columns[column].cpu().numpy()
                 per_row.setdefault(column, np.zeros((len(rows), found.shape[1]), np.float32))[chosen] = found
             progress.add(len(chosen))
-        return Trace.from_arrays(
+        scores = {column: positions.with_values(values) for column, values in flat.items()}
+        erased = {"attention" if column == "alpha" else column: scores[column] for column in ERASED_BY}
+        trace = Trace.from_arrays(
             activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
             tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
             tokens=_texts(split, inputs, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
-            rationale=_rationale(split, inputs, rows), readout=positions.with_values(readout), **per_row,
-            **{column: positions.with_values(values) for column, values in flat.items()},
+            rationale=_rationale(split, inputs, rows), readout=positions.with_values(readout), **per_row, **scores,
+            **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
         )  # fmt: skip
+        if self.settings.level == "positions":
+            return trace
+        words = [split.tokens[int(row)] for row in rows]
+        return word_level(trace, model, inputs, self.budget, tokens=words, rationale=_known(split.rationale, rows))
 
     def _measured(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
         """The batches of a shard with the rows they hold: on a CPU a thread takes a batch to itself, so that none waits for another."""
@@ -124,7 +146,7 @@ class _Work:
             yield from pool.map(measure, longest_first)
 
     def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
-        model, gradient = self.model, gradient_importance(self.model, batch, self.gradient_of)
+        model, gradient = self.model, gradient_importance(self.model, batch, self.settings.gradient_of)
         done = gradient.done
         with torch.no_grad():
             return {
@@ -144,15 +166,14 @@ def frozen(model: AttentionModel) -> Iterator[None]:
 
     Training mode is what cuDNN gives gradients of a recurrent layer in.
     """
-    training, wanted = model.training, [weight.requires_grad for weight in model.parameters()]
-    model.eval().requires_grad_(False)
-    for module in model.modules():
-        module.train(isinstance(module, nn.RNNBase))
+    wanted = [weight.requires_grad for weight in model.parameters()]
+    model.requires_grad_(False)
     try:
-        with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            for module in model.modules():
+                module.training = isinstance(module, nn.RNNBase)
             yield
     finally:
-        model.train(training)
         for weight, wants in zip(model.parameters(), wanted, strict=True):
             weight.requires_grad_(wants)
 
@@ -180,12 +201,15 @@ def _texts(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[str]]:
     return [[" ".join(words) for words in _cut(text, lengths)] for text, lengths in zip(texts, inputs.sentences, strict=True)]
 
 
+def _known(rationale: Sequence[list[bool]] | None, rows: np.ndarray) -> list[list[bool] | None] | None:
+    """Rationales, null where that of a row is not known."""
+    return None if rationale is None else [rationale[row] or None for row in rows.tolist()]
+
+
 def _rationale(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[bool] | None] | None:
-    """Rationales, null where that of a row is not known; a sentence is of the rationale if one of its words is."""
-    if split.rationale is None:
-        return None
-    known = [split.rationale[int(row)] or None for row in rows]
-    if inputs.sentences is None:
+    """Rationales of the positions; a sentence is of the rationale if one of its words is."""
+    known = _known(split.rationale, rows)
+    if known is None or inputs.sentences is None:
         return known
     return [marks and [any(part) for part in _cut(marks, lengths)] for marks, lengths in zip(known, inputs.sentences, strict=True)]
 

@@ -10,6 +10,7 @@ from scipy.special import expit, rel_entr, softmax
 
 Activation = Literal["sigmoid", "softmax"]
 LN2 = float(np.log(2.0))
+ERASED_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens, DeYoung et al. 2020
 
 
 def tvd(p: Float[np.ndarray, "*n C"], q: Float[np.ndarray, "*n C"]) -> Float[np.ndarray, "*n"]:

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.checkpoint import load_checkpoint, save_checkpoint
@@ -148,14 +148,24 @@ def _dev_scores(model: AttentionModel, dev: Inputs, label: np.ndarray, select: s
 
 def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     """Probabilities of every row, in order, without gradients and without dropout."""
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
+    device = next(model.parameters()).device
     out = np.zeros((len(inputs), model.outputs))
-    with torch.inference_mode():
+    with torch.inference_mode(), evaluating(model):
         for rows in batches_by_length(inputs.lengths, EVALUATION_BUDGET):
             out[rows] = model.probabilities(model(inputs.batch(rows, device)).logits).double().cpu().numpy()
-    model.train(training)
     return out
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within it nothing is dropped out; afterwards every module is in the mode that it was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
 
 
 def _optimizer(model: AttentionModel, settings: TrainingSettings) -> torch.optim.Adam:

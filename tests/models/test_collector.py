@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,13 @@ import torch
 import attnaudit
 from attnaudit.collector import collect, collect_shards
 from attnaudit.corpora import Split, planted_corpus
+from attnaudit.measures import predicted_class
 from attnaudit.models.batch import Inputs
 from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.training import predict
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
+from tests.oracles.importance import probabilities, rows_of, without
 
 LENGTHS = [5, 1, 17, 3, 9, 30, 2, 8]
 SENTENCES = [[4], [3, 1], [2, 30, 5], [1] * 7, [6, 2, 9, 4, 4, 1, 3, 8, 2]]
@@ -53,6 +56,63 @@ def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pyt
     assert together.alpha.lengths.tolist() == [len(row) for row in SENTENCES]
     assert together.tokens(1) == [" ".join(split.tokens[1][:3]), split.tokens[1][3]]
     np.testing.assert_allclose(together.prediction, predict(model, model.inputs(split)), atol=1e-6)
+
+
+@pytest.mark.parametrize("encoder", ["bigru", "none"])
+def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
+    """Weights of both levels multiplied, each word with the readout of its sentence: the same output, summed over words."""
+    model, split = tiny_model(encoder, "additive", classes=3, hierarchical=True), of_sentences(SENTENCES, classes=3)
+    sentences = concatenate(list(collect_shards(model, split)))
+    words = concatenate(list(collect_shards(model, split, level="words", shard_rows=2)))
+    assert words.metadata["residual"] < 1e-6
+    assert [words.tokens(row) for row in range(len(words))] == split.tokens
+    assert not words.has("gradient")
+    np.testing.assert_allclose(words.readout(words.alpha), sentences.prediction, atol=1e-6)
+    for row, lengths in enumerate(SENTENCES):
+        of_sentence = np.add.reduceat(words.alpha[row], np.cumsum([0, *lengths[:-1]]))
+        np.testing.assert_allclose(of_sentence, sentences.alpha[row], atol=1e-6)
+        first = words.ragged("readout")[row][: lengths[0]]
+        np.testing.assert_array_equal(first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)))
+    alone = concatenate(list(collect_shards(model, of_sentences([[6]], classes=3, seed=4), level="words")))
+    assert alone.alpha[0].max() - alone.alpha[0].min() > 1e-3  # within a sentence weights differ
+
+
+def test_a_flat_model_has_no_word_level_below_its_positions() -> None:
+    with pytest.raises(attnaudit.InputError, match=r"collect\.level: words; wanted positions: this model has no sentences"):
+        list(collect_shards(tiny_model("cnn", "dot"), tiny_split(LENGTHS), level="words"))
+
+
+@pytest.mark.parametrize("hierarchical", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_tokens_deleted_from_the_input(classes: int, hierarchical: bool) -> None:
+    """Against texts shortened one by one, as the measures are defined."""
+    model = tiny_model("bigru", "additive", classes, hierarchical=hierarchical)
+    split = of_sentences(SENTENCES, classes) if hierarchical else tiny_split([1, 2, 5, 23, 12], classes)
+    trace = concatenate(list(collect_shards(model, split, erase_input=True, shard_rows=2)))
+    inputs = model.inputs(split)
+    for row, one in enumerate(rows_of(inputs)):
+        before = probabilities(model, one)
+        chosen = int(predicted_class(before[None])[0])
+        size = len(one.positions[0])
+        for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo")):
+            order = np.argsort(-trace.ragged(column)[row], kind="stable").tolist()
+            for k, share in enumerate((0.01, 0.05, 0.1, 0.2, 0.5)):
+                count = max(math.ceil(share * size), 1)
+                for way, gone in (("comprehensiveness", order[:count]), ("sufficiency", order[count:])):
+                    found = trace.array(f"input_{way}_{name}")[row, k]
+                    if size == 1:
+                        assert np.isnan(found)
+                        continue
+                    shorter = one
+                    for t in sorted(gone, reverse=True):
+                        shorter = without(shorter, t)
+                    after = probabilities(model, shorter)
+                    fall = (before[0] - after[0]) * (1 if chosen else -1) if len(before) == 1 else before[chosen] - after[chosen]
+                    assert found == pytest.approx(fall, abs=2e-6), (row, name, way, share)
+    table = attnaudit.audit(trace, ["comprehensiveness"])["comprehensiveness"].table
+    expected = trace.array("input_sufficiency_loo").mean(axis=1)
+    np.testing.assert_allclose(table["input_sufficiency_loo"].to_numpy(), expected, equal_nan=True)
+    assert (table["input_sufficiency_loo"].null_count() > 0) == bool(np.isnan(expected).any())
 
 
 def test_sentences_are_found_by_rule_where_none_are_given() -> None:

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import torch
 
+from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace
 from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
 
@@ -50,12 +51,9 @@ def weight_gradient(trace: Trace, row: int) -> np.ndarray:
     """``∂p_max/∂alpha`` by torch, in float64; of the log-odds, whose order is the same and does not underflow."""
     alpha = torch.tensor(trace.alpha[row], dtype=torch.float64, requires_grad=True)
     readout = trace.readout
-    pooled = torch.tensor(readout.offset[row]) + alpha @ torch.tensor(readout.contribution[row])
-    logits = (
-        pooled
-        if not hasattr(trace.tail, "weight")
-        else torch.tanh(pooled) @ torch.tensor(trace.tail.weight.T) + torch.tensor(trace.tail.bias)
-    )
+    logits = torch.tensor(readout.offset[row]) + alpha @ torch.tensor(readout.contribution[row])
+    if isinstance(readout.tail, TanhTail):
+        logits = torch.tanh(logits) @ torch.tensor(readout.tail.weight.T) + torch.tensor(readout.tail.bias)
     if trace.metadata["activation"] == "sigmoid":
         logits = torch.cat([torch.zeros(1, dtype=torch.float64), logits])
     if trace.candidates is not None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
@@ -77,8 +78,8 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
     page, _, _ = _open(context, report)
     charts = page.locator(".chart")
-    assert charts.count() == 6
-    for k in range(6):
+    assert charts.count() == 9
+    for k in range(9):
         picture = np.asarray(Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float)
         background = np.median(picture.reshape(-1, 3), axis=0)
         inked = (np.abs(picture - background).max(axis=2) > 40).mean()
@@ -86,6 +87,36 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
         colours = picture.max(axis=2) - picture.min(axis=2)
         assert (colours > 40).mean() > 0.004, f"chart {k} has axes and no data"
     context.close()
+
+
+def test_removals_are_stepped_through_and_agree_with_the_tables(context: BrowserContext, report: Path):
+    page, _, complaints = _open(context, report)
+    table = pl.read_parquet(report.parent / "results" / "erasure.parquet")
+    form, flip, said = page.locator("#steps-form"), page.locator("#steps-form button[name=flip]"), page.locator("#steps-said")
+    names = page.locator("select[name=instance] option").all_inner_texts()
+    assert len(names) == 12
+    for index, name in enumerate(names):
+        row = table.filter(pl.col("instance") == int(name)).row(0, named=True)
+        form.locator("select[name=instance]").select_option(str(index))
+        tokens = page.locator("#steps-tokens button").count()
+        for order, column in (
+            ("attention", "attention"),
+            ("gradient", "gradient"),
+            ("product", "gradient_attention"),
+            ("minimum", "minimum"),
+        ):
+            form.locator("select[name=order]").select_option(order)
+            gone = row[f"removed_{column}"]
+            assert flip.is_disabled() == (gone is None)
+            if gone is not None:
+                flip.click()
+                assert said.inner_text().startswith(f"{round(gone * tokens)} of {tokens} tokens")
+                assert said.get_attribute("data-flipped") == "true"
+    form.locator("button[name=none]").click()
+    page.locator("#steps-tokens button").nth(1).click()
+    assert said.inner_text().startswith("1 of ")
+    assert page.locator("#steps-tokens button").nth(1).get_attribute("aria-pressed") == "true"
+    assert complaints == []
 
 
 def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):

@@ -35,6 +35,9 @@ class Comprehensiveness:
     ``sufficiency_at_<score>``. With two classes and an identity tail the least and the greatest that any choice of tokens gives are
     known exactly, and ``normalised_<measure>_<score>`` says where between them, 0 to 1, the score's choice lies.
 
+    ``input_<measure>_<score>`` are the same with the tokens deleted from the text and everything run again, where collecting was asked to
+    (``collect.erase_input``).
+
     A row of one position, and a removal that leaves no weight, is null.
     """
 
@@ -69,10 +72,12 @@ class Comprehensiveness:
             if limits is not None:
                 columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
             columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
+        for name in _of_input(trace):
+            columns.append(pl.Series(name, trace.array(name).astype(np.float64).mean(axis=1), nan_to_null=True))
         return keys(trace).with_columns(columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        chosen = cs.starts_with(*WAYS, *(f"normalised_{way}" for way in WAYS))
+        chosen = cs.starts_with(*WAYS, *(f"{kind}_{way}" for kind in ("normalised", "input") for way in WAYS))
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(chosen)), self.seed)
 
 
@@ -82,6 +87,11 @@ def _scores(trace: Trace) -> Iterator[tuple[str, Ragged]]:
     for name in ("gradient", "loo", *further):
         if trace.has(name):
             yield name.removeprefix("importance_"), trace.ragged(name)
+
+
+def _of_input(trace: Trace) -> list[str]:
+    """The columns that collecting left of tokens deleted from the input."""
+    return [name for name in trace.table.column_names if name.startswith(tuple(f"input_{way}_" for way in WAYS))]
 
 
 def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:

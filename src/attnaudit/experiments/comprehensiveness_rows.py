@@ -12,11 +12,12 @@ from attnaudit.experiments.erasure_rankings import by_chance, descending
 from attnaudit.experiments.erasure_rows import Row
 from attnaudit.experiments.erasure_walk import decision, left_after
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_logits, pooled_prediction
+from attnaudit.measures import ERASED_SHARES
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
 
-SHARES = np.array([0.01, 0.05, 0.1, 0.2, 0.5])  # of the tokens, DeYoung et al. 2020
+SHARES = np.array(ERASED_SHARES)
 
 
 def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:

@@ -17,7 +17,7 @@ from attnaudit.report.numbers import count
 
 _QUESTIONS = (
     card_rows.prediction, card_rows.attention_gradient, card_rows.attention_loo, card_rows.permutation, card_rows.adversary,
-    card_rows.plausibility,
+    card_rows.erasure, card_rows.plausibility,
 )  # fmt: skip
 
 

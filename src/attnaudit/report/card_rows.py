@@ -190,6 +190,26 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     )  # fmt: skip
 
 
+def erasure(figures: Figures, about: About) -> Iterator[CardRow]:
+    """How many tokens must go before the decision flips, by attention and at least."""
+    row, least = figures.get("erasure", "removed_attention"), figures.get("erasure", "removed_minimum")
+    if row is None or least is None:
+        return
+    times, chance, never = (figures.value("erasure", name) for name in ("times_minimum_attention", "removed_random", "never_attention"))
+    beside = "" if times is None else f" That is {figure(times, 1)} times as many as the smallest set that flips it, on average"
+    proven = figures.value("erasure", "minimum_proven")
+    beside += "" if times is None else f" (proven smallest for {percent(proven)})." if proven is not None else "."
+    rest = f" {percent(never)} never flip that way and are left out." if never else ""
+    sentence = (
+        f"Taken away in the order of attention, {percent(row['value'])} of the tokens are gone when the decision first flips.{beside}{rest}"
+    )
+    random = "" if chance is None else f", in random order {figure(chance)}"
+    yield _row(
+        "How many tokens must go before the decision flips?", "share of the tokens, by attention", row,
+        f"smallest set {figure(least['value'])} {interval(least)}{random}", sentence, mark=float(least["value"]),
+    )  # fmt: skip
+
+
 def plausibility(figures: Figures, about: About) -> Iterator[CardRow]:
     """How well attention finds the tokens that are known, or annotated, to matter."""
     for kind, measure in (("precision", "precision at the number of known tokens"), ("auprc", "AUPRC")):

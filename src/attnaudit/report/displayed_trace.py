@@ -16,6 +16,7 @@ from attnaudit.trace import Trace, concatenate
 _SHOWN = (
     "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
 )  # fmt: skip
+_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates")
 
 
 def overview(trace: Trace | str | Path) -> pl.DataFrame:
@@ -29,13 +30,22 @@ def overview(trace: Trace | str | Path) -> pl.DataFrame:
 
 def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
     """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
+    return _rows_of(trace, picks, _SHOWN)
+
+
+def _rows_of(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]) -> Trace:
     kept, done = [], 0
-    for part in _parts(trace, _SHOWN):
+    for part in _parts(trace, names):
         here = picks[(picks >= done) & (picks < done + len(part))] - done
         if len(here):
             kept.append(part.take(here))
         done += len(part)
     return concatenate(kept)
+
+
+def rows_read_out(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
+    """The rows ``picks``, in ascending order, with what their output is made of. Raises TraceError."""
+    return _rows_of(trace, picks, _READ_OUT)
 
 
 def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import polars as pl
 
 from attnaudit.report.card_rows import SEEN_GAP
+from attnaudit.report.erasure_figures import one_weight_figure, removal_figure
+from attnaudit.report.figure import Figure, Panel
 from attnaudit.report.histogram_chart import histogram_chart
 from attnaudit.report.numbers import count, figure, percent
 from attnaudit.report.palette import LegendEntry, Marker, Palette, Scale, group_rows, legend
@@ -24,31 +25,12 @@ _TAUS = (
 )
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One drawing, or the reason why there is none."""
-
-    title: str
-    svg: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Figure:
-    """``caption`` says what was measured and what is read from it."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[Panel, ...]
-
-
 def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
     """All figures that the columns of ``rows`` (the experiments' tables side by side) allow, and the legend they share."""
     if rows.height == 0 or "predicted" not in rows.columns:
         return [], ()
     grouped, palette = group_rows(rows, class_names)
-    makers = (_tau_figure, _permutation_figure, _adversary_histogram, _adversary_violins)
+    makers = (_tau_figure, _permutation_figure, _adversary_histogram, _adversary_violins, removal_figure, one_weight_figure)
     made = [maker(grouped, palette) for maker in makers]
     return [one for one in made if one is not None], legend(grouped, palette)
 

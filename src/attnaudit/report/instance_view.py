@@ -30,7 +30,10 @@ class ListedInstance:
 
 @dataclass(frozen=True)
 class InstanceSection:
-    """``data`` is what the page's script draws a row's heatmap from, one entry for each of ``listed``; ``total`` counts the trace."""
+    """``data`` is what the page's script draws a row's heatmap from, one entry for each of ``listed``; ``total`` counts the trace.
+
+    ``pictured`` are the trace rows of the striking and the random instances.
+    """
 
     striking: list[Heatmap]
     random: list[Heatmap]
@@ -41,6 +44,7 @@ class InstanceSection:
     classes: list[str]
     has_rationale: bool
     has_adversary: bool
+    pictured: np.ndarray
 
 
 def instance_section(trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord) -> InstanceSection:
@@ -59,6 +63,7 @@ def instance_section(trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.Dat
         classes=sorted({picture.instance.predicted for picture in pictures}),
         has_rationale=any(any(picture.known) for picture in pictures),
         has_adversary="emax_jsd" in rows.columns,
+        pictured=np.unique(np.concatenate([chosen.striking, chosen.random])),
     )
 
 

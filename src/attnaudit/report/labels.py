@@ -17,7 +17,32 @@ _LABELS = {
     "precision_chance": "precision of a random order (share of known tokens)",
     "auprc_chance": "average precision of a random order",
 }
-_SCORES = {"gradient": "gradient", "loo": "leave-one-out", "attention": "attention", "gradient_loo": "gradient – leave-one-out"}
+_ERASURE = {
+    "delta_js": "ΔJS: move of the output without the largest weight less that without another",
+    "delta_alpha": "Δα: largest weight less the other",
+    "negative_delta_js": "share where the other weight moves the output more",
+    "flip_max": "share whose decision flips without the largest weight",
+    "flip_random": "share whose decision flips without the other",
+    "flip_both": "share where both flip it", "flip_only_max": "share where only the largest flips it",
+    "flip_only_random": "share where only the other flips it", "flip_neither": "share where neither flips it",
+    "minimum_proven": "share whose smallest set is proven smallest",
+}  # fmt: skip
+_LABELS |= _ERASURE
+_WALKS = {
+    "removed_": "share of tokens gone at the first flip", "mass_": "share of attention gone at the first flip",
+    "times_minimum_": "tokens gone at the first flip, over the smallest set", "kept_": "share of tokens that keep the output",
+    "never_": "share that never flips",
+    "normalised_comprehensiveness_": "comprehensiveness between its exact bounds",
+    "normalised_sufficiency_": "sufficiency between its exact bounds",
+    "input_comprehensiveness_": "fall of the decided class, top tokens deleted from the text",
+    "input_sufficiency_": "fall of the decided class, text of the top tokens alone",
+    "comprehensiveness_": "fall of the decided class without the top tokens (AOPC)",
+    "sufficiency_": "fall of the decided class with the top tokens alone (AOPC)",
+}  # fmt: skip
+_SCORES = {
+    "gradient": "gradient", "loo": "leave-one-out", "attention": "attention", "gradient_loo": "gradient – leave-one-out",
+    "gradient_attention": "gradient × attention", "minimum": "smallest set", "random": "random order",
+}  # fmt: skip
 
 
 def measure_label(measure: str) -> str:
@@ -26,6 +51,9 @@ def measure_label(measure: str) -> str:
         return _LABELS[measure]
     if "_minus_tau_" in measure:
         return f"τ gradient – leave-one-out less τ attention – {_score(measure.rpartition('_minus_tau_')[2])}, paired"
+    for start, meaning in _WALKS.items():
+        if measure.startswith(start):
+            return f"{meaning}, {_score(measure.removeprefix(start))}"
     kind, _, rest = measure.partition("_")
     if measure.endswith("_bh"):
         return f"the same after Benjamini–Hochberg, {_pair(rest.removesuffix('_bh'))}"

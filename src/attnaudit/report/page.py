@@ -18,6 +18,7 @@ from attnaudit.report.card import verdict
 from attnaudit.report.citations import citations
 from attnaudit.report.comparison_view import VECTORS_DIFFER, comparison_section
 from attnaudit.report.displayed_trace import check_same_instances, overview
+from attnaudit.report.erasure_view import erasure_section
 from attnaudit.report.figures import draw_figures
 from attnaudit.report.instance_view import instance_section
 from attnaudit.report.provenance import left_out, settings
@@ -47,11 +48,12 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None) ->
 def _content(record: RunRecord, trace: Trace | str | Path | None) -> dict[str, Any]:
     """What the sections of the page show."""
     rows = record.rows()
-    instances = first = None
+    instances = first = steps = None
     if trace is not None:
         seen = overview(trace)
         check_same_instances(seen, rows)
         instances = instance_section(trace, seen, rows, record)
+        steps = erasure_section(trace, record, instances.pictured)
         first = trace if isinstance(trace, Trace) else next(Trace.shards(trace))
     drawn, legend = draw_figures(rows, record.about.class_names)
     return {
@@ -60,6 +62,7 @@ def _content(record: RunRecord, trace: Trace | str | Path | None) -> dict[str, A
         "figures": drawn,
         "legend": legend,
         "instances": instances,
+        "steps": steps,
         "comparison": comparison_section(record),
         "vectors_differ": VECTORS_DIFFER,
         "summaries": summary_tables(record.summary),
@@ -82,6 +85,7 @@ def environment() -> Environment:
 def _assets() -> dict[str, Any]:
     """Style, script, and the hash by which the page's policy lets this script run and no other."""
     folder = files("attnaudit").joinpath(TEMPLATES)
-    style, script = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js"))
+    style, listing, steps = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("report.css", "report.js", "erasure.js"))
+    script = listing + steps
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return {"style": Markup(style), "script": Markup(script), "script_hash": digest}

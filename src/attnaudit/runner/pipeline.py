@@ -176,8 +176,8 @@ class _Run:
 
         model = load_model(self.ledger.out / "model").to(self.device)
         metadata = self._metadata(train, model)
-        gradient_of = self.spec.collect.gradient_of
-        return collect_shards(model, self.corpus.splits["test"], "test", gradient_of=gradient_of, metadata=metadata, progress=self.progress)
+        settings = asdict(self.spec.collect)
+        return collect_shards(model, self.corpus.splits["test"], "test", **settings, metadata=metadata, progress=self.progress)
 
     def _metadata(self, train: Record, model: AttentionModel) -> dict[str, Any]:
         """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""

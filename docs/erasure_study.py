@@ -1,0 +1,100 @@
+"""The erasure study on several corpora: runs what is not yet there, and writes the tables of docs/experiments/erasure.md.
+
+    python docs/erasure_study.py --data-dir DIR [--runs runs/serrano2019] [--only CORPUS...]
+
+Every run is an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again. The tables stand
+between two marks of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attnaudit.files import read_json, write_text
+from attnaudit.runner import RunSpec, run
+
+PAGE = Path(__file__).parent / "experiments" / "erasure.md"
+BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
+NETWORKS, ENCODERS = ("han", "flan"), ("bigru", "cnn", "none")
+AMAZON = "amazon_category24"  # a folder of the user's own: categories, not the stars of the paper
+CORPORA = ("imdb", "yelp", "20news_sports", "ag_news", AMAZON)
+# Flip table of Serrano & Smith 2019, HAN with biGRU, in percent: both, only i*, only r, neither. Not checked.
+PUBLISHED = {"Yahoo": (0.5, 8.7, 1.3, 89.6), "IMDB": (2.2, 12.2, 1.4, 84.2), "Amazon": (2.7, 7.6, 2.7, 87.1), "Yelp": (1.5, 8.9, 1.9, 87.7)}
+FLIPS = ("flip_both", "flip_only_max", "flip_only_random", "flip_neither")
+RANKINGS = ("random", "attention", "gradient", "gradient_attention")
+
+
+def spec_of(corpus: str, network: str, encoder: str, data_dir: Path) -> RunSpec:
+    """All of test, whatever share the corpus's own definition keeps; texts of one token cannot lose one."""
+    source = str(data_dir / AMAZON) if corpus == AMAZON else corpus
+    settings = {"corpus.test_kept": 1.0} if corpus == "imdb" else {}
+    return RunSpec.of(source, encoder=encoder, preset=network, data_dir=str(data_dir), settings=settings)
+
+
+def finished(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Path]]:
+    for corpus in options.only:
+        for network in NETWORKS:
+            for encoder in ENCODERS:
+                out = options.runs / f"{corpus}-{network}-{encoder}"
+                run(spec_of(corpus, network, encoder, options.data_dir), out)
+                print(out, flush=True)
+                yield corpus, network, encoder, out
+
+
+def figures(out: Path) -> dict[str, dict[str, Any]]:
+    """The summary over all instances, by experiment and measure."""
+    return {f"{row['experiment']}/{row['measure']}": row for row in read_json(out / "summary.json") if row["group"] == "all"}
+
+
+def cell(row: dict[str, Any] | None, places: int = 2, percent: bool = False) -> str:
+    if row is None or row["value"] is None:
+        return "–"
+    value, low, high = (100 * row[name] if percent else row[name] for name in ("value", "low", "high"))
+    return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows))
+
+
+def tables(runs: list[tuple[str, str, str, Path]]) -> str:
+    one, many = [], []
+    for corpus, network, encoder, out in runs:
+        found = figures(out)
+        name = [corpus, network.upper(), encoder]
+        shares = [cell(found.get(f"erasure/{flip}"), 1, percent=True) for flip in FLIPS]
+        single = found["erasure/delta_js"]
+        one.append([
+            *name, f"{found['prediction/accuracy']['value']:.3f}", str(single["n"]), str(single["undefined"]),
+            cell(found["erasure/negative_delta_js"], 1, percent=True), cell(single, 3), *shares,
+        ])  # fmt: skip
+        many.append([
+            *name, *(cell(found.get(f"erasure/removed_{ranking}")) for ranking in (*RANKINGS, "minimum")),
+            *(f"{100 * found[f'erasure/never_{ranking}']['value']:.0f}" for ranking in (*RANKINGS, "minimum")),
+            *(cell(found.get(f"erasure/times_minimum_{ranking}"), 1) for ranking in RANKINGS[1:]),
+        ])  # fmt: skip
+    published = [[corpus, "HAN", "bigru", "", "", "", "", "", *(f"{share}°" for share in shares)] for corpus, shares in PUBLISHED.items()]
+    head = ["corpus", "network", "encoder"]
+    told = ["accuracy", "n", "left out", "ΔJS < 0 (%)", "mean ΔJS", "both flip (%)", "only i*", "only r", "neither"]
+    singles = table([*head, *told], one + published)
+    walks = [*head, *(f"removed, {name}" for name in (*RANKINGS, "minimum")), *(f"never, {name} (%)" for name in (*RANKINGS, "minimum"))]
+    removals = table([*walks, *(f"times minimum, {name}" for name in RANKINGS[1:])], many)
+    return f"One weight (°: published, not checked against the source):\n\n{singles}\n\nMany weights, as shares of T:\n\n{removals}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--runs", type=Path, default=Path("runs/serrano2019"))
+    parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA), metavar="CORPUS")
+    options = parser.parse_args()
+    made = tables(list(finished(options)))
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    write_text(PAGE, f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()
