@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.stats.ordering import ascending
+from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 KERNEL_FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "from numba import" in path.read_text(encoding="utf-8")]
@@ -47,3 +47,13 @@ def test_every_kernel_is_cached(path: Path):
 def test_ascending_is_a_stable_sort(size: int, levels: int):
     values = np.random.default_rng(size).integers(0, levels, size).astype(float)
     np.testing.assert_array_equal(ascending(values), np.argsort(values, kind="stable"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
+@pytest.mark.parametrize("levels", [1, 3, 10**6])
+def test_largest_are_as_large_as_those_of_a_sort(size: int, levels: int):
+    values = np.random.default_rng(size).integers(0, levels, size).astype(float)
+    for count in {0, 1, size // 2, size}:
+        chosen = largest(values, count)
+        assert len(set(chosen.tolist())) == count
+        np.testing.assert_array_equal(np.sort(values[chosen])[::-1], np.sort(values)[::-1][:count])

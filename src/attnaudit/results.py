@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from attnaudit.files import write_json
 from attnaudit.results_file import table_file
 from attnaudit.stats.bootstrap import bootstrap_means
 
+TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
     "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String,
@@ -85,18 +86,19 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
 
-def summarise_means(experiment: str, groups: Mapping[str, pl.DataFrame], seed: int) -> pl.DataFrame:
-    """Mean, spread and bootstrap interval of every column of every group's frame.
+def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.DataFrame]], seed: int) -> pl.DataFrame:
+    """Mean, spread and bootstrap interval of every column of every group's frame, one group in memory at a time.
 
     Null and NaN are undefined: left out of the mean and counted. A boolean column gives a share. ``low`` and ``high`` are the
     95 % percentile interval over instances. A measure that is defined nowhere has null figures.
     """
     rows: list[dict[str, Any]] = []
-    for group, frame in groups.items():
-        values = frame.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()
-        low, high = bootstrap_means(values, seed=seed)
-        for k, measure in enumerate(frame.columns):
-            rows.append(_summary_row(experiment, measure, group, values[:, k], low[k], high[k]))
+    for group, frame in groups:
+        for start in range(0, frame.width, TOGETHER):
+            part = frame[:, start : start + TOGETHER]
+            values = part.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()
+            low, high = bootstrap_means(values, seed=seed)
+            rows += [_summary_row(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(part.columns)]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 

@@ -58,6 +58,14 @@ def test_batches_and_shards_of_texts_of_sentences(encoder: str, monkeypatch: pyt
     np.testing.assert_allclose(together.prediction, predict(model, model.inputs(split)), atol=1e-6)
 
 
+def test_a_sentence_of_a_thousand_words_beside_short_ones() -> None:
+    model, split = tiny_model("bigru", "additive", hierarchical=True), of_sentences([[1000], [1, 1], [2, 1000, 1]])
+    trace = concatenate(list(collect_shards(model, split)))
+    assert trace.alpha.lengths.tolist() == [1, 2, 3]
+    alone = [concatenate(list(collect_shards(model, split.take(np.array([row]))))) for row in range(3)]
+    assert_same(trace, concatenate(alone))
+
+
 @pytest.mark.parametrize("encoder", ["bigru", "none"])
 def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
     """Weights of both levels multiplied, each word with the readout of its sentence: the same output, summed over words."""
@@ -72,7 +80,7 @@ def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
         of_sentence = np.add.reduceat(words.alpha[row], np.cumsum([0, *lengths[:-1]]))
         np.testing.assert_allclose(of_sentence, sentences.alpha[row], atol=1e-6)
         first = words.ragged("readout")[row][: lengths[0]]
-        np.testing.assert_array_equal(first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)))
+        np.testing.assert_allclose(first, np.tile(sentences.ragged("readout")[row][0], (lengths[0], 1)), atol=1e-6)
     alone = concatenate(list(collect_shards(model, of_sentences([[6]], classes=3, seed=4), level="words")))
     assert alone.alpha[0].max() - alone.alpha[0].min() > 1e-3  # within a sentence weights differ
 

@@ -1,9 +1,9 @@
-"""The least and the greatest output that keeping any ``m`` positions can give, for one sigmoid output and an identity tail: exactly.
+"""The least and the greatest output that keeping any ``m`` positions can give, for two classes and an identity tail: exactly.
 
 What keeping ``K`` gives is a ratio, ``Σ_{t∈K} alpha_t · r_t / Σ_{t∈K} alpha_t`` (the offset shifts it, the sigmoid keeps its order). A
 ratio λ can be beaten if and only if ``Σ_{t∈K} alpha_t (r_t − λ) > 0`` for some ``K``, and the best ``K`` for that are the ``m`` largest
-terms. Starting from any ``K`` and taking its own ratio for λ again and again ends at the greatest ratio (Dinkelbach 1967), each step O(T
-log T), in a few steps.
+terms. Starting from any ``K`` and taking its own ratio for λ again and again ends at the greatest ratio (Dinkelbach 1967), in a few steps
+of O(T) each.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from attnaudit.experiments.erasure_rankings import descending
+from attnaudit.stats.ordering import largest
 
 
 @njit(cache=True)
@@ -22,9 +22,9 @@ def extreme_means(weights, value, kept):
 
 @njit(cache=True)
 def _greatest_mean(weights, value, kept):
-    reached = _mean_of(weights, value, descending(weights)[:kept])
+    reached = _mean_of(weights, value, largest(weights, kept))
     while True:
-        better = _mean_of(weights, value, descending(weights * (value - reached))[:kept])
+        better = _mean_of(weights, value, largest(weights * (value - reached), kept))
         if not better > reached:
             return reached
         reached = better

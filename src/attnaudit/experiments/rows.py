@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import polars as pl
@@ -37,18 +37,17 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
     return stream_keys(seed, experiment, *names)
 
 
-def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> dict[str, pl.DataFrame]:
+def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> Iterator[tuple[str, pl.DataFrame]]:
     """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``).
 
     They see the columns with one value a row; those with a list a row stay where they are. With more than `MOST_CLASSES` classes,
     answers to questions for the most part, a class has too few rows to tell of: only all.
     """
     rows = table.lazy().select(~cs.nested()).collect()
-    groups = {"all": measures(rows)}
+    yield "all", measures(rows)
     predicted = rows["predicted"].unique()
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
-        groups[f"predicted:{name}"] = measures(rows.filter(pl.col("predicted") == name))
-    return groups
+        yield f"predicted:{name}", measures(rows.filter(pl.col("predicted") == name))
 
 
 def list_column(name: str, rows: Ragged) -> pl.Series:

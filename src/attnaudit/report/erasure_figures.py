@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import polars as pl
+import polars.selectors as cs
 
 from attnaudit.report.erasure_chart import RANKINGS, flip_chart, rankings_in, removal_chart, scatter_chart
 from attnaudit.report.figure import Figure, Panel
@@ -15,7 +16,7 @@ def one_weight_figure(rows: pl.DataFrame, palette: Palette) -> Figure | None:
     """The largest weight removed against another one removed."""
     if not rankings_in(rows.columns):
         return None
-    known = rows.filter(pl.col("delta_js").is_not_null())
+    known = rows.select("group", "delta_js", "delta_alpha", "flip_max", "flip_random").filter(pl.col("delta_js").is_not_null())
     left_out = rows.height - known.height
     told = f" {count(left_out, 'instance')} of one token, or with all weight on one, left out." if left_out else ""
     if known.height == 0:
@@ -44,7 +45,9 @@ def removal_figure(rows: pl.DataFrame, palette: Palette) -> Figure | None:
     """How many tokens have to go, by ranking, beside the fewest there are."""
     if not rankings_in(rows.columns):
         return None
-    able = rows.filter(pl.col("kept_random").is_not_null())
+    able = rows.select(cs.starts_with("removed_"), "times_minimum_attention", "minimum_proven").filter(
+        pl.col("minimum_proven").is_not_null()
+    )
     if able.height == 0:
         return None
     times = able["times_minimum_attention"].median()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import polars as pl
+from altair.utils.schemapi import debug_mode
 
 from attnaudit.report.card_rows import SEEN_GAP
 from attnaudit.report.erasure_figures import one_weight_figure, removal_figure
@@ -31,7 +32,8 @@ def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[l
         return [], ()
     grouped, palette = group_rows(rows, class_names)
     makers = (_tau_figure, _permutation_figure, _adversary_histogram, _adversary_violins, removal_figure, one_weight_figure)
-    made = [maker(grouped, palette) for maker in makers]
+    with debug_mode(False):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
+        made = [maker(grouped, palette) for maker in makers]
     return [one for one in made if one is not None], legend(grouped, palette)
 
 

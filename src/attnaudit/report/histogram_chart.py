@@ -18,6 +18,7 @@ def histogram_chart(
     rows: pl.DataFrame, column: str, scale: Scale, palette: Palette, markers: Sequence[Marker] = (), bins: int = 40
 ) -> Drawing:
     """Share of each group's instances per bin as filled steps, and a short tick at each group's mean."""
+    rows = rows.select("group", column)
     crowded = len(palette.groups) > 3  # many filled shapes over each other hide one another
     bars = densities.histogram(rows, column, scale.low, scale.high, bins // 2 if crowded else bins)
     room = 1.3 if markers else 1.06  # above the highest bar, for the markers' words

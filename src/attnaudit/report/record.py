@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 from jaxtyping import Int64
 
 from attnaudit.errors import InputError, RunError
@@ -21,6 +20,12 @@ from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.trace import Trace
 
 ROW_KEYS = tuple(name for name in KEYS if name != "predicted")
+# What figures, comparison and the choice of instances read of every row; a large trace has no room for more.
+DRAWN = {
+    *KEYS, "tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper", "delta_js",
+    "delta_alpha", "flip_max", "flip_random", "removed_random", "removed_attention", "removed_gradient", "removed_gradient_attention",
+    "removed_minimum", "times_minimum_attention", "minimum_proven",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class RunRecord:
     def rows(self, picks: Int64[np.ndarray, " m"] | None = None) -> pl.DataFrame:
         """All tables side by side, in the trace's order; empty where there is no table.
 
-        Every trace row with what is one value a row; of the rows ``picks``, in ascending order, what is a list a row too.
+        Every trace row with the columns that a page draws; of the rows ``picks``, in ascending order, all columns, lists too.
         """
         if not self.tables:
             return pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
@@ -83,7 +88,7 @@ def _read_table(path: Path) -> pl.LazyFrame:
 
 def _collect(table: pl.LazyFrame, picks: np.ndarray | None) -> pl.DataFrame:
     if picks is None:
-        return table.select(~cs.nested()).collect()
+        return table.select(name for name in table.collect_schema().names() if name in DRAWN).collect()
     return table.with_row_index("row").filter(pl.col("row").is_in(pl.Series(picks).implode())).drop("row").collect()
 
 

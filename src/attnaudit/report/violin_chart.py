@@ -23,7 +23,7 @@ def violin_chart(
 
     ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
     """
-    place = _places(len(bands), palette.groups)
+    rows, place = rows.select("band", "group", column), _places(len(bands), palette.groups)
     lines = 0.6 + place["centre"].to_list()[-1]
     down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
     y = alt.Y("top:Q", scale=down, title="largest attention weight", axis=_band_axis(place, bands))

@@ -45,6 +45,30 @@ def ascending(values):
 
 
 @njit(cache=True)
+def largest(values, count):
+    """The positions of the ``count`` largest values, in no order: quickselect (Hoare 1961), O(T) on average."""
+    place, start, stop = np.arange(len(values)), 0, len(values) - 1
+    while start < stop:
+        pivot, left, right = values[place[(start + stop) // 2]], start, stop
+        while left <= right:
+            while values[place[left]] > pivot:
+                left += 1
+            while values[place[right]] < pivot:
+                right -= 1
+            if left <= right:
+                place[left], place[right] = place[right], place[left]
+                left += 1
+                right -= 1
+        if count <= right + 1:
+            stop = right
+        elif count > left:
+            start = left
+        else:
+            break
+    return place[:count]
+
+
+@njit(cache=True)
 def _insert(value, place, start, stop):
     """Put a short run in order, in place."""
     for k in range(start + 1, stop):
