@@ -22,6 +22,7 @@ from attnaudit.runner.spec import content_key, differences
 from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
+EXPERIMENTS = ("prediction", "correlation", "permutation", "adversary", "erasure", "comprehensiveness", "plausibility")
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,
     "permutation.permutations": 5,
@@ -76,7 +77,7 @@ class Stop:
 
 def test_a_run_has_the_promised_layout(whole: Path) -> None:
     names = {path.relative_to(whole).as_posix() for path in whole.rglob("*") if path.is_file()}
-    tables = {f"results/{name}.parquet" for name in ("prediction", "correlation", "permutation", "adversary", "plausibility")}
+    tables = {f"results/{name}.parquet" for name in EXPERIMENTS}
     fixed = {"spec.json", "model/weights.safetensors", "model/vocab.json", "trace/part-00000.parquet", "summary.json", "report.html"}
     assert names == fixed | tables | {"manifest.json"}
 
@@ -86,7 +87,7 @@ def test_the_manifest_lists_every_file_and_what_it_cost(whole: Path) -> None:
     found = digests(whole)
     found.pop(MANIFEST)
     assert manifest["files"] == found
-    assert manifest["seeds"] == {"run": 0} | dict.fromkeys(("prediction", "correlation", "permutation", "adversary", "plausibility"), 0)
+    assert manifest["seeds"] == {"run": 0} | dict.fromkeys(EXPERIMENTS, 0)
     assert set(manifest["timings"]) == {"train", "collect", "audit", "report"}
     assert manifest["peak_memory_bytes"] > 1 << 20
     assert len(manifest["steps"]["train"]["notes"]["history"]) == 3

@@ -40,7 +40,7 @@ def scatter_chart(rows: pl.DataFrame, palette: Palette) -> Drawing:
         axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1]),
     )
     y = alt.Y("y:Q", title="ΔJS", scale=alt.Scale(domain=list(ends), nice=False), axis=alt.Axis(tickCount=5))
-    dots = points.mark_point(filled=True, size=14, opacity=0.55, clip=True).encode(x=x, y=y, color=palette.colour())
+    dots = points.mark_point(filled=True, size=14, opacity=0.55).encode(x=x, y=y, color=palette.colour())
     zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color="currentColor", opacity=0.7).encode(y="y:Q")
     told = alt.Chart(negative_shares(rows)).mark_text(baseline="top", fontSize=11.5, opacity=0.85)
     return alt.layer(dots, zero, told.encode(x="x:Q", y=alt.value(2), text="text:N")).properties(width=_WIDTH, height=_HEIGHT)

@@ -20,7 +20,7 @@ from attnaudit.report.record import RunRecord
 from attnaudit.trace import Trace
 
 MOST_NUMBERS = 4000  # tokens times outputs of one instance
-DIGITS = 6
+DIGITS = 9  # as many as float32 holds
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,7 @@
       made.style.setProperty("--w", top > 0 ? state.one.alpha[t] / top : 0);
       made.title = String(Number(state.one.alpha[t].toPrecision(3)));
       made.setAttribute("aria-pressed", String(state.removed.has(t)));
+      made.tabIndex = t === 0 ? 0 : -1; // one stop for the tab key; arrows go from token to token
       made.addEventListener("click", () => toggle(t));
       return [made, " "];
     }));
@@ -161,6 +162,12 @@
     state.byHand = true;
     if (!state.removed.delete(t)) state.removed.add(t);
     draw();
+    focus(t);
+  }
+
+  function focus(t) {
+    for (const token of tokens.children) token.tabIndex = -1;
+    tokens.children[t].tabIndex = 0;
     tokens.children[t].focus();
   }
 
@@ -175,6 +182,13 @@
     walkTo(0);
   }
 
+  tokens.addEventListener("keydown", (event) => {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const t = Array.from(tokens.children).indexOf(event.target) + (step || 0);
+    if (!step || t < 0 || t >= tokens.children.length) return;
+    event.preventDefault();
+    focus(t);
+  });
   instance.addEventListener("change", choose);
   order.addEventListener("change", choose);
   gone.addEventListener("input", () => walkTo(Number(gone.value)));
