@@ -97,7 +97,7 @@ def test_removals_are_stepped_through_and_agree_with_the_tables(context: Browser
     assert len(names) > 8
     for index, name in enumerate(names):
         row = table.filter(pl.col("instance") == int(name)).row(0, named=True)
-        form.locator("select[name=instance]").select_option(value=str(index))
+        form.locator("select[name=instance]").select_option(index=index)
         tokens = page.locator("#steps-tokens button").count()
         for order, column in (
             ("attention", "attention"),
