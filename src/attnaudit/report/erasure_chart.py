@@ -20,7 +20,8 @@ RANKINGS = {
 }  # fmt: skip
 _WIDTH, _HEIGHT = 330, 210
 _FLIPS, _STAYS = "flips", "does not"
-_QUARTERS = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1])
+_FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
+_NARROW = 220  # with its labels at both sides as wide as the others
 _ENDS = alt.Scale(domain=[0, 1], nice=False)
 _BOX = ("low", "q25", "q50", "q75", "high")
 
@@ -66,7 +67,7 @@ def flip_chart(rows: pl.DataFrame) -> Drawing:
     table = alt.Chart(flip_shares(rows))
     order = [_FLIPS, _STAYS]
     x = alt.X("other:N", title="without the other", sort=order, axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False))
-    y = alt.Y("largest:N", title="without the largest", sort=order, axis=alt.Axis(ticks=False, domain=False))
+    y = alt.Y("largest:N", title="without the largest", sort=order, axis=alt.Axis(ticks=False, domain=False, minExtent=62))
     shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.75]), legend=None)
     filled = table.mark_rect(color=Palette.COLOURS[0]).encode(x=x, y=y, opacity=shade)
     words = table.mark_text(fontSize=14).encode(x=x, y=y, text="text:N")
@@ -88,16 +89,16 @@ def removal_chart(rows: pl.DataFrame) -> Drawing:
     boxes = removal_boxes(rows)
     order = list(RANKINGS.values())
     y = alt.Y("name:N", title=None, sort=order, axis=alt.Axis(ticks=False, domain=False, labelLimit=150))
-    x = alt.X("low:Q", title="share of the tokens removed", scale=_ENDS, axis=_QUARTERS)
+    x = alt.X("low:Q", title="share of the tokens removed", scale=_ENDS, axis=_FIFTHS)
     chart = alt.Chart(boxes)
     colour = alt.condition(alt.datum.name == RANKINGS["minimum"], alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
     layers = [
         chart.mark_rule(strokeWidth=1.4).encode(x=x, x2="high", y=y, color=colour),
         chart.mark_bar(size=16, opacity=0.45).encode(x="q25:Q", x2="q75", y=y, color=colour),
         chart.mark_tick(thickness=3, size=18).encode(x="q50:Q", y=y, color=colour),
-        chart.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.value(_WIDTH), y=y, text="never:N"),
+        chart.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.value(_NARROW), y=y, text="never:N"),
     ]
-    return alt.layer(*layers).properties(width=_WIDTH, height=34 * boxes.height)
+    return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
 
 
 def removal_boxes(rows: pl.DataFrame) -> pl.DataFrame:
