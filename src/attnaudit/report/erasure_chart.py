@@ -34,12 +34,7 @@ def scatter_chart(rows: pl.DataFrame, palette: Palette) -> Drawing:
     ends = _ends(rows["delta_js"])
     step = -(-rows.height // MOST_POINTS)
     points = alt.Chart(rows.gather_every(step).select("group", x="delta_alpha", y="delta_js"))
-    x = alt.X(
-        "x:Q",
-        title="Δα: largest weight less the other",
-        scale=alt.Scale(domain=[0, 1], nice=False),
-        axis=alt.Axis(values=[0, 0.25, 0.5, 0.75, 1]),
-    )
+    x = alt.X("x:Q", title="Δα: largest weight less the other", scale=_ENDS, axis=_FIFTHS)
     y = alt.Y("y:Q", title="ΔJS", scale=alt.Scale(domain=list(ends), nice=False), axis=alt.Axis(tickCount=5))
     dots = points.mark_point(filled=True, size=14, opacity=0.55).encode(x=x, y=y, color=palette.colour())
     zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color="currentColor", opacity=0.7).encode(y="y:Q")
