@@ -11,13 +11,11 @@ from dataclasses import replace
 import numpy as np
 from jaxtyping import Float
 
-from attnaudit.measures import ERASED_SHARES, predicted_class
+from attnaudit.measures import ERASED_SHARES, ERASURE_WAYS, predicted_class
 from attnaudit.models.batch import Inputs
 from attnaudit.models.model import AttentionModel
 from attnaudit.ragged import Ragged
 from attnaudit.training import predict
-
-WAYS = ("comprehensiveness", "sufficiency")
 
 
 def input_falls(model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragged]) -> dict[str, Float[np.ndarray, "n S"]]:
@@ -30,7 +28,7 @@ def input_falls(model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragg
     found = {}
     for name, score in scores.items():
         rank = _ranks(score)
-        for way, keeps_best in zip(WAYS, (False, True), strict=True):
+        for way, keeps_best in zip(ERASURE_WAYS, (False, True), strict=True):
             falls = [_of(before, chosen) - _of(predict(model, kept(inputs, rank, share, keeps_best)), chosen) for share in ERASED_SHARES]
             found[f"input_{way}_{name}"] = np.where(score.lengths[:, None] > 1, np.stack(falls, axis=1), np.nan)
     return found

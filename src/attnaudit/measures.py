@@ -10,6 +10,7 @@ from scipy.special import expit, rel_entr, softmax
 
 Activation = Literal["sigmoid", "softmax"]
 LN2 = float(np.log(2.0))
+ERASURE_WAYS = ("comprehensiveness", "sufficiency")  # without the best tokens, and with them alone
 ERASED_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5)  # of the tokens, DeYoung et al. 2020
 
 

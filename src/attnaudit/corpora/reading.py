@@ -51,8 +51,7 @@ def read_corpus(
     (split 80/10/10 by class with ``seed``), or a folder with such files named train, test and perhaps dev (else 15 % of train).
     ``data_dir`` is where named corpora lie. ``text`` and ``label`` name the columns of other files, ``question`` the one that holds
     the question or hypothesis that goes with a text (the task is then question answering), ``rationale``, of jsonl and parquet, one
-    of lists of [start, stop]: characters of the text that are known to decide the label; they should end at white space, since words
-    are cut there.
+    of lists of [start, stop]: characters of the text that are known to decide the label, which should end at white space.
 
     A bad row raises, or is skipped and listed with ``on_bad_row="skip"``. ``max_tokens`` cuts long texts. ``min_df`` is by default the
     named corpus's own, else 1, 5 or 10 by size. ``test_kept`` is the share of the test rows that is used, drawn by class: by default the

@@ -13,10 +13,9 @@ from attnaudit.errors import InputError, did_you_mean
 from attnaudit.experiments.adversary_branch import bounded_attention
 from attnaudit.experiments.adversary_exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary_relaxed import Search, search_attentions
-from attnaudit.experiments.rows import by_group, keys, list_column, row_streams, vector_column
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, row_streams, vector_column
 from attnaudit.measures import jsd_terms, tvd
 from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail, TanhTail
 from attnaudit.results import summarise_means
 from attnaudit.trace import Trace
 
@@ -67,13 +66,7 @@ class Adversary:
             raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
 
     def refuses(self, trace: Trace) -> str | None:
-        readout = trace.readout
-        if not isinstance(readout.tail, IdentityTail | TanhTail):
-            return f"the adversary goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
-        outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
-        if readout.activation == "sigmoid" and outputs > 1:
-            return "several sigmoid outputs are no distribution; the adversary needs one sigmoid output or a softmax"
-        return None
+        return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha

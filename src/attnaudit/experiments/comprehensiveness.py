@@ -14,13 +14,12 @@ from jaxtyping import Float
 from attnaudit.errors import InputError
 from attnaudit.experiments.adversary_exact import one_logit_decides
 from attnaudit.experiments.comprehensiveness_rows import bounds, falls, falls_by_chance
-from attnaudit.experiments.rows import by_group, keys, row_streams, vector_column
+from attnaudit.experiments.rows import by_group, keys, no_single_decision, row_streams, vector_column
+from attnaudit.measures import ERASURE_WAYS as WAYS
 from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail, TanhTail
 from attnaudit.results import summarise_means
 from attnaudit.trace import Trace
 
-WAYS = ("comprehensiveness", "sufficiency")
 NO_ROOM = 1e-12
 
 
@@ -52,14 +51,8 @@ class Comprehensiveness:
             raise InputError("audit", "setting comprehensiveness.orders", str(self.orders), "1 or more random orders")
 
     def refuses(self, trace: Trace) -> str | None:
-        readout = trace.readout
-        if not isinstance(readout.tail, IdentityTail | TanhTail):
-            return f"it goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
-        outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
-        if readout.activation == "sigmoid" and outputs > 1:
-            return "several sigmoid outputs make no single decision; it needs one sigmoid output or a softmax"
         taken = [f"importance_{name}" for name in ("attention", "gradient", "loo", "random") if trace.has(f"importance_{name}")]
-        return f"the name of column {', '.join(taken)} is taken by a score of every trace" if taken else None
+        return f"the name of column {', '.join(taken)} is taken by a score of every trace" if taken else no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha

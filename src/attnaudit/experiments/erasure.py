@@ -12,9 +12,9 @@ import polars.selectors as cs
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.experiments.erasure_rankings import RANKINGS
 from attnaudit.experiments.erasure_rows import ANY_OTHER, AS_RELEASED, Erased, erase
-from attnaudit.experiments.rows import by_group, keys, list_column, row_streams
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, row_streams
 from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail, TanhTail
+from attnaudit.readout import TanhTail
 from attnaudit.results import summarise_means
 from attnaudit.trace import Trace
 
@@ -59,13 +59,7 @@ class Erasure:
             raise InputError("audit", "setting erasure.epsilon", str(self.epsilon), "a distance from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
-        readout = trace.readout
-        if not isinstance(readout.tail, IdentityTail | TanhTail):
-            return f"erasure goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
-        outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
-        if readout.activation == "sigmoid" and outputs > 1:
-            return "several sigmoid outputs make no single decision; erasure needs one sigmoid output or a softmax"
-        return None
+        return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         streams, alpha = row_streams(trace, self.seed, self.name), trace.alpha

@@ -11,6 +11,7 @@ import pyarrow as pa
 from jaxtyping import Float, UInt64
 
 from attnaudit.ragged import Ragged
+from attnaudit.readout import IdentityTail, TanhTail
 from attnaudit.stats.keyed_random import stream_keys
 from attnaudit.trace import Trace
 
@@ -48,6 +49,17 @@ def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.DataFram
     predicted = rows["predicted"].unique()
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
         yield f"predicted:{name}", measures(rows.filter(pl.col("predicted") == name))
+
+
+def no_single_decision(trace: Trace) -> str | None:
+    """Why the compiled readout cannot say what a row of this trace decides for; None where it can."""
+    readout = trace.readout
+    if not isinstance(readout.tail, IdentityTail | TanhTail):
+        return f"it goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
+    outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
+    if readout.activation == "sigmoid" and outputs > 1:
+        return "several sigmoid outputs are no distribution and make no single decision; it needs one sigmoid output or a softmax"
+    return None
 
 
 def list_column(name: str, rows: Ragged) -> pl.Series:
