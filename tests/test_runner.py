@@ -136,6 +136,12 @@ def test_a_run_stopped_again_and_again_gets_done(whole: Path, tmp_path: Path) ->
     assert results(out) == results(whole)
 
 
+def test_words_below_the_positions_of_a_flat_model_are_refused_before_it_is_trained():
+    with pytest.raises(InputError, match=r"setting collect\.level: words; wanted positions: a flat model has no sentences"):
+        RunSpec.of("planted-decisive", encoder="bigru", preset="flan", settings={"collect.level": "words"})
+    assert RunSpec.of("planted-decisive", encoder="bigru", preset="han", settings={"collect.level": "words"}).collect.level == "words"
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

@@ -86,5 +86,5 @@ class Registered:
     differs: tuple[str, ...] = ()
 
     def of_preset(self, table: Mapping[str, Any], preset: str, default: Any) -> Any:
-        """What a table of presets has for one: the paper's for that of its code where it has none of its own."""
-        return table.get(preset, table.get("paper", default) if preset == "code2019" else default)
+        """What a table of presets has for one: the paper's where it has none of its own."""
+        return table.get(preset, table.get("paper", default))

@@ -96,6 +96,10 @@ class RunSpec:
         defaults = task_settings(task) | corpus_settings(str(source), encoder, chosen)
         usual_vectors = defaults.pop("vectors", "corpus")
         changed = override(sections, defaults | dict(settings or {}))
+        if changed["collect"].level == "words" and not changed["model"].hierarchical:
+            raise InputError(
+                "read settings", "setting collect.level", "words", "positions: a flat model has no sentences", "or --preset han"
+            )
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
         return cls(
             changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors or usual_vectors, chosen,
