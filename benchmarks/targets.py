@@ -13,7 +13,7 @@ import argparse
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -147,11 +147,13 @@ def product_row(length: int) -> list[str]:
     return target_row(part, None, None, ours, f"{PRODUCT_SHARE:.0%}", alone / ours >= PRODUCT_SHARE)
 
 
-def whole_row(sst: Trained, data_dir: str) -> list[str]:
+def whole_rows(sst: Trained, data_dir: str) -> Iterator[list[str]]:
+    """The battery, and the battery with its page, whose charts need an engine that starts once in a process."""
     taken = battery_again(sst, data_dir)
-    total = sum(taken.values())
-    steps = ", ".join(f"{name} {value:.2f}" for name, value in taken.items())
-    return target_row(f"whole battery on SST after training: {steps}", None, None, total, f"≤ {WHOLE_SST:.0f} s", total <= WHOLE_SST)
+    steps = ", ".join(f"{name} {taken[name]:.2f}" for name in ("collect", "audit"))
+    battery, total = taken["collect"] + taken["audit"], sum(taken.values())
+    yield target_row(f"whole battery on SST after training: {steps}", None, None, battery, f"≤ {WHOLE_SST:.0f} s", battery <= WHOLE_SST)
+    yield target_row(f"the same with its page: report {taken['report']:.2f}", None, None, total, "–", None)
 
 
 def imdb_row(run: Path) -> list[str]:
@@ -175,7 +177,8 @@ def main() -> None:
     sst = Trained.of(options.sst, options.data_dir)
     for part, (ours, plain) in sst_parts(sst).items():
         print_row(times_row(f"{part}, SST test", *SST[part], ours, plain))
-    print_row(whole_row(sst, options.data_dir))
+    for row in whole_rows(sst, options.data_dir):
+        print_row(row)
     for (name, length), (theirs, times) in INSTANCE.items():
         ours, plain = (measured_apart(name, side, length).seconds for side in ("ours", "plain"))
         print_row(times_row(f"{name}, an instance of T = {length}", theirs, times, ours, plain))

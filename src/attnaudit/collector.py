@@ -19,7 +19,7 @@ from attnaudit.input_erasure import input_falls
 from attnaudit.leave_one_out import leave_one_out
 from attnaudit.models.batch import Batch, Inputs, batches_by_length
 from attnaudit.models.heads import TanhHead
-from attnaudit.models.model import AttentionModel
+from attnaudit.models.model import AttentionModel, Forward
 from attnaudit.progress import Progress
 from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace, concatenate
@@ -30,7 +30,8 @@ SHARD_ROWS = 2048
 BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
 T = TypeVar("T")
 ERASED_BY = ("alpha", "gradient", "loo")
-PER_POSITION = ("alpha", "gradient", "importance_full_gradient", "loo")
+COLUMNS = {"gradient": ("gradient", "importance_full_gradient"), "loo": ("loo",)}
+Score = Literal["gradient", "loo"]
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,13 @@ class CollectSettings:
 
     ``gradient_of`` says of which outputs the importance by gradient is taken: all, summed, or the predicted one. ``level`` "words" records
     the words of a hierarchical model in place of its sentences. ``erase_input`` also deletes tokens from the texts by every score and
-    runs everything again, thirty times.
+    runs everything again, thirty times. ``scores`` are the importance scores: one that is left out is not worked out.
     """
 
     gradient_of: Outputs = "all"
     level: Literal["positions", "words"] = "positions"
     erase_input: bool = False
+    scores: tuple[Score, ...] = ("gradient", "loo")
 
 
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
@@ -62,20 +64,23 @@ def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **option
 
 def collect_shards(
     model: AttentionModel, split: Split, name: str = "test", *, gradient_of: Outputs | None = None,
-    level: Literal["positions", "words"] = "positions", erase_input: bool = False,
+    level: Literal["positions", "words"] = "positions", erase_input: bool = False, scores: tuple[Score, ...] = ("gradient", "loo"),
     metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int | None = None, progress: Progress | None = None,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
 
     ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
     and the predicted answer of a model that is asked something. ``importance_full_gradient`` is the same gradient, flowing through the
-    attention too. ``level`` and ``erase_input`` are as in `CollectSettings`. ``budget`` bounds the padded positions of a batch, and with
-    it memory; results do not depend on it.
+    attention too. ``level``, ``erase_input`` and ``scores`` are as in `CollectSettings`. ``budget`` bounds the padded positions of a
+    batch, and with it memory; results do not depend on it.
     """
     budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
-    settings = CollectSettings(gradient_of or ("predicted" if model.asks else "all"), level, erase_input)
+    settings = CollectSettings(gradient_of or ("predicted" if model.asks else "all"), level, erase_input, scores)
     if level == "words" and model.sentence is None:
         raise InputError("collect", "setting collect.level", "words", "positions: this model has no sentences", "choose --preset han")
+    if model.settings.attention == "imposed" and "loo" in scores:
+        came = "leave-one-out of a model whose attention is given: nothing says what it were without a token"
+        raise InputError("collect", "scores", came, "gradient, or none")
     work = _Work(model, split, name, settings, dict(metadata or {}), budget)
     inputs = model.inputs(split)
     with frozen(model):
@@ -107,7 +112,8 @@ class _Work:
 
     def shard(self, inputs: Inputs, rows: np.ndarray, progress: _Progress) -> Trace:
         model, split, positions = self.model, self.split, inputs.positions
-        flat = {column: np.zeros(len(positions.values), np.float32) for column in PER_POSITION}
+        recorded = ("alpha", *(column for score in self.settings.scores for column in COLUMNS[score]))
+        flat = {column: np.zeros(len(positions.values), np.float32) for column in recorded}
         per_row: dict[str, np.ndarray] = {}
         readout = np.zeros((len(positions.values), model.head.readout_width), np.float32)
         for chosen, batch, columns in self._measured(inputs):
@@ -120,7 +126,7 @@ class _Work:
                 per_row.setdefault(column, np.zeros((len(rows), found.shape[1]), np.float32))[chosen] = found
             progress.add(len(chosen))
         scores = {column: positions.with_values(values) for column, values in flat.items()}
-        erased = {"attention" if column == "alpha" else column: scores[column] for column in ERASED_BY}
+        erased = {"attention" if column == "alpha" else column: scores[column] for column in ERASED_BY if column in scores}
         trace = Trace.from_arrays(
             activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
             tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
@@ -146,18 +152,20 @@ class _Work:
             yield from pool.map(measure, longest_first)
 
     def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
-        model, gradient = self.model, gradient_importance(self.model, batch, self.settings.gradient_of)
-        done = gradient.done
+        model, scores = self.model, self.settings.scores
+        gradient = gradient_importance(model, batch, self.settings.gradient_of) if "gradient" in scores else None
         with torch.no_grad():
+            done = gradient.done if gradient else model(batch)
             return {
-                "alpha": done.alpha,
-                "readout": model.head.readout(done.hidden),
-                "offset": done.asked.offset,
-                "prediction": model.probabilities(done.logits),
-                "gradient": gradient.held,
-                "importance_full_gradient": gradient.full,
-                "loo": leave_one_out(model, batch, done),
+                **self._read_out(done),
+                **({"gradient": gradient.held, "importance_full_gradient": gradient.full} if gradient else {}),
+                **({"loo": leave_one_out(model, batch, done)} if "loo" in scores else {}),
             }
+
+    def _read_out(self, done: Forward) -> dict[str, torch.Tensor]:
+        readout = self.model.head.readout(done.hidden)
+        prediction = self.model.probabilities(done.logits)
+        return {"alpha": done.alpha, "readout": readout, "offset": done.asked.offset, "prediction": prediction}
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,15 +14,15 @@ import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.nn import functional
 
 from attnaudit.checkpoint import load_checkpoint, save_checkpoint
 from attnaudit.corpora import Corpus
 from attnaudit.errors import InputError
 from attnaudit.measures import predicted_class
 from attnaudit.models.batch import Inputs, batches_by_length
-from attnaudit.models.model import AttentionModel
+from attnaudit.models.model import AttentionModel, Forward
 from attnaudit.models.settings import ERASURE_PRESETS
+from attnaudit.objectives import Loss, Objective, labels_loss
 from attnaudit.progress import Progress
 from attnaudit.stats.classification import classification_scores
 
@@ -37,7 +37,7 @@ class TrainingSettings:
     ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``, short of an epoch that is perfect
     on dev, after which none could be chosen in its place. ``plateau`` halves the learning rate after every so many epochs without a better
     one; None leaves it. ``select`` is the dev score that chooses: ``usual`` is ROC-AUC of a classifier, accuracy of a model that is asked
-    something.
+    something; ``loss`` is what training minimises, on dev, its sign turned.
     """
 
     epochs: int = 8
@@ -48,7 +48,7 @@ class TrainingSettings:
     class_weight: bool = True
     patience: int | None = None
     plateau: int | None = None
-    select: Literal["usual", "accuracy"] = "usual"
+    select: Literal["usual", "accuracy", "loss"] = "usual"
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate"):
@@ -73,7 +73,7 @@ class Epoch:
     """What one epoch gave.
 
     ``dev`` is the score that selects the model: ROC-AUC of a classifier (one against the rest for several classes), or accuracy, as of a
-    model that is asked something.
+    model that is asked something, or minus the loss.
     """
 
     epoch: int
@@ -86,27 +86,28 @@ class Epoch:
 def train(
     model: AttentionModel, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
     device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
+    objective: Objective | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
+
+    What is minimised is the loss on labels, or the ``objective`` that stands in its place. Raises InputError.
 
     With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
     without the interruption. The test split is never looked at.
     """
-    train_split, dev_split = corpus.splits["train"], corpus.splits["dev"]
-    data, dev = model.inputs(train_split), model.inputs(dev_split)
+    data, dev = (_Part.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(model, optimizer, checkpoint)
-    loss_of = _loss(model, train_split.label, settings.class_weight, device)
     for number in range(len(history), settings.epochs):
-        if _exhausted(history, settings.patience):
+        if _exhausted(history, settings):
             break
         started = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
         with _dropout_of(seed, number):
-            loss = _epoch(model, optimizer, loss_of, data, train_split.label, settings, np.random.default_rng((seed, number)), progress)
-        scores = _dev_scores(model, dev, dev_split.label, settings.select)
+            loss = _epoch(model, optimizer, data, settings, np.random.default_rng((seed, number)), progress)
+        scores = _dev_scores(model, dev, settings.select)
         history.append(Epoch(number, loss, *scores, time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -135,25 +136,52 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
     return count
 
 
-def _dev_scores(model: AttentionModel, dev: Inputs, label: np.ndarray, select: str) -> tuple[float, float]:
+@dataclass(frozen=True)
+class _Part:
+    """A split as training reads it, and what is minimised on it."""
+
+    inputs: Inputs
+    label: np.ndarray
+    loss: Loss
+
+    @classmethod
+    def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Part:
+        """Positives weigh as many times as train has negatives for each of them."""
+        split, learned = corpus.splits[name], corpus.splits["train"].label
+        positives = max(int((learned == 1).sum()), 1)
+        loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
+        return cls(model.inputs(split), split.label, loss if objective is None else objective.loss(model, split, loss))
+
+
+def _dev_scores(model: AttentionModel, dev: _Part, select: str) -> tuple[float, float]:
     """The score that selects, and accuracy."""
-    probabilities = predict(model, dev)
+    probabilities = predict(model, dev.inputs)
     predicted = predicted_class(probabilities)
+    accuracy = float((predicted == dev.label).mean())
+    if select == "loss":
+        return -_mean_loss(model, dev), accuracy
     if model.asks or select == "accuracy":
-        accuracy = float((predicted == label).mean())
         return accuracy, accuracy
-    scores = classification_scores(label.astype(np.int64), predicted, probabilities, seed=0, resamples=1)
-    return scores.roc_auc, scores.accuracy
+    return classification_scores(dev.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+
+
+def _mean_loss(model: AttentionModel, part: _Part) -> float:
+    return sum(float(part.loss(done, rows)) * len(rows) for rows, done in _passes(model, part.inputs)) / len(part.inputs)
 
 
 def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     """Probabilities of every row, in order, without gradients and without dropout."""
-    device = next(model.parameters()).device
     out = np.zeros((len(inputs), model.outputs))
+    for rows, done in _passes(model, inputs):
+        out[rows] = model.probabilities(done.logits).double().cpu().numpy()
+    return out
+
+
+def _passes(model: AttentionModel, inputs: Inputs) -> Iterator[tuple[np.ndarray, Forward]]:
+    device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
         for rows in batches_by_length(inputs.lengths, EVALUATION_BUDGET):
-            out[rows] = model.probabilities(model(inputs.batch(rows, device)).logits).double().cpu().numpy()
-    return out
+            yield rows, model(inputs.batch(rows, device))
 
 
 @contextmanager
@@ -178,32 +206,23 @@ def _optimizer(model: AttentionModel, settings: TrainingSettings) -> torch.optim
     return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
 
 
-def _loss(model: AttentionModel, label: np.ndarray, weighted: bool, device: str | torch.device) -> Callable[[Tensor, Tensor], Tensor]:
-    """One sigmoid output: binary cross-entropy, positives weighted by negatives over positives. A softmax: cross-entropy."""
-    if model.activation == "softmax":
-        return functional.cross_entropy
-    positives = max(int((label == 1).sum()), 1)
-    weight = torch.tensor((len(label) - positives) / positives if weighted else 1.0, device=device)
-    return lambda logits, target: functional.binary_cross_entropy_with_logits(logits[:, 0], target.to(logits.dtype), pos_weight=weight)
-
-
 def _epoch(
-    model: AttentionModel, optimizer: torch.optim.Adam, loss_of: Callable[[Tensor, Tensor], Tensor], data: Inputs, label: np.ndarray,
-    settings: TrainingSettings, random: np.random.Generator, progress: Progress | None,
+    model: AttentionModel, optimizer: torch.optim.Adam, data: _Part, settings: TrainingSettings, random: np.random.Generator,
+    progress: Progress | None,
 ) -> float:  # fmt: skip
     device = next(model.parameters()).device
-    batches = shuffled_batches(data.lengths, settings.batch_size, random)
+    batches = shuffled_batches(data.inputs.lengths, settings.batch_size, random)
     total = 0.0
     model.train()
     for done, rows in enumerate(batches):
-        loss = loss_of(model(data.batch(rows, device)).logits, torch.from_numpy(label[rows].astype(np.int64)).to(device))
+        loss = data.loss(model(data.inputs.batch(rows, device)), rows)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         total += _finite(float(loss.detach()), settings) * len(rows)
         if progress is not None:
             progress("train", done + 1, len(batches))
-    return total / len(data)
+    return total / len(data.inputs)
 
 
 def _finite(loss: float, settings: TrainingSettings) -> float:
@@ -227,12 +246,13 @@ def best_epoch(history: list[Epoch]) -> Epoch:
     return max(history, key=lambda epoch: (epoch.dev, epoch.dev_accuracy))
 
 
-def _exhausted(history: list[Epoch], patience: int | None) -> bool:
+def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
     """Whether no further epoch can be kept: one was perfect on dev (the first such is kept), or patience is at its end."""
     if not history:
         return False
-    best = best_epoch(history)
-    return (best.dev, best.dev_accuracy) == (1.0, 1.0) or (patience is not None and history[-1].epoch - best.epoch >= patience)
+    best, patience = best_epoch(history), settings.patience
+    perfect = settings.select != "loss" and (best.dev, best.dev_accuracy) == (1.0, 1.0)
+    return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
 
 
 def _resume(model: AttentionModel, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:

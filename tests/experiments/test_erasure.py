@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import polars as pl
 import pytest
@@ -10,10 +12,12 @@ from attnaudit.experiments.erasure import MINIMUM, Erasure
 from attnaudit.experiments.erasure_rankings import RANKINGS, by_chance
 from attnaudit.experiments.rows import row_streams
 from attnaudit.ragged import Ragged
+from attnaudit.runner import RunSpec, run
 from attnaudit.trace import Trace
 from tests.oracles.erasure import (
     after_removal,
     decided,
+    every_removal_minimum,
     exhaustive_minimum,
     flips,
     naive_fewest_kept,
@@ -22,6 +26,7 @@ from tests.oracles.erasure import (
     weight_gradient,
 )
 from tests.oracles.readout import naive_prediction
+from tests.smallest import assert_smallest
 from tests.traces import make_trace, sigmoid_rows
 
 KINDS = {
@@ -111,6 +116,20 @@ def test_the_smallest_set_is_that_of_exhaustive_search(kind: str) -> None:
             sizes.append(least)
         assert table["minimum_proven"][row] == (True if length > 1 else None)
     assert max(sizes) >= 2  # the search had something to find
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "two", "several", "zeros", "zeros, several"])
+def test_both_exhaustive_searches_agree(kind: str) -> None:
+    trace = some_trace(kind, 30, (1, 7), seed=5)
+    for row in range(len(trace)):
+        assert every_removal_minimum(trace, row) == exhaustive_minimum(trace, row)
+
+
+def test_a_trained_model_on_a_planted_corpus(tmp_path: Path) -> None:
+    """On every instance of up to twelve tokens the set is the smallest there is, and no ranking does with fewer."""
+    settings = {"corpus.size": 400, "corpus.length": (10, 12), "training.epochs": 8}
+    out = run(RunSpec.of("planted-decisive", encoder="average", settings=settings), tmp_path / "run")
+    assert_smallest(Trace.read(out), pl.read_parquet(out / "results" / "erasure.parquet"), flipped=5)
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS) - set(EXACT)))

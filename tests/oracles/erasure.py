@@ -67,3 +67,16 @@ def exhaustive_minimum(trace: Trace, row: int) -> int | None:
     """The size of the smallest set whose removal flips the decision, by trying them all; None where none does."""
     size = len(trace.alpha[row])
     return next((k for k in range(1, size) if any(flips(trace, row, gone) for gone in combinations(range(size), k))), None)
+
+
+def every_removal_minimum(trace: Trace, row: int) -> int | None:
+    """The same by one product over all sets at once: for an identity tail, and rows too long to try the sets one by one."""
+    alpha, readout = trace.alpha[row], trace.readout
+    size = len(alpha)
+    kept = (np.arange(1, 2**size)[:, None] >> np.arange(size)) & 1
+    mass = kept @ alpha
+    kept, mass = kept[mass > 0], mass[mass > 0]
+    logits = readout.offset[row] + (kept * alpha) @ readout.contribution[row] / mass[:, None]
+    made = (logits[:, 0] >= 0).astype(int) if logits.shape[1] == 1 else np.argmax(logits, axis=1)
+    flipped = made != made[-1]  # the last set keeps all
+    return int((size - kept.sum(axis=1))[flipped].min()) if flipped.any() else None

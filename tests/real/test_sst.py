@@ -18,6 +18,7 @@ from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.permutation import naive_permutation
+from tests.smallest import assert_smallest
 
 SAMPLE = 12
 
@@ -81,6 +82,10 @@ def test_exact_adversary_is_brute_force(sst_run: Path, sst_trace: Trace) -> None
     short = np.flatnonzero(sst_trace.alpha.lengths <= 9)[:15].tolist()
     for row in short:
         assert exact[row] == pytest.approx(brute_force_adversary(sst_trace, row, 0.01)[0], abs=1e-9)
+
+
+def test_the_smallest_flipping_set_is_that_of_exhaustive_search(sst_run: Path, sst_trace: Trace) -> None:
+    assert_smallest(sst_trace, pl.read_parquet(sst_run / "results" / "erasure.parquet"), flipped=50)
 
 
 def test_results_do_not_depend_on_shards_or_order(sst_run: Path, sst_trace: Trace, tmp_path: Path) -> None:

@@ -108,3 +108,6 @@ def test_tokens_that_cannot_be_seen_are_made_visible():
     assert visible("a\nb") == "a⏎b"
     assert visible("\x00") == "␀"
     assert visible("x" * 5000) == "x" * LONGEST + "… (5000 characters)"
+    sentence = "a sentence is a position of a hierarchical model , and is shown whole where it can be"
+    assert visible(sentence) == sentence
+    assert visible(f"{sentence} " * 50).endswith(f"… ({50 * (len(sentence) + 1)} characters)")

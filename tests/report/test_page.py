@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from attnaudit.errors import AttnauditError, RunError
-from attnaudit.files import write_json
+from attnaudit.files import read_json, write_json
 from attnaudit.ragged import Ragged
 from attnaudit.report import write_report
 from attnaudit.trace import Trace
@@ -154,6 +154,14 @@ def test_one_predicted_class_and_a_very_long_token(tmp_path: Path):
     path = write_report(write_run(tmp_path, trace, corpus="mine"))
     assert path.stat().st_size < 400_000
     assert "(200000 characters)" in path.read_text()
+
+
+@pytest.mark.parametrize(("level", "told"), [("positions", True), ("words", False)])
+def test_a_page_of_sentences_says_so(tmp_path: Path, level: str, told: bool):
+    folder = write_run(tmp_path, make_trace(8, (2, 5)))
+    spec = read_json(folder / "spec.json")
+    write_json(folder / "spec.json", {**spec, "model": {**spec["model"], "hierarchical": True}, "collect": {"level": level}})
+    assert ("each is a token of this page" in write_report(folder).read_text()) == told
 
 
 def test_long_texts_say_how_much_is_left_out(tmp_path: Path):

@@ -166,6 +166,57 @@ def compare(
     show_comparison(compare_runs(runs, to), as_json)
 
 
+@app.command(short_help="Train again, and ask what that says of attention.")
+def study(
+    name: o.StudyName,
+    corpus: o.CorpusName,
+    encoder: o.Encoder = "bilstm",
+    attention: o.Attention = "additive",
+    seed: o.Seed = 0,
+    out: o.Out = None,
+    settings: o.Settings = None,
+    data_dir: o.DataDir = None,
+    vectors: o.Vectors = None,
+    preset: o.Preset = "paper",
+    text_column: o.TextColumn = "text",
+    label_column: o.LabelColumn = "label",
+    rationale_column: o.RationaleColumn = None,
+    on_bad_row: o.OnBadRow = "error",
+    max_tokens: o.MaxTokens = None,
+    device: o.Device = "auto",
+    as_json: o.Json = False,
+) -> None:
+    """Train models again, as a study asks, and compare what they do.
+
+    \b
+    uniform    is attention needed? trained with even attention
+    seeds      is it stable? trained with other seeds
+    guide      does it carry over? another model led by its weights
+    adversary  can it be attacked? trained to predict the same and attend elsewhere
+
+    DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings what was trained,
+    each once for all of them, DIR/<study> what a study gave, DIR/index.html all of them together. A study that was stopped goes on when
+    the same command is given again.
+
+    \b
+    Examples:
+      attnaudit study uniform sst --data-dir data
+      attnaudit study seeds sst --data-dir data --set seeds.seeds=4
+      attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
+    """
+    from attnaudit.cli.show import show_study
+    from attnaudit.runner import StudySpec, parse_assignments, run_study
+
+    spec = StudySpec.of(
+        name, corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device,
+        settings=parse_assignments(settings or ()), data_dir=None if data_dir is None else str(data_dir), text=text_column,
+        label=label_column, rationale=rationale_column, on_bad_row=on_bad_row, max_tokens=max_tokens,
+    )  # fmt: skip
+    with progress() as bar:
+        folder = run_study(spec, out or Path("runs/studies") / spec.base.name, bar, lambda line: typer.echo(line, err=True))
+    show_study(folder, as_json)
+
+
 @app.command(short_help="Run a paper's whole sweep again.")
 def reproduce(
     source: Annotated[str, typer.Argument(metavar="PAPER", help="Whose tables: jain2019.")] = "jain2019",

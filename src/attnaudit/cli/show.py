@@ -15,8 +15,10 @@ from rich.table import Table
 
 from attnaudit.files import read_json
 from attnaudit.report import verdict
+from attnaudit.report.about import About
 from attnaudit.report.comparison_view import print_comparison
-from attnaudit.report.record import read_record
+from attnaudit.report.record import read_record, read_summary
+from attnaudit.report.study_page import study_card
 
 if TYPE_CHECKING:
     from attnaudit.runner.sweep import Outcome
@@ -50,17 +52,35 @@ def show_summary(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    table = Table(title=f"audit of {escape(read_json(folder / 'spec.json')['trace'])}", title_justify="left")
+    console = _console()
+    console.print(_summary_table(rows, f"audit of {read_json(folder / 'spec.json')['trace']}"))
+    for line in _left_out(read_json(folder / "manifest.json")):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_study(folder: Path, as_json: bool) -> None:
+    """The card of a study, its numbers over all instances, and where its pages are."""
+    rows = read_json(folder / "summary.json")
+    if as_json:
+        show_json(rows)
+        return
+    console, spec = _console(), read_json(folder / "spec.json")
+    console.print(_summary_table(rows, f"study {spec['study']['name']} of {spec['corpus']['source']}"))
+    study_card(read_summary(folder / "summary.json"), About.of(spec)).print(console)
+    for name, page in (("report", folder / "report.html"), ("all studies", folder.parent / "index.html")):
+        console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:
+    """What a summary says over all instances."""
+    table = Table(title=escape(title), title_justify="left")
     for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
         table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
     for row in (row for row in rows if row["group"] == "all"):
         texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), row["n"], row["undefined"])
         table.add_row(*(escape(str(text)) for text in texts))
-    console = _console()
-    console.print(table)
-    for line in _left_out(read_json(folder / "manifest.json")):
-        console.print(line, markup=False, highlight=False)
-    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    return table
 
 
 def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:

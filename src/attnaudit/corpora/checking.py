@@ -64,7 +64,7 @@ def check_source(
     progress: Progress = silent,
 ) -> CorpusCheck:
     """Read a corpus as `read_corpus` does and look through it, a named one beside what is published of it. Raises InputError."""
-    check_settings(on_bad_row, None, None, None, "rule", "paper")
+    check_settings(on_bad_row, None, None, {}, "rule", "paper")
     entry = REGISTRY.get(source) if isinstance(source, str) else None
     corpus = read_corpus(
         source, data_dir=data_dir, text=text, label=label, question=question, on_bad_row="skip" if on_bad_row == "skip" else "error",

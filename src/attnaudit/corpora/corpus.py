@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Bool, Int, Int32, Int64
+from jaxtyping import Bool, Float, Int, Int32, Int64
+
+from attnaudit.ragged import Ragged
 
 SPLITS = ("train", "dev", "test")
 Task = Literal["classification", "question_answering", "inference"]
@@ -25,6 +27,9 @@ class Split:
     question (or a hypothesis), ``question`` holds its words, and ``candidates`` (n, C) the classes that are allowed as answers (None:
     all of them). ``sentences`` has the words of every sentence where the corpus gives sentences (None: a rule finds them where they are
     wanted).
+
+    Where a model, or what it is trained for, takes as given what another model does on these rows, ``attention`` holds weights that sum to
+    1, one for each token, and ``prediction`` (n, C) probabilities (`taught_by`).
     """
 
     instance: Int64[np.ndarray, " n"]
@@ -34,6 +39,8 @@ class Split:
     question: list[list[str]] | None = None
     candidates: Bool[np.ndarray, "n C"] | None = None
     sentences: list[list[int]] | None = None
+    attention: Ragged | None = None
+    prediction: Float[np.ndarray, "n C"] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -46,7 +53,11 @@ class Split:
         candidates = None if self.candidates is None else self.candidates[rows]
         sentences = None if self.sentences is None else [self.sentences[row] for row in chosen]
         tokens = [self.tokens[row] for row in chosen]
-        return Split(self.instance[rows], tokens, self.label[rows], rationale, question, candidates, sentences)
+        attention = None if self.attention is None else self.attention.take(rows)
+        prediction = None if self.prediction is None else self.prediction[rows]
+        return Split(
+            self.instance[rows], tokens, self.label[rows], rationale, question, candidates, sentences, attention, prediction
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -30,15 +30,20 @@ def parted(
     found, remarks = (
         _from_pool(gathered["all"], classes, parting, seed, names) if "all" in gathered else _from_files(gathered, classes, parting, seed)
     )
-    if parting.test_kept < 1:
-        chosen = stratified_split(_numbers(found["test"], classes), {"test": parting.test_kept}, seed, rest="unused")
-        if not len(chosen["test"]):
-            came = f"{parting.test_kept} of {len(found['test'])} row(s), none of whose classes has two"
-            raise InputError("read corpus", "test_kept", came, "1, or more rows of test")
-        before, found["test"] = len(found["test"]), _taken(found["test"], chosen["test"])
-        share = f"{100 * parting.test_kept:.3g} %"
-        remarks.append(f"{share} of test, drawn by class with seed {seed}: {len(found['test'])} of {before}")
+    for split, kept in (("train", parting.train_kept), ("test", parting.test_kept)):
+        if kept < 1:
+            before, found[split] = len(found[split]), _kept(found[split], classes, split, kept, seed)
+            remarks.append(f"{100 * kept:.3g} % of {split}, drawn by class with seed {seed}: {len(found[split])} of {before}")
     return found, remarks
+
+
+def _kept(examples: list[Example], classes: tuple[str, ...], split: str, kept: float, seed: int) -> list[Example]:
+    """A share of a split's rows. Raises InputError where that is none."""
+    chosen = stratified_split(_numbers(examples, classes), {split: kept}, seed, rest="unused")[split]
+    if not len(chosen):
+        came = f"{kept} of {len(examples)} row(s), none of whose classes has two"
+        raise InputError("read corpus", f"{split}_kept", came, f"1, or more rows of {split}")
+    return _taken(examples, chosen)
 
 
 def _from_files(gathered: Mapping[str, Gathered], classes: tuple[str, ...], parting: Parting, seed: int) -> tuple[Examples, list[str]]:

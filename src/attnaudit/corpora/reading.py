@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal, get_args
@@ -40,6 +40,7 @@ def read_corpus(
     on_bad_row: Literal["error", "skip"] = "error",
     max_tokens: int | None = None,
     min_df: int | None = None,
+    train_kept: float | None = None,
     test_kept: float | None = None,
     sentences: Sentences = "rule",
     preset: Preset = "paper",
@@ -54,14 +55,15 @@ def read_corpus(
     of lists of [start, stop]: characters of the text that are known to decide the label, which should end at white space.
 
     A bad row raises, or is skipped and listed with ``on_bad_row="skip"``. ``max_tokens`` cuts long texts. ``min_df`` is by default the
-    named corpus's own, else 1, 5 or 10 by size. ``test_kept`` is the share of the test rows that is used, drawn by class: by default the
-    named corpus's own, else 1. ``sentences`` says where they end for a hierarchical model: by ``rule``, or given as ``lines``. ``preset``
-    chooses the paper's filters of a named corpus or those of its released code. ``progress(split, rows)`` is called now and then. Test
-    rows decide nothing: not classes, not the split of dev.
+    named corpus's own, else 1, 5 or 10 by size. ``train_kept`` and ``test_kept`` are the shares of the train and test rows that are
+    used, drawn by class: by default the named corpus's own, else 1. ``sentences`` says where they end for a hierarchical model: by
+    ``rule``, or given as ``lines``. ``preset`` chooses the paper's filters of a named corpus or those of its released code.
+    ``progress(split, rows)`` is called now and then. Test rows decide nothing: not classes, not the split of dev.
 
     Raises InputError with file and row. Preparation follows Jain & Wallace 2019, §2.
     """
-    check_settings(on_bad_row, max_tokens, min_df, test_kept, sentences, preset)
+    shares = {"train_kept": train_kept, "test_kept": test_kept}
+    check_settings(on_bad_row, max_tokens, min_df, shares, sentences, preset)
     if isinstance(source, str) and source in PLANTED:
         return planted_corpus(PLANTED[source], seed=seed)
     place = locate(source, data_dir, Columns(text, label, question, rationale))
@@ -70,7 +72,7 @@ def read_corpus(
     how = replace(_gathering(entry, task, on_bad_row == "skip", max_tokens, preset, progress), lines=sentences == "lines")
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
     parting = entry.parting if entry else USUAL_PARTING
-    parting = parting if test_kept is None else replace(parting, test_kept=test_kept)
+    parting = replace(parting, **{name: share for name, share in shares.items() if share is not None})
     examples, remarks = _parted(gathered, place, how, parting, seed)
     names = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or names) for split in SPLITS}
@@ -81,7 +83,8 @@ def read_corpus(
     remarks += [*gathering_remarks(gathered, max_tokens), *class_remarks(names, splits, task)]
     if entry:
         expected = entry.of_preset(entry.expected, preset, {})
-        remarks += count_remarks({name: counts for name, counts in expected.items() if name != "test" or parting == entry.parting}, splits)
+        whole = {name for name in SPLITS if getattr(parting, f"{name}_kept", 1.0) == getattr(entry.parting, f"{name}_kept", 1.0)}
+        remarks += count_remarks({name: counts for name, counts in expected.items() if whole.issuperset(name.split("+"))}, splits)
     remarks += duplicate_remarks(splits, digests)
     if min_df is None and not entry and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
@@ -91,7 +94,7 @@ def read_corpus(
 
 
 def check_settings(
-    on_bad_row: str, max_tokens: int | None, min_df: int | None, test_kept: float | None, sentences: str, preset: str
+    on_bad_row: str, max_tokens: int | None, min_df: int | None, shares: Mapping[str, float | None], sentences: str, preset: str
 ) -> None:  # fmt: skip
     """Raise InputError for a setting that `read_corpus` does not know."""
     named = (
@@ -105,8 +108,9 @@ def check_settings(
     for option, number in (("max_tokens", max_tokens), ("min_df", min_df)):
         if number is not None and number < 1:
             raise InputError("read corpus", option, str(number), "1 or more")
-    if test_kept is not None and not 0 < test_kept <= 1:
-        raise InputError("read corpus", "test_kept", str(test_kept), "a share above 0, up to 1")
+    for option, share in shares.items():
+        if share is not None and not 0 < share <= 1:
+            raise InputError("read corpus", option, str(share), "a share above 0, up to 1")
 
 
 def _gathering(

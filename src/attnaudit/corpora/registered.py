@@ -28,13 +28,14 @@ class Parting:
     """How rows become train, dev and test where files do not say so.
 
     ``pooled``: the splits of the files are thrown together and drawn anew. ``pool_shares`` are the shares of dev and test of one
-    pool, ``dev_share`` is the part of train that becomes dev where there is none, ``test_kept`` the part of the test rows that is
-    used. All are drawn by class with the seed.
+    pool, ``dev_share`` is the part of train that becomes dev where there is none, ``train_kept`` and ``test_kept`` the parts of the train
+    and test rows that are used. All are drawn by class with the seed.
     """
 
     pooled: bool = False
     pool_shares: tuple[float, float] = (0.1, 0.1)
     dev_share: float = 0.15
+    train_kept: float = 1.0
     test_kept: float = 1.0
 
 

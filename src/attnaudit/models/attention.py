@@ -91,9 +91,33 @@ class Dot(nn.Module):
         return scores
 
 
-def make_attention(settings: ModelSettings, width: int, asked: bool = False) -> Additive | Dot:
-    """The attention of a model whose hidden states have ``width`` numbers."""
-    return Additive(width, asked, settings.attention_units) if settings.attention == "additive" else Dot(width, asked)
+class Uniform(nn.Module):
+    """The same score for every position: attention frozen at 1/T, nothing to learn (Wiegreffe & Pinter 2019)."""
+
+    def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
+        return question
+
+    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+        return hidden.new_zeros(hidden.shape[:-1])
+
+    def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n 1"]:
+        return hidden.new_zeros(*hidden.shape[:-1], 1)
+
+    def finish(self, projected: Float[Tensor, "*n 1"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+        return projected.squeeze(-1)
+
+    def scorer(self, part: slice, query: Float[Tensor, "B m"] | None = None) -> Scorer:
+        return lambda hidden, runs, rest: rest.new_zeros(runs, len(rest))
+
+
+Attention = Additive | Dot | Uniform
+
+
+def make_attention(settings: ModelSettings, width: int, asked: bool = False) -> Attention:
+    """The attention of a model whose hidden states have ``width`` numbers; ``imposed`` weights need no scores of their own."""
+    if settings.attention == "additive":
+        return Additive(width, asked, settings.attention_units)
+    return Dot(width, asked) if settings.attention == "dot" else Uniform()
 
 
 def attend(scores: Float[Tensor, "B L"], attended: Bool[Tensor, "B L"]) -> Float[Tensor, "B L"]:

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.sentences import sentence_lengths
@@ -24,7 +24,7 @@ class Batch:
 
     ``question`` holds the questions of the same rows, ``candidates`` ``(B, C)`` the answers they allow; None where there are none.
     Positions may stand for ``sentences``: these are then batches of sentences, each as a text of its own, and ``ids`` number them, one
-    batch after another, from `SPECIAL` on as words are numbered.
+    batch after another, from `SPECIAL` on as words are numbered. ``weights`` ``(B, L)`` is attention that the model is to take as given.
     """
 
     ids: Int[torch.Tensor, "B L"]
@@ -32,6 +32,7 @@ class Batch:
     question: Batch | None = None
     candidates: Bool[torch.Tensor, "B C"] | None = None
     sentences: tuple[Batch, ...] = ()
+    weights: Float[torch.Tensor, "B L"] | None = None
 
     @property
     def attended(self) -> Bool[torch.Tensor, "B L"]:
@@ -49,19 +50,21 @@ class Batch:
 class Inputs:
     """The texts of a split as numbers of a vocabulary, with their questions and the answers allowed, where there are such.
 
-    ``sentences`` holds the words of every sentence of each text, for a model whose positions are sentences.
+    ``sentences`` holds the words of every sentence of each text, for a model whose positions are sentences; ``weights`` the attention of
+    each position, for a model that takes it as given.
     """
 
     ids: Ragged
     question: Ragged | None = None
     candidates: Bool[np.ndarray, "n C"] | None = None
     sentences: Ragged | None = None
+    weights: Ragged | None = None
 
     @classmethod
     def of(cls, split: Split, vocabulary: Vocabulary, hierarchical: bool = False) -> Inputs:
         question = None if split.question is None else vocabulary.ids(split.question)
         sentences = Ragged.from_rows(sentence_lengths(split), np.int64) if hierarchical else None
-        return cls(vocabulary.ids(split.tokens), question, split.candidates, sentences)
+        return cls(vocabulary.ids(split.tokens), question, split.candidates, sentences, split.attention)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -79,7 +82,9 @@ class Inputs:
     def take(self, rows: np.ndarray) -> Inputs:
         question = None if self.question is None else self.question.take(rows)
         sentences = None if self.sentences is None else self.sentences.take(rows)
-        return Inputs(self.ids.take(rows), question, None if self.candidates is None else self.candidates[rows], sentences)
+        candidates = None if self.candidates is None else self.candidates[rows]
+        weights = None if self.weights is None else self.weights.take(rows)
+        return Inputs(self.ids.take(rows), question, candidates, sentences, weights)
 
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
         """The chosen rows as one batch."""
@@ -88,7 +93,8 @@ class Inputs:
         texts = pad(self.ids, rows, device)
         question = None if self.question is None else pad(self.question, rows, device)
         candidates = None if self.candidates is None else torch.from_numpy(self.candidates[rows]).to(device)
-        return Batch(texts.ids, texts.lengths, question, candidates)
+        weights = None if self.weights is None else padded(self.weights, rows, device)
+        return Batch(texts.ids, texts.lengths, question, candidates, weights=weights)
 
 
 def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
@@ -101,6 +107,15 @@ def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Ba
     padded[chosen.row_of_value, within + 1] = chosen.values
     padded[np.arange(len(rows)), lengths + 1] = EOS
     return Batch(torch.from_numpy(padded).to(device), torch.from_numpy(lengths + 2).to(device))
+
+
+def padded(values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Float[torch.Tensor, "B L"]:
+    """A value for each position of the chosen rows, laid out as in their batch: 0 at BOS, EOS and padding."""
+    chosen = values.take(rows)
+    laid = np.zeros((len(rows), int(chosen.lengths.max(initial=0)) + 2), dtype=np.float32)
+    within = np.arange(len(chosen.values)) - chosen.spread(chosen.offsets[:-1])
+    laid[chosen.row_of_value, within + 1] = chosen.values
+    return torch.from_numpy(laid).to(device)
 
 
 def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.device) -> Batch:

@@ -113,8 +113,17 @@ class AttentionModel(nn.Module):
         """The pass from embedded tokens on."""
         asked = self.ask(batch)
         hidden = self.dropout(self.encoder(embedded, batch.lengths))
-        alpha = attend(self.attention(hidden, None if asked.query is None else asked.query[:, None]), batch.attended)
+        alpha = self._given(batch) if self.settings.attention == "imposed" else self._attend(hidden, asked, batch)
         return Forward(embedded, hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
+
+    def _attend(self, hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B L"]:
+        return attend(self.attention(hidden, None if asked.query is None else asked.query[:, None]), batch.attended)
+
+    def _given(self, batch: Batch) -> Float[Tensor, "B L"]:
+        if batch.weights is None:
+            wanted = "a corpus taught by a trace, which gives the weights of every text"
+            raise InputError("read a text", "imposed attention", "a text without weights", wanted, "attnaudit study guide gives them")
+        return batch.weights
 
     def under(self, alpha: Float[Tensor, "B L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
         """The logits under the attention ``alpha``, the model's own or another."""

@@ -20,6 +20,8 @@ class ModelSettings:
     training. ``attention_decay`` tells whether weight decay also acts on the attention's parameters and ``unknown_vectors`` what a word
     starts from that a file of vectors lacks, zero or N(0, 1).
 
+    ``attention`` is additive or dot; ``uniform`` is 1/T and learns nothing, ``imposed`` is given with each text (Wiegreffe & Pinter 2019).
+
     A ``hierarchical`` model has encoder and attention twice: words make sentences, sentences the text (Yang et al. 2016).
     """
 
@@ -52,7 +54,7 @@ _HIDDEN = {
 }
 _HIDDEN["han"] = _HIDDEN["flan"]
 ERASURE_PRESETS = ("flan", "han")
-ATTENTION_NAMES = ("additive", "dot")
+ATTENTION_NAMES = ("additive", "dot", "uniform", "imposed")
 
 
 def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSettings:

@@ -60,6 +60,13 @@ class About:
         """Whether the model read a question, or a hypothesis, beside each text."""
         return _entry(self.metadata, "corpus", "task") in ASKING
 
+    @property
+    def of_sentences(self) -> bool:
+        """Whether a position of the trace is a sentence."""
+        records = (self.metadata, self.spec)
+        level = first_of(*(_entry(record, "collect", "level") for record in records))
+        return any(_entry(record, "model", "hierarchical") is True for record in records) and level != "words"
+
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """A setting of an experiment, as the run was told, else ``default``."""
         return first_of(_entry(_mapping(self.spec.get("experiments")), experiment, name), default)

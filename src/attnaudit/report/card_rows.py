@@ -73,10 +73,11 @@ class Figures:
         return f" By predicted class it goes from {' to '.join(ends)}."
 
 
-def _row(
+def card_row(
     question: str, measure: str, row: Mapping[str, Any], yardstick: str, sentence: str, *,
     mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2,
 ) -> CardRow:  # fmt: skip
+    """The answer that a row of a summary gives."""
     value, low, high = float(row["value"]), row.get("low"), row.get("high")
     return CardRow(question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale)
 
@@ -103,7 +104,7 @@ def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
         else "Everything below is about this one model; another model on the same texts can give other answers."
     )
     name = "accuracy" if main is accuracy else _f1_name(about.class_names)
-    yield _row("How well does the model predict?", name, main, ", ".join(others) or "–", sentence)
+    yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", sentence)
 
 
 def _f1_name(classes: Sequence[str]) -> str:
@@ -129,7 +130,7 @@ def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
     sentence += figures.apart("correlation", f"tau_{name}")
     told = "no gradient–LOO τ is defined" if yardstick is None else f"gradient–LOO τ {figure(yardstick['value'])} {interval(yardstick)}"
     mark = None if yardstick is None else float(yardstick["value"])
-    yield _row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
+    yield card_row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
 
 
 def _agreement_sentence(row: Mapping[str, Any], yardstick: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str) -> str:
@@ -160,7 +161,7 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
         f"{figures.apart('permutation', 'median_delta_y', 3)}"
     )
     peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
-    yield _row(
+    yield card_row(
         "How much does shuffling attention change the output?", "mean of the median Δŷ", row,
         f"{peaked}0: no change, 1: from one certain answer to another", sentence, places=3,
     )  # fmt: skip
@@ -184,7 +185,7 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
         f"{figures.apart('adversary', 'emax_jsd', 3)}"
     )
     bound = "" if not gap else f"at most {figure(upper, 3)} (upper bound), "
-    yield _row(
+    yield card_row(
         "How different an attention gives nearly the same output?", "mean ε-max JSD, found", row,
         f"{bound}ln 2 = 0.693 (the most that two attentions can differ)", sentence, mark=upper if gap else LN2, scale=(0.0, LN2), places=3,
     )  # fmt: skip
@@ -204,7 +205,7 @@ def erasure(figures: Figures, about: About) -> Iterator[CardRow]:
         f"Taken away in the order of attention, {percent(row['value'])} of the tokens are gone when the decision first flips.{beside}{rest}"
     )
     random = "" if chance is None else f", in random order {figure(chance)}"
-    yield _row(
+    yield card_row(
         "How many tokens must go before the decision flips?", "share of the tokens, by attention", row,
         f"smallest set {figure(least['value'])} {interval(least)}{random}", sentence, mark=float(least["value"]),
     )  # fmt: skip
@@ -222,7 +223,7 @@ def plausibility(figures: Figures, about: About) -> Iterator[CardRow]:
         told += [f"random order {figure(chance)}"] if chance is not None else []
         question = "Does attention find the tokens known to matter?" if kind == "precision" else "Does it rank them first?"
         sentence = _found(kind, row, others, chance) + figures.apart("plausibility", f"{kind}_attention")
-        yield _row(question, measure, row, ", ".join(told) or "–", sentence, mark=_best(others))
+        yield card_row(question, measure, row, ", ".join(told) or "–", sentence, mark=_best(others))
 
 
 def _best(others: Mapping[str, float | None]) -> float | None:

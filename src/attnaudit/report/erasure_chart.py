@@ -37,9 +37,11 @@ def scatter_chart(rows: pl.DataFrame, palette: Palette) -> Drawing:
     x = alt.X("x:Q", title="Δα: largest weight less the other", scale=_ENDS, axis=_FIFTHS)
     y = alt.Y("y:Q", title="ΔJS", scale=alt.Scale(domain=list(ends), nice=False), axis=alt.Axis(tickCount=5))
     dots = points.mark_point(filled=True, size=14, opacity=0.55).encode(x=x, y=y, color=palette.colour())
-    zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color="currentColor", opacity=0.7).encode(y="y:Q")
+    zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color="currentColor", opacity=0.7).encode(y=alt.Y("y:Q"))
     told = alt.Chart(negative_shares(rows)).mark_text(baseline="top", fontSize=11.5, opacity=0.85)
-    return alt.layer(dots, zero, told.encode(x="x:Q", y=alt.value(2), text="text:N")).properties(width=_WIDTH, height=_HEIGHT)
+    return alt.layer(dots, zero, told.encode(x=alt.X("x:Q"), y=alt.YValue(2), text=alt.Text("text:N"))).properties(
+        width=_WIDTH, height=_HEIGHT
+    )
 
 
 def negative_shares(rows: pl.DataFrame) -> pl.DataFrame:
@@ -65,7 +67,7 @@ def flip_chart(rows: pl.DataFrame) -> Drawing:
     y = alt.Y("largest:N", title="without the largest", sort=order, axis=alt.Axis(ticks=False, domain=False, minExtent=62))
     shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.75]), legend=None)
     filled = table.mark_rect(color=Palette.COLOURS[0]).encode(x=x, y=y, opacity=shade)
-    words = table.mark_text(fontSize=14).encode(x=x, y=y, text="text:N")
+    words = table.mark_text(fontSize=14).encode(x=x, y=y, text=alt.Text("text:N"))
     return alt.layer(filled, words).properties(width=_WIDTH, height=0.7 * _HEIGHT)
 
 
@@ -88,10 +90,10 @@ def removal_chart(rows: pl.DataFrame) -> Drawing:
     chart = alt.Chart(boxes)
     colour = alt.condition(alt.datum.name == RANKINGS["minimum"], alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
     layers = [
-        chart.mark_rule(strokeWidth=1.4).encode(x=x, x2="high", y=y, color=colour),
-        chart.mark_bar(size=16, opacity=0.45).encode(x="q25:Q", x2="q75", y=y, color=colour),
-        chart.mark_tick(thickness=3, size=18).encode(x="q50:Q", y=y, color=colour),
-        chart.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.value(_NARROW), y=y, text="never:N"),
+        chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
+        chart.mark_bar(size=16, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
+        chart.mark_tick(thickness=3, size=18).encode(x=alt.X("q50:Q"), y=y, color=colour),
+        chart.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.XValue(_NARROW), y=y, text=alt.Text("never:N")),
     ]
     return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
 

@@ -13,7 +13,7 @@ from attnaudit.report.numbers import figure, percent
 from attnaudit.report.trimming import Gap, shown_positions
 
 EVEN_SHARES = 4
-LONGEST = 60  # characters of a token that are shown
+LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 _CAPTIONS = {
     "alpha": "The model's attention α",
     "adversary": "Adversarial attention",
@@ -104,8 +104,9 @@ def _note(instance: Instance, kind: str) -> str:
 
 def visible(token: str) -> str:
     """A token as it can be seen: control characters and pure white space as symbols, a very long one cut and its length told."""
-    if len(token) > LONGEST:
-        token = f"{token[:LONGEST]}… ({len(token)} characters)"
+    longest = LONGEST_SENTENCE if " " in token.strip() else LONGEST
+    if len(token) > longest:
+        token = f"{token[:longest]}… ({len(token)} characters)"
     if not token.strip():
         return "".join("␣" if c == " " else _SYMBOLS.get(ord(c), "␣") for c in token) or "∅"
     return token.translate(_SYMBOLS)

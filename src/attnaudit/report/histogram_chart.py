@@ -31,7 +31,7 @@ def histogram_chart(
         x=scale.axis(grid=False), y=y, color=colour
     )
     line = steps.mark_line(interpolate="step-after", strokeWidth=1.6)
-    stepped = line.encode(x="x:Q", y="share:Q", order="order:Q", color=colour, strokeDash=palette.dash())
+    stepped = line.encode(x=alt.X("x:Q"), y=alt.Y("share:Q"), order=alt.Order("order:Q"), color=colour, strokeDash=palette.dash())
     averages = alt.Chart(densities.means(rows, column)).mark_tick(orient="vertical", thickness=3, height=13)
-    mean = averages.encode(x="mean:Q", y=alt.value(_HEIGHT - 7), color=colour)
+    mean = averages.encode(x=alt.X("mean:Q"), y=alt.YValue(_HEIGHT - 7), color=colour)
     return alt.layer(filled, stepped, mean, *marker_layers(markers)).properties(width=_WIDTH, height=_HEIGHT)

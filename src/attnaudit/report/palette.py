@@ -93,8 +93,8 @@ def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
     layers = []
     for k, marker in enumerate(markers):
         chart = alt.Chart(pl.DataFrame({"x": [marker.x], "text": [marker.text]}))
-        layers.append(chart.mark_rule(strokeDash=[5, 3], color="currentColor", opacity=0.8).encode(x="x:Q"))
+        layers.append(chart.mark_rule(strokeDash=[5, 3], color="currentColor", opacity=0.8).encode(x=alt.X("x:Q")))
         side = {"align": "left", "dx": 5} if marker.after else {"align": "right", "dx": -5}
         word = chart.mark_text(baseline="top", fontSize=11.5, fontStyle="italic", **side)
-        layers.append(word.encode(x="x:Q", y=alt.value(4 + 15 * k), text="text:N"))
+        layers.append(word.encode(x=alt.X("x:Q"), y=alt.YValue(4 + 15 * k), text=alt.Text("text:N")))
     return layers

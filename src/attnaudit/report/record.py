@@ -53,7 +53,7 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
     spec = read_json(folder / "spec.json") if (folder / "spec.json").exists() else {}
     return RunRecord(
         name=folder.resolve().name,
-        summary=_read_summary(folder / "summary.json"),
+        summary=read_summary(folder / "summary.json"),
         about=About.of(spec if isinstance(spec, Mapping) else {}, _metadata(folder, trace)),
         tables={path.stem: _read_table(path) for path in sorted((folder / "results").glob("*.parquet"))},
     )
@@ -66,7 +66,7 @@ def _metadata(folder: Path, trace: Trace | str | Path | None) -> Mapping[str, An
     return next(Trace.shards(place)).metadata if trace is not None or place.exists() else {}
 
 
-def _read_summary(path: Path) -> pl.DataFrame:
+def read_summary(path: Path) -> pl.DataFrame:
     rows = read_json(path)
     wanted = f"a list of rows with {', '.join(SUMMARY_SCHEMA)}"
     if not isinstance(rows, list) or not all(isinstance(row, dict) and {"experiment", "measure", "group"} <= row.keys() for row in rows):

@@ -67,6 +67,7 @@ def published_corpus(corpus: str) -> str | None:
     return by_plain_name.get(_plain(asked))
 
 
+@cache
 def largest_difference(corpus: str, measure: str, statistic: str, bin_: int | None = None) -> float | None:
     """The most that the authors' two runs differ in this number on this corpus, over all their models and classes."""
     same = published_numbers().filter(pl.col("bin").eq_missing(bin_), corpus=corpus, measure=measure, statistic=statistic)

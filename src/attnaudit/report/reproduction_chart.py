@@ -30,13 +30,13 @@ def agreement_chart(rows: pl.DataFrame, scale: Scale, models: Sequence[Model], g
     x = scale.axis(grid=True)
     layers = [
         published.transform_calculate(x="datum.paper === null ? datum.rerun : datum.paper").mark_point(opacity=0).encode(x=x, y=y),
-        both.mark_rule(strokeWidth=9, opacity=0.32).encode(x="paper:Q", x2="rerun", y=y, color=colour),
+        both.mark_rule(strokeWidth=9, opacity=0.32).encode(x=alt.X("paper:Q"), x2=alt.X2("rerun"), y=y, color=colour),
         published.transform_filter("datum.paper !== null").mark_tick(
-            orient="vertical", thickness=2, height=11, opacity=0.9).encode(x="paper:Q", y=y, color=colour),
+            orient="vertical", thickness=2, height=11, opacity=0.9).encode(x=alt.X("paper:Q"), y=y, color=colour),
         published.transform_filter("datum.rerun !== null").mark_point(
-            shape="diamond", size=42, strokeWidth=1.4, opacity=0.9).encode(x="rerun:Q", y=y, color=colour),
-        known.mark_rule(strokeWidth=1.6, color="currentColor", clip=True).encode(x="low:Q", x2="high", y=y),
-        known.mark_point(filled=True, size=40, opacity=1, fill="currentColor").encode(x="ours:Q", y=y, shape=shape),
+            shape="diamond", size=42, strokeWidth=1.4, opacity=0.9).encode(x=alt.X("rerun:Q"), y=y, color=colour),
+        known.mark_rule(strokeWidth=1.6, color="currentColor", clip=True).encode(x=alt.X("low:Q"), x2=alt.X2("high"), y=y),
+        known.mark_point(filled=True, size=40, opacity=1, fill="currentColor").encode(x=alt.X("ours:Q"), y=y, shape=shape),
     ]  # fmt: skip
     return alt.layer(*layers).properties(width=_WIDTH, height=height)
 

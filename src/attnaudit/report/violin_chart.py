@@ -30,7 +30,9 @@ def violin_chart(
     body = densities.violins(rows, column, scale.high).join(place, on=["band", "group"])
     edges = body.with_columns(top=pl.col("centre") - _HALF * pl.col("density"), bottom=pl.col("centre") + _HALF * pl.col("density"))
     area = (
-        alt.Chart(edges).mark_area(opacity=0.5).encode(x=scale.axis(grid=True), y=y, y2="bottom", color=palette.colour(), detail=["band:O"])
+        alt.Chart(edges)
+        .mark_area(opacity=0.5)
+        .encode(x=scale.axis(grid=True), y=y, y2=alt.Y2("bottom"), color=palette.colour(), detail=["band:O"])
     )
     layers = [area, *_inside(rows, column, place, palette), *marker_layers(markers)]
     return alt.layer(*layers).properties(width=_WIDTH, height=22 * lines + 8)
@@ -42,10 +44,14 @@ def _inside(rows: pl.DataFrame, column: str, place: pl.DataFrame, palette: Palet
     few = alt.Chart(densities.singles(rows, column).join(place, on=["band", "group"]))
     colour = palette.colour()
     return [
-        few.mark_point(size=22, opacity=0.9).encode(x="x:Q", y="centre:Q", color=colour),
-        box.mark_rule(strokeWidth=3).encode(x="q25:Q", x2="q75", y="centre:Q", color=colour),
-        box.mark_point(filled=True, size=44, opacity=1, stroke="white", strokeWidth=1.2).encode(x="q50:Q", y="centre:Q", color=colour),
-        box.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.value(_WIDTH), y="centre:Q", text="n:N"),
+        few.mark_point(size=22, opacity=0.9).encode(x=alt.X("x:Q"), y=alt.Y("centre:Q"), color=colour),
+        box.mark_rule(strokeWidth=3).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=alt.Y("centre:Q"), color=colour),
+        box.mark_point(filled=True, size=44, opacity=1, stroke="white", strokeWidth=1.2).encode(
+            x=alt.X("q50:Q"), y=alt.Y("centre:Q"), color=colour
+        ),
+        box.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(
+            x=alt.XValue(_WIDTH), y=alt.Y("centre:Q"), text=alt.Text("n:N")
+        ),
     ]
 
 

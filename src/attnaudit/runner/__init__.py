@@ -7,10 +7,11 @@ from attnaudit.runner.pipeline import run
 from attnaudit.runner.settings import parse_assignments
 from attnaudit.runner.site import compare_runs, site_into
 from attnaudit.runner.spec import CorpusSpec, RunSpec, demo_spec
+from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.runner.sweep import Sweep, reproduce
 from attnaudit.runner.sweep_plan import plan
 
 __all__ = [
-    "CorpusSpec", "RunSpec", "Sweep", "audit_into", "compare_runs", "demo_spec", "parse_assignments", "plan", "report_into", "reproduce",
-    "run", "site_into",
+    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "audit_into", "compare_runs", "demo_spec", "parse_assignments", "plan", "report_into",
+    "reproduce", "run", "run_study", "site_into",
 ]  # fmt: skip

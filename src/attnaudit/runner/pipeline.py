@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,12 @@ from attnaudit.files import sha256, write_json
 from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import alone, check_place
-from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, content_key
-from attnaudit.runner.steps import Battery, audit_step, manifest, report_step
+from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, Teacher, content_key
+from attnaudit.runner.steps import Battery, audit_step, manifest, report_step, trace_digests
 from attnaudit.runner.versions import versions
+
+TEACHER = "teacher"  # the folder of what a training takes as given from another
+SPLITS = ("train", "dev", "test")
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
@@ -32,21 +35,47 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus
     A run that was killed goes on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is
     left as it is. Raises InputError for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
-    out, progress = Path(out), progress or silent
+    return _prepared(spec, Path(out), progress or silent, corpus)()
+
+
+def train_into(
+    spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None, teaches: bool = False
+) -> Path:
+    """The first half of `run`: train and collect into the folder ``out``; returns it.
+
+    With ``teaches`` the folder ``teacher`` holds a trace of all splits too, for a training that takes it as given.
+    """
+    return _prepared(spec, Path(out), progress or silent, corpus).train(teaches)
+
+
+def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None) -> _Run:
     plain = spec.to_json()
     check_place(out, plain)
     device = resolve_device(spec.device)
     corpus = corpus or read(spec.corpus, spec.seed, spec.preset, progress)
     plain["fingerprint"] = corpus.fingerprint
+    if spec.teacher is not None:
+        corpus, plain["fingerprint"] = _taught(corpus, spec.teacher)
     check_place(out, plain)
-    return _Run(spec, plain, corpus, device, Ledger(out), progress)()
+    return _Run(spec, plain, corpus, device, Ledger(out), progress)
+
+
+def _taught(corpus: Corpus, teacher: Teacher) -> tuple[Corpus, str]:
+    """The corpus with what the teacher's trace says, and the fingerprint of the two together."""
+    from attnaudit.corpora.taught import taught_by
+    from attnaudit.trace import Trace
+
+    place = Path(teacher.trace)
+    taught = taught_by(corpus, Trace.read(place), teacher.column, str(place))
+    return taught, content_key(corpus.fingerprint, trace_digests(place), teacher.column)
 
 
 def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silent) -> Corpus:
-    """The corpus that a spec names. Raises InputError."""
+    """The corpus that a spec names, drawn with its own seed, else with ``seed``. Raises InputError."""
     from attnaudit.corpora import planted_corpus, read_corpus
     from attnaudit.corpora.planted import KINDS
 
+    seed = seed if spec.seed is None else spec.seed
     kind = spec.source.removeprefix(PLANTED) if spec.source.startswith(PLANTED) else ""
     sizes = {name: value for name in ("size", "length") if (value := getattr(spec, name)) is not None}
     if kind in KINDS or (kind and sizes):
@@ -57,14 +86,15 @@ def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silen
     return read_corpus(
         spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, question=spec.question,
         rationale=spec.rationale, on_bad_row=spec.on_bad_row,
-        max_tokens=spec.max_tokens, min_df=spec.min_df, test_kept=spec.test_kept, sentences=spec.sentences, preset=preset,
+        max_tokens=spec.max_tokens, min_df=spec.min_df, train_kept=spec.train_kept, test_kept=spec.test_kept, sentences=spec.sentences,
+        preset=preset,
         progress=lambda split, rows: progress(f"read {split}", rows, 0),
     )  # fmt: skip
 
 
 def _refuse_unused(spec: CorpusSpec) -> None:
     """A planted corpus is made, not read: raise InputError for a setting of reading."""
-    made = CorpusSpec(spec.source, spec.data_dir, size=spec.size, length=spec.length)
+    made = CorpusSpec(spec.source, spec.data_dir, size=spec.size, length=spec.length, seed=spec.seed)
     for name, value in asdict(spec).items():
         if value != getattr(made, name):
             raise InputError("read settings", f"setting corpus.{name}", f"corpus {spec.source}", "a corpus that is read from files")
@@ -117,11 +147,22 @@ class _Run:
             self.ledger.close(self._manifest())
         return out
 
+    def train(self, teaches: bool) -> Path:
+        """Train and collect, and no more."""
+        with alone(self.ledger.out):
+            trained = self._train()
+            self._collect(trained)
+            if teaches:
+                self._teach(trained)
+            self.ledger.close(self._manifest())
+        return self.ledger.out
+
     def _train(self) -> Record:
         vectors, spec = Path(self.spec.vectors), self.plain
         digest = sha256(vectors) if vectors.is_file() else None
         parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
-        key = content_key("train", self.corpus.fingerprint, parts, digest, self.device)
+        parts |= {name: spec[name] for name in ("objective", "teacher") if spec[name] is not None}
+        key = content_key("train", spec["fingerprint"], parts, digest, self.device)
         checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
         return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint), self._save)
 
@@ -145,7 +186,10 @@ class _Run:
         asks = corpus.task != "classification"
         model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, asks)
         self._claim()
-        history = train(model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress)
+        history = train(
+            model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
+            objective=spec.objective,
+        )  # fmt: skip
         return _Fitted(model, history, vectors.note)
 
     def _claim(self) -> None:
@@ -164,20 +208,31 @@ class _Run:
     def _collect(self, train: Record) -> Record:
         from attnaudit.trace import write_shards
 
-        key = content_key("collect", self.corpus.fingerprint, train.files, self.plain["collect"], self.device)
-        folder = self.ledger.out / "trace"
+        key = content_key("collect", self.plain["fingerprint"], train.files, self.plain["collect"], self.device)
+        folder, settings = self.ledger.out / "trace", asdict(self.spec.collect)
         return self.ledger.step(
-            "collect", key, ("trace",), lambda: self._shards(train), lambda shards: {"shards": len(write_shards(folder, shards))}
-        )
+            "collect", key, ("trace",), lambda: self._shards(train, ["test"], settings),
+            lambda shards: {"shards": len(write_shards(folder, shards))},
+        )  # fmt: skip
 
-    def _shards(self, train: Record) -> Iterator[Trace]:
+    def _teach(self, train: Record) -> Record:
+        from attnaudit.trace import write_shards
+
+        key = content_key("teach", self.plain["fingerprint"], train.files, self.device)
+        folder = self.ledger.out / TEACHER
+        return self.ledger.step(
+            "teach", key, (TEACHER,), lambda: self._shards(train, SPLITS, {"scores": ("gradient",)}),
+            lambda shards: {"shards": len(write_shards(folder, shards))},
+        )  # fmt: skip
+
+    def _shards(self, train: Record, splits: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Trace]:
         from attnaudit.collector import collect_shards
         from attnaudit.models import load_model
 
         model = load_model(self.ledger.out / "model").to(self.device)
         metadata = self._metadata(train, model)
-        settings = asdict(self.spec.collect)
-        return collect_shards(model, self.corpus.splits["test"], "test", **settings, metadata=metadata, progress=self.progress)
+        for name in splits:
+            yield from collect_shards(model, self.corpus.splits[name], name, **settings, metadata=metadata, progress=self.progress)
 
     def _metadata(self, train: Record, model: AttentionModel) -> dict[str, Any]:
         """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""

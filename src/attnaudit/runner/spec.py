@@ -17,13 +17,14 @@ if TYPE_CHECKING:
     from attnaudit.collector import CollectSettings
     from attnaudit.corpora import Task
     from attnaudit.models.settings import ModelSettings
+    from attnaudit.objectives import Objective
     from attnaudit.training import TrainingSettings
 
 Preset = Literal["paper", "code2019", "flan", "han"]
 SCHEMA = 1
 PLANTED = "planted-"  # a corpus of our own grammar: planted-<kind>
 _OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
-_WHEREABOUTS = {"corpus.data_dir"}  # where the data lies is not what it is: the corpus fingerprint guards that
+_WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class CorpusSpec:
     """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
 
     ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
-    tokens) are of planted corpora alone. ``test_kept`` is the share of the test rows that is used, ``sentences``
-    says where sentences end for a hierarchical model: by ``rule``, or given as ``lines``.
+    tokens) are of planted corpora alone. ``train_kept`` and ``test_kept`` are the shares of the rows that are used, ``sentences``
+    says where sentences end for a hierarchical model: by ``rule``, or given as ``lines``. ``seed`` draws the splits; None is the run's.
     """
 
     source: str
@@ -44,10 +45,20 @@ class CorpusSpec:
     on_bad_row: Literal["error", "skip"] = "error"
     max_tokens: int | None = None
     min_df: int | None = None
+    train_kept: float | None = None
     test_kept: float | None = None
     sentences: Literal["rule", "lines"] = "rule"
     size: int | None = None
     length: tuple[int, int] | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A trace of all splits that says what another model does; ``column`` is what of it is taken for attention (`taught_by`)."""
+
+    trace: str
+    column: str = "alpha"
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,8 @@ class RunSpec:
     """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults, those of the corpus included.
 
     ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
-    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``.
+    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``. In a study ``objective`` may stand in the
+    place of the loss on labels, and a ``teacher`` say what another model does.
     """
 
     corpus: CorpusSpec
@@ -67,6 +79,8 @@ class RunSpec:
     preset: Preset = "paper"
     seed: int = 0
     device: str = "auto"
+    objective: Objective | None = None
+    teacher: Teacher | None = None
 
     @classmethod
     def of(
@@ -111,6 +125,7 @@ class RunSpec:
         """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
         from attnaudit.collector import CollectSettings
         from attnaudit.models.settings import ModelSettings
+        from attnaudit.objectives import OBJECTIVES
         from attnaudit.training import TrainingSettings
 
         path = Path(folder) / "spec.json"
@@ -123,6 +138,8 @@ class RunSpec:
             from_plain(TrainingSettings, plain["training"], "training"),
             from_plain(CollectSettings, plain["collect"], "collect"),
             plain["experiments"], plain["vectors"], coerce(plain["preset"], Preset, "preset"), plain["seed"], plain["device"],
+            from_plain(OBJECTIVES[objective["kind"]], objective, "objective") if (objective := plain.get("objective")) else None,
+            from_plain(Teacher, teacher, "teacher") if (teacher := plain.get("teacher")) else None,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:

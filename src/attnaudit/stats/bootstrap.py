@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from numba import njit, prange
 
 from attnaudit.stats.keyed_random import draw_below, stream_keys
@@ -21,6 +21,24 @@ def bootstrap_means(
     if len(values):
         _resampled_means(canonical_order(values), resample_keys(seed, resamples), means)
     return percentile_interval(means, level)
+
+
+def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000) -> Float[np.ndarray, "M resamples"]:
+    """Resampled means of M measures of n rows under S seeds; a resample draws rows, and seeds, alike for all measures.
+
+    Rows must be in a canonical order where the draws are not to depend on theirs.
+    """
+    models, seeds, n = values.shape
+    drawn, means = drawn_seeds(seed, resamples, seeds), np.empty((models, resamples))
+    for b, key in enumerate(resample_keys(seed, resamples)):
+        means[:, b] = (values[:, drawn[b]] @ resample(key, n).astype(np.float64)).mean(axis=1) / n
+    return means
+
+
+def drawn_seeds(seed: int, resamples: int, seeds: int) -> Int64[np.ndarray, "resamples S"]:
+    """Which seeds each resample draws, with replacement; a single one is what there is."""
+    keys = stream_keys(seed, "bootstrap over seeds", np.arange(resamples))
+    return np.array([[draw_below(key, draw, seeds) for draw in range(seeds)] for key in keys], dtype=np.int64)
 
 
 def percentile_interval(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numba import njit, prange
 
-from attnaudit.stats.bootstrap import canonical_order, percentile_interval, resample, resample_keys
+from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,47 @@ def classification_scores(
     if score.shape[1] == 2:
         score = score[:, 1:]
     rows = canonical_order(np.column_stack([label, predicted, score]).astype(np.float64))
-    label, predicted, score = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, 2:])
-    order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-    statistics = np.full((resamples, 3), np.nan)
-    value = np.full((1, 3), np.nan)
-    if len(label):
-        value[0] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
-        _resampled_scores(label, predicted, score, order, resample_keys(seed, resamples), statistics)
+    columns = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, 2:])
+    value, statistics = _scores_and_resamples(*columns, resample_keys(seed, resamples))
     low, high = percentile_interval(statistics)
-    return Scores(float(value[0, 0]), float(value[0, 1]), float(value[0, 2]), low, high)
+    return Scores(float(value[0]), float(value[1]), float(value[2]), low, high)
+
+
+def resampled_over_seeds(
+    label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, "M S n"], score: Float[np.ndarray, "M S n K"], *, seed: int,
+    resamples: int = 1000,
+) -> tuple[Float[np.ndarray, "M S 3"], Float[np.ndarray, "M resamples 3"]]:  # fmt: skip
+    """Accuracy, F1 and ROC-AUC of M models trained with S seeds each, and resamples of their means over seeds.
+
+    A resample draws rows, and seeds, alike for all models: what two models differ by, resample by resample, is a paired difference.
+    ``score`` is as in `classification_scores`.
+    """
+    models, seeds, n, _ = score.shape
+    score = score[..., 1:] if score.shape[3] == 2 else score
+    flat = np.moveaxis(score, 2, 0).reshape(n, -1), np.moveaxis(predicted, 2, 0).reshape(n, -1)
+    rows = canonical_order(np.column_stack([label, *flat]).astype(np.float64))
+    ordered = rows[:, 0].astype(np.int64)
+    scores = np.ascontiguousarray(np.moveaxis(rows[:, 1 : 1 + flat[0].shape[1]].reshape(n, models, seeds, -1), 0, 2))
+    chosen = np.moveaxis(rows[:, 1 + flat[0].shape[1] :].reshape(n, models, seeds), 0, 2).astype(np.int64)
+    keys = resample_keys(seed, resamples)
+    each = [[_scores_and_resamples(ordered, chosen[m, s], scores[m, s], keys) for s in range(seeds)] for m in range(models)]
+    values = np.array([[value for value, _ in row] for row in each])
+    resampled = np.array([[statistics for _, statistics in row] for row in each])
+    drawn = drawn_seeds(seed, resamples, seeds)
+    means = np.stack([resampled[:, drawn[b], b].mean(axis=1) for b in range(resamples)], axis=1)
+    return values, means
+
+
+def _scores_and_resamples(
+    label: np.ndarray, predicted: np.ndarray, score: np.ndarray, keys: np.ndarray
+) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
+    value, statistics = np.full(3, np.nan), np.full((len(keys), 3), np.nan)
+    if len(label):
+        score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
+        order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
+        value[:] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
+        _resampled_scores(label, predicted, score, order, keys, statistics)
+    return value, statistics
 
 
 @njit(cache=True, parallel=True)

@@ -1,0 +1,99 @@
+"""The figures of each study, and the sentence that says what is read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import polars as pl
+
+from attnaudit.report.figure import Figure, Panel
+from attnaudit.report.numbers import count
+from attnaudit.report.phrases import LN2
+from attnaudit.report.study_charts import curve_chart, interval_chart, quantile_chart, quantiles
+from attnaudit.report.svg import render
+
+Draw = Callable[[pl.DataFrame, pl.DataFrame], Figure]
+"""A study's table and summary to its figure."""
+
+
+def uniform_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
+    """F1, accuracy and ROC-AUC of both models."""
+    panels = tuple(
+        Panel(title, render(interval_chart(_of_models(summary, name), title), f"uniform-{name}", f"{title} of both models with intervals"))
+        for name, title in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
+    )
+    seeds = table["seed"].n_unique()
+    caption = (
+        f"The model with its own attention (base) and with even attention, trained alike with {count(seeds, 'seed')}: means over seeds, "
+        "intervals over seeds and instances. The numbers below have the paired differences."
+    )
+    return Figure("uniform", "What is lost without attention?", caption, panels)
+
+
+def guide_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
+    """F1 under each set of weights, and the paired difference to even weights."""
+    seeds = table["seed"].n_unique()
+    gaps = _of_models(summary, "difference_f1")
+    panels = (
+        Panel("F1 by weights", render(interval_chart(_of_models(summary, "f1"), "F1"), "guide-f1", "F1 of the guided model by weights")),
+        Panel(
+            "Less F1 with even weights", render(interval_chart(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights")
+        ),
+    )
+    caption = (
+        f"A model that sees one token at a time, led by weights from elsewhere, {count(seeds, 'seed')}: means over seeds, intervals over "
+        "seeds and instances; right, the paired difference to even weights."
+    )
+    return Figure("guide", "Do the weights carry information to another model?", caption, panels)
+
+
+def adversary_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
+    """Mean TVD against mean JSD: the trained adversaries as a curve, the others as points."""
+    points = table.group_by("kind", "strength", "seed", maintain_order=True).agg(pl.col("tvd").mean(), pl.col("jsd").mean())
+    chart = curve_chart(points.select(pl.col("kind").replace(KINDS).alias("group"), "strength", "tvd", "jsd"))
+    caption = (
+        "Each point is a model, or a set of single-instance adversaries, against the base: how far its predictions are from the base's "
+        "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and attend "
+        "elsewhere, by λ. Low and far left, where another seed lies, is what chance gives; a curve that rises early says that attention "
+        "can be had otherwise."
+    )
+    return Figure("adversary", "How far can attention go while the predictions stay?", caption, (
+        Panel("", render(chart, "adversary-curve", "Mean JSD of attention against mean TVD of predictions of every model")),
+    ))  # fmt: skip
+
+
+def seeds_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
+    """Divergence by bins of the largest weight and by class, and how well scores agree with themselves."""
+    names = [name for name in summary["group"].unique(maintain_order=True).to_list() if name.startswith("max_alpha:")]
+    groups = []
+    for name in names:
+        low, high = map(float, name.removeprefix("max_alpha:").split("-"))
+        inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high + (1e-6 if high == 1 else 0))
+        groups.append((f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]))
+    groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in table.sort("predicted").group_by("predicted", maintain_order=True)]
+    divergences = quantile_chart(quantiles(groups), "median JSD to another seed (at most ln 2)", (0.0, LN2))
+    scores = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
+    agreement = quantiles([(word, table[f"tau_{name}"].drop_nulls()) for name, word in scores.items()])
+    taus = quantile_chart(agreement, "median τ with itself under another seed", (-1.0, 1.0))
+    caption = (
+        "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over seeds. Left: how far attention moves "
+        "when only the seed does. Right: how well a score ranks the tokens as it did before: the ceiling for its agreement with any other."
+    )
+    panels = (
+        Panel("How far attention moves", render(divergences, "seeds-jsd", "Divergence to another seed's attention, by bin and class")),
+        Panel("How well scores agree with themselves", render(taus, "seeds-tau", "Kendall tau of each score with itself")),
+    )
+    return Figure("seeds", "How much of attention is chance?", caption, panels)
+
+
+def _of_models(summary: pl.DataFrame, figure: str) -> pl.DataFrame:
+    """{name, value, low, high} of every model."""
+    rows = summary.filter(pl.col("measure").str.starts_with(f"{figure}_"))
+    return rows.select(pl.col("measure").str.strip_prefix(f"{figure}_").alias("name"), "value", "low", "high")
+
+
+KINDS = {
+    "adversary": "trained adversaries", "frozen": "each instance by itself, model frozen", "seed": "another seed",
+    "uniform": "even attention",
+}  # fmt: skip
+FIGURES: dict[str, Draw] = {"uniform": uniform_figure, "seeds": seeds_figure, "guide": guide_figure, "adversary": adversary_figure}

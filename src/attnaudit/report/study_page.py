@@ -1,0 +1,65 @@
+"""The page of a study, and the page that joins all studies of one model and corpus."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.files import read_json, write_text
+from attnaudit.report.about import About
+from attnaudit.report.card import Card
+from attnaudit.report.card_rows import Figures
+from attnaudit.report.citations import bibtex
+from attnaudit.report.page import environment
+from attnaudit.report.provenance import settings
+from attnaudit.report.record import read_summary
+from attnaudit.report.study_figures import FIGURES
+from attnaudit.report.study_rows import QUESTIONS
+from attnaudit.report.summary_table import summary_tables
+
+PAPERS = ("wiegreffe2019",)
+QUESTION = {
+    "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
+    "adversary": "Can attention be attacked?",
+}  # fmt: skip
+
+
+def write_study(folder: Path, metadata: Mapping[str, Any]) -> Path:
+    """Write ``report.html`` of the study in ``folder`` and return its path; ``metadata`` is that of its base's trace. Raises RunError."""
+    spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
+    name = spec["study"]["name"]
+    about = About.of(spec, metadata)
+    table = pl.read_parquet(folder / "results" / f"{name}.parquet")
+    content = {
+        "heading": QUESTION[name], "about": about, "card": study_card(summary, about), "figures": [FIGURES[name](table, summary)],
+        "legend": (), "summaries": summary_tables(summary), "settings": settings(about), "left_out": (),
+        "bibtex": [bibtex(key) for key in PAPERS], "others": [("All studies", "../index.html")],
+    }  # fmt: skip
+    write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
+    return folder / "report.html"
+
+
+def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
+    """Write ``index.html`` over all studies in ``out``: one card of what each says, and links to their pages."""
+    found = [name for name in QUESTION if (out / name / "summary.json").exists()]
+    summary = pl.concat([read_summary(out / name / "summary.json") for name in found])
+    about = About.of(read_json(out / found[0] / "spec.json"), metadata)
+    content = {
+        "heading": "What does training again say?", "about": about, "card": study_card(summary, about), "figures": [], "legend": (),
+        "summaries": [], "settings": settings(about),
+        "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],
+        "bibtex": [bibtex(key) for key in PAPERS], "others": [(QUESTION[name], f"{name}/report.html") for name in found],
+    }  # fmt: skip
+    write_text(out / "index.html", environment().get_template("study.html.j2").render(**content))
+    return out / "index.html"
+
+
+def study_card(summary: pl.DataFrame, about: About) -> Card:
+    """What studies say, a row each."""
+    figures = Figures.of(summary)
+    rows = tuple(row for question in QUESTIONS for row in question(figures, about))
+    model = f"{about.encoder} + {about.attention} on {about.title}"
+    return Card(model, "trained again; brackets: 95 % bootstrap interval", rows)

@@ -1,0 +1,104 @@
+"""The card's questions that take training again: each study's summary as one row and one careful sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attnaudit.report.about import About
+from attnaudit.report.card_rows import CardRow, Figures, card_row
+from attnaudit.report.numbers import figure, interval
+from attnaudit.report.phrases import LN2, difference
+
+WITHIN = 0.05  # mean TVD up to which a model is said to predict the same
+HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
+
+
+def uniform(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Needed?"""
+    row, base, even = (figures.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
+    if row is None or base is None or even is None:
+        return
+    sentence = (
+        f"Trained again with even attention, all else alike, the model reaches F1 {figure(even['value'])} where its own attention gives "
+        f"{figure(base['value'])}. "
+    )
+    if row["low"] > -HARDLY:
+        sentence += f"So this corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and cannot decide much about it."
+    elif row["high"] < 0:
+        sentence += "The loss is beyond what seeds and instances explain: here attention does something that nothing else makes up for."
+    else:
+        sentence += "The interval holds both no loss and one that counts: more seeds, or more test texts, would tell."
+    yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
+    yield card_row("Is attention needed?", "F1 with even attention, less F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0))
+
+
+def seeds(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Stable?"""
+    row = figures.get("seeds", "jsd")
+    if row is None:
+        return
+    taus = {name: figures.get("seeds", f"tau_{name}") for name in ("alpha", "gradient", "loo")}
+    told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _WORDS.items() if (tau := taus[name]))
+    sentence = (
+        f"With another seed alone attention differs {difference(row['value'])} from what it was. An adversary, or any other attention, "
+        f"says something only beyond that. Trained twice, a score agrees with itself only so far (τ: {told}): no two different scores can "
+        "be asked to agree better."
+    )
+    yield card_row("Is attention stable?", "JSD to another seed's attention", row, f"τ with itself: {told}", sentence, scale=(0.0, LN2))
+
+
+def guide(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Transferable?"""
+    row, led, even = (figures.get("guide", name) for name in ("difference_f1_base", "f1_base", "f1_uniform"))
+    if row is None or led is None or even is None:
+        return
+    own, hostile = figures.get("guide", "f1_learned"), figures.get("guide", "f1_adversary")
+    others = [(own, "its own attention"), (hostile, "an adversary's")]
+    told = "; ".join(f"{words} {figure(other['value'])}" for other, words in others if other)
+    sentence = (
+        f"A model that sees one token at a time reaches F1 {figure(led['value'])} led by this attention, {figure(even['value'])} with "
+    )
+    sentence += "even weights. "
+    sentence += (
+        "So the weights tell another model which tokens count."
+        if row["low"] > 0
+        else "So they mislead another model."
+        if row["high"] < 0
+        else "The interval holds no difference: nothing here shows that they carry over."
+    )  # fmt: skip
+    yield card_row("Does attention carry over?", "F1 led by it, less F1 with even weights", row, told or "–", sentence, scale=(-1.0, 1.0))
+
+
+def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Attackable?"""
+    row = figures.get("adversary", "area")
+    if row is None:
+        return
+    points = [
+        (figures.rows["adversary", f"tvd_{name}"]["value"], found["value"])
+        for (study, measure), found in figures.rows.items()
+        if study == "adversary" and measure.startswith("jsd_adversary_") and (name := measure.removeprefix("jsd_"))
+    ]
+    moved, apart = max((point for point in points if point[0] < WITHIN), key=lambda point: point[1], default=(None, None))
+    best = f"JSD {figure(apart)} at TVD {figure(moved, 3)}" if apart is not None else f"none within TVD {WITHIN}"
+    frozen, seed = figures.value("adversary", "jsd_frozen_0.01"), figures.value("adversary", "jsd_seed")
+    beside = ", ".join(
+        text
+        for text in (
+            f"another seed {figure(seed)}" if seed is not None else "",
+            f"each instance by itself, the model frozen, {figure(frozen)} at 0.01" if frozen is not None else "",
+        )
+        if text
+    )
+    sentence = f"Models trained to predict the same and attend elsewhere get as far as a mean {best} (beside: {beside}). "
+    sentence += (
+        "The same predictions can be had with a quite different attention."
+        if apart is not None and apart > 0.5 * LN2
+        else "No model was found that predicts the same with a quite different attention; a longer search might."
+    )
+    measure = "area under the curve of JSD within TVD, of what there could be"
+    yield card_row("Can attention be attacked?", measure, row, best, sentence)
+
+
+_WORDS = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
+QUESTIONS = (uniform, seeds, guide, adversary)

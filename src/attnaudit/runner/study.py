@@ -1,0 +1,166 @@
+"""A study done: the trainings of its plan that are not there yet, then its analysis of all their traces, then its page.
+
+``OUT/trainings/<name>-<key>`` holds a training, shared by all studies of one folder; ``OUT/<study>`` what a study gave; ``OUT/index.html``
+joins them. A training's key is that of all it follows from, so that none is done twice and an interrupted study goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnaudit.errors import InputError, did_you_mean
+from attnaudit.files import write_json
+from attnaudit.progress import Progress, silent
+from attnaudit.results_file import table_file
+from attnaudit.runner.ledger import MANIFEST, Ledger, Record
+from attnaudit.runner.pipeline import TEACHER, read, train_into
+from attnaudit.runner.place import alone, check_place
+from attnaudit.runner.settings import override
+from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key
+from attnaudit.runner.steps import RESULTS, manifest, trace_digests
+from attnaudit.studies import Study, Training
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+
+TRAININGS = "trainings"
+NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class StudySpec:
+    """A study and the run that it is about: model, corpus and settings of the ordinary training."""
+
+    study: Study
+    base: RunSpec
+
+    @classmethod
+    def of(cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any) -> StudySpec:
+        """The study named, of a run as `RunSpec.of` makes it; dotted settings that begin with the study's name are its own.
+
+        Raises InputError.
+        """
+        from attnaudit.studies import STUDIES
+
+        if study not in STUDIES:
+            raise InputError("study", "study", repr(study), f"one of {', '.join(STUDIES)}", did_you_mean(study, STUDIES))
+        given = dict(settings or {})
+        own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
+        base = RunSpec.of(source, settings=given, **options)
+        chosen = override({study: STUDIES[study]()}, {f"{study}.seed": base.seed, **own})[study]
+        return cls(chosen, base)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        base = {name: value for name, value in self.base.to_json().items() if name not in ("schema", "kind", "experiments")}
+        return {"schema": SCHEMA, "kind": "study", "study": {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))}, **base}
+
+
+def key_of(training: Training) -> str:
+    """What a training follows from, its teacher's key included."""
+    spec = {name: value for name, value in training.spec.to_json().items() if name not in NOT_IDENTITY}
+    spec["corpus"] = {name: value for name, value in spec["corpus"].items() if name != "data_dir"}
+    if training.teacher is None:
+        return content_key(spec, None)
+    taught = key_of(training.teacher) if isinstance(training.teacher, Training) else trace_digests(Path(training.teacher))
+    return content_key(spec, [taught, training.column])
+
+
+def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
+    """Do what is missing of a study in the folder ``out``; returns the study's own folder in it.
+
+    Raises InputError for bad input, and RunError where the folder holds the study with another spec.
+    """
+    from attnaudit.report.study_page import write_studies, write_study
+
+    out, progress = Path(out), progress or silent
+    place, plain = out / spec.study.name, spec.to_json()
+    check_place(place, plain)
+    corpus = read(spec.base.corpus, spec.base.seed, spec.base.preset, progress)
+    plain["fingerprint"] = corpus.fingerprint
+    check_place(place, plain)
+    plan = spec.study.plan(spec.base, corpus)
+    folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
+    metadata = next(Trace.shards(folders[plan[0].name] / "trace")).metadata
+    ledger = Ledger(place)
+    with alone(place):
+        write_json(place / "spec.json", plain)
+        analysed = _analyse(ledger, spec.study, folders, progress)
+
+        def keep(_: None) -> dict[str, Any]:
+            write_study(place, metadata)
+            return {}
+
+        ledger.step("report", content_key("report", analysed.files, plain), ("report.html",), lambda: None, keep)
+        ledger.close({**manifest(ledger), "kind": "study", "trainings": {name: folder.name for name, folder in folders.items()}})
+    write_studies(out, metadata)
+    return place
+
+
+def _analyse(ledger: Ledger, study: Study, folders: Mapping[str, Path], progress: Progress) -> Record:
+    def make() -> Any:
+        progress("compare the trainings", 0, 0)
+        table = study({name: Trace.read(folder / "trace") for name, folder in folders.items()})
+        return table, study.summarise(table)
+
+    def keep(made: Any) -> dict[str, Any]:
+        table, summary = made
+        with table_file(ledger.out / RESULTS[0] / f"{study.name}.parquet") as add:
+            add(table)
+        write_json(ledger.out / RESULTS[1], summary.to_dicts())
+        return {}
+
+    digests = {name: trace_digests(folder / "trace") for name, folder in folders.items()}
+    return ledger.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, make, keep)
+
+
+@dataclass
+class _Work:
+    """The trainings of a plan, one after another."""
+
+    plan: Sequence[Training]
+    store: Path
+    corpus: Corpus
+    progress: Progress
+    say: Say
+    seconds: list[float] = field(default_factory=list)
+
+    def __call__(self) -> dict[str, Path]:
+        """The folder of every training by its name."""
+        teachers = {key_of(training.teacher) for training in self.plan if isinstance(training.teacher, Training)}
+        for number, training in enumerate(self.plan, 1):
+            started, there = time.perf_counter(), (self.folder(training) / MANIFEST).exists()
+            label = f"{training.name} ({number} of {len(self.plan)}{self._left()})"
+
+            def of_this(what: str, done: int, total: int, label: str = label) -> None:
+                self.progress(f"{label}: {what}", done, total)
+
+            train_into(self._spec(training), self.folder(training), of_this, self.corpus, teaches=key_of(training) in teachers)
+            if not there:
+                self.seconds.append(time.perf_counter() - started)
+                self.say(f"{training.name}: {self.seconds[-1]:.0f} s ({number} of {len(self.plan)}{self._left()})")
+        return {training.name: self.folder(training) for training in self.plan}
+
+    def folder(self, training: Training) -> Path:
+        return self.store / f"{training.name}-{key_of(training)[:10]}"
+
+    def _spec(self, training: Training) -> RunSpec:
+        if training.teacher is None:
+            return training.spec
+        place = self.folder(training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
+        return replace(training.spec, teacher=Teacher(str(place), training.column))
+
+    def _left(self) -> str:
+        """About how long the rest takes, once something is known of it."""
+        missing = sum(not (self.folder(training) / MANIFEST).exists() for training in self.plan)
+        if not self.seconds or not missing:
+            return ""
+        left = missing * sum(self.seconds) / len(self.seconds)
+        return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"

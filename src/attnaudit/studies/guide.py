@@ -1,0 +1,84 @@
+"""Do these weights carry information to another model? A bag of words led by weights from elsewhere (Wiegreffe & Pinter 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+
+from attnaudit.errors import InputError, did_you_mean
+from attnaudit.studies.adversary import against
+from attnaudit.studies.over_seeds import compare_models, predictions
+from attnaudit.studies.plan import Training, seeded, usual, without_scores
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.runner.spec import RunSpec
+
+USUAL = ("uniform", "learned", "base", "gradient", "adversary")
+WEIGHTS = (*USUAL, "rationale")
+HIDDEN = 128
+
+
+@dataclass(frozen=True)
+class Guide:
+    """An MLP that sees one token at a time (embedding, 128 tanh units, weighted sum, output), trained under given ``weights``.
+
+    ``uniform`` is 1/T, ``learned`` its own attention, trained with it, ``base`` the attention of the model under study, ``gradient`` that
+    model's importance by gradient, ``adversary`` the attention of one trained against it with λ = ``strength``, ``rationale`` the tokens
+    known to matter, where the corpus tells them (then by default too); each of ``traces`` is the ``alpha`` of a trace of all splits.
+
+    The table has a row per model, seed and instance with the ``probabilities``; the summary has accuracy, F1 and ROC-AUC of each, and
+    ``difference_<figure>_<weights>``: less that of ``uniform``, paired, with an interval over seeds and instances.
+    """
+
+    name: ClassVar[str] = "guide"
+    paper: ClassVar[str] = "wiegreffe2019"
+    weights: tuple[str, ...] | None = None
+    traces: tuple[str, ...] = ()
+    strength: float = 1e-3
+    seeds: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in self.weights or ():
+            if name not in WEIGHTS:
+                hint = did_you_mean(name, WEIGHTS)
+                raise InputError("study", "setting guide.weights", repr(name), f"some of {', '.join(WEIGHTS)}", hint)
+        if not self.strength >= 0:
+            raise InputError("study", "setting guide.strength (λ)", str(self.strength), "0 or more")
+        if self.seeds < 1:
+            raise InputError("study", "setting guide.seeds", str(self.seeds), "1 or more")
+
+    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        first = usual(base, base.seed)
+        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against(first, base, self.strength, base.seed + 1)}
+        chosen = self.weights or (*USUAL, *(["rationale"] if _tells_rationale(corpus) else []))
+        guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
+        guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
+        guided = [_guided(base, name, guide, base.seed + k) for name, guide in guides.items() for k in range(self.seeds)]
+        used = [*({"base": first} if guides.get("adversary") else {}).values(), *guides.values()]
+        return [*{guide.name: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        names = [name for name in traces if name.startswith("guide-")]
+        return pl.concat([predictions(name[6:].rpartition("-s")[0], int(name.rpartition("-s")[2]), traces[name]) for name in names])
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        return compare_models(self.name, table, against="uniform", seed=self.seed)
+
+
+def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int) -> Training:
+    spec = without_scores(seeded(base, seed))
+    attention = "imposed" if guide is not None else "additive" if weights == "learned" else "uniform"
+    model = replace(spec.model, encoder="average", activation="tanh", hidden=HIDDEN, attention=attention)
+    column = weights if weights in ("gradient", "rationale") else "alpha"
+    return Training(f"guide-{weights}-s{seed}", replace(spec, model=model), guide, column)
+
+
+def _tells_rationale(corpus: Corpus) -> bool:
+    """Whether the tokens that matter are known of every text."""
+    return all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())

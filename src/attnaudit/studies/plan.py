@@ -1,0 +1,61 @@
+"""What a study asks for: trainings by name, each of which may take as given what another does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+
+import polars as pl
+
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.runner.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a plan.
+
+    It follows from ``spec`` and, where there is a ``teacher``, from the ``column`` of that training's trace of all splits, or of the trace
+    at a path. Studies that ask for the same under the same name share it.
+    """
+
+    name: str
+    spec: RunSpec
+    teacher: Training | str | None = None
+    column: str = "alpha"
+
+
+@runtime_checkable
+class Study(Protocol):
+    """A frozen configuration: which trainings it needs, and what their traces of the test split say together."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    name: ClassVar[str]
+    paper: ClassVar[str]
+
+    @property
+    def seed(self) -> int: ...
+
+    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]: ...
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame: ...
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
+
+
+def usual(base: RunSpec, seed: int) -> Training:
+    """The model under study, trained as ever with ``seed``, on the splits that the seed of ``base`` draws."""
+    return Training(f"base-s{seed}", seeded(base, seed))
+
+
+def seeded(base: RunSpec, seed: int) -> RunSpec:
+    return replace(base, seed=seed, corpus=replace(base.corpus, seed=base.seed))
+
+
+def without_scores(spec: RunSpec) -> RunSpec:
+    """The spec of a training of which attention and prediction are enough."""
+    return replace(spec, collect=replace(spec.collect, scores=()))

@@ -1,0 +1,79 @@
+"""How far does attention move when only the seed does? The ceiling that every other comparison is read against."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+import polars as pl
+
+from attnaudit.errors import InputError
+from attnaudit.experiments.adversary import divergence
+from attnaudit.experiments.rows import by_group, keys
+from attnaudit.measures import tvd
+from attnaudit.results import summarise_means
+from attnaudit.stats.kendall import kendall_tau
+from attnaudit.studies.plan import Training, usual
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.runner.spec import RunSpec
+
+BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups its instances
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """The same training with ``seeds`` more seeds; the base is that of the study's own.
+
+    The table has a row per instance with medians over the other seeds: ``jsd`` and ``tvd`` are how far their attention and output are from
+    the base's; ``tau_alpha``, ``tau_gradient`` and ``tau_loo`` how a score ranks the tokens in both (τ between the base's and theirs): no
+    two different scores can be expected to agree better than one does with itself trained again. ``tau_alpha_gradient`` and
+    ``tau_alpha_loo`` are between attention and importance of the same seed. ``max_alpha`` is the base's largest weight, and groups the
+    summary as the predicted class does (Wiegreffe & Pinter 2019, §4).
+    """
+
+    name: ClassVar[str] = "seeds"
+    paper: ClassVar[str] = "wiegreffe2019"
+    seeds: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise InputError("study", "setting seeds.seeds", str(self.seeds), "1 or more")
+
+    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        return [usual(base, base.seed + k) for k in range(self.seeds + 1)]
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        base, *others = traces.values()
+        measured = [_beside(base, other) for other in others]
+        medians = {name: np.median([one[name] for one in measured], axis=0) for name in measured[0]}
+        columns = [pl.Series(name, values, nan_to_null=True) for name, values in medians.items()]
+        return keys(base).with_columns(pl.Series("max_alpha", base.alpha.max()), *columns)
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        return summarise_means(self.name, _groups(table), self.seed)
+
+
+def _beside(base: Trace, other: Trace) -> dict[str, np.ndarray]:
+    """One more training against the base, a number per instance."""
+    again = {f"tau_{name}": kendall_tau(base.ragged(name), other.ragged(name))[0] for name in ("alpha", "gradient", "loo")}
+    own = {f"tau_alpha_{name}": kendall_tau(other.alpha, other.ragged(name))[0] for name in ("gradient", "loo")}
+    return {"jsd": divergence(base.alpha, other.alpha), "tvd": tvd(base.prediction, other.prediction), **again, **own}
+
+
+def _groups(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+    """All, each predicted class, and each bin of the largest weight."""
+
+    def measures(rows: pl.DataFrame) -> pl.DataFrame:
+        return rows.select("jsd", "tvd", "^tau_.*$")
+
+    yield from by_group(table, measures)
+    for low, high in pairwise(BINS):
+        inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high if high < 1 else pl.col("max_alpha") <= 1.0 + 1e-6)
+        yield f"max_alpha:{low:g}-{high:g}", measures(table.filter(inside))

@@ -1,0 +1,60 @@
+"""Does this corpus need attention? Everything trained with the attention frozen at 1/T (Wiegreffe & Pinter 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, ClassVar
+
+import polars as pl
+
+from attnaudit.errors import InputError
+from attnaudit.studies.over_seeds import compare_models, predictions
+from attnaudit.studies.plan import Training, seeded, usual, without_scores
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.runner.spec import RunSpec
+
+MODELS = ("base", "uniform")
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """The model as it is against one that cannot choose where to look, trained alike with the same ``seeds``.
+
+    The table has a row per model, seed and instance with the ``probabilities``. The summary has accuracy, F1 and ROC-AUC of both, and
+    ``difference_<figure>_uniform``: uniform less base, with an interval over seeds and instances, paired. A corpus where uniform does as
+    well cannot decide anything about attention.
+    """
+
+    name: ClassVar[str] = "uniform"
+    paper: ClassVar[str] = "wiegreffe2019"
+    seeds: int = 5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise InputError("study", "setting uniform.seeds", str(self.seeds), "1 or more")
+
+    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        return [training for k in range(self.seeds) for training in (usual(base, base.seed + k), evenly(base, base.seed + k))]
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        found = [predictions(*_model_and_seed(name), trace) for name, trace in traces.items()]
+        return pl.concat(found)
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        return compare_models(self.name, table, against="base", seed=self.seed)
+
+
+def evenly(base: RunSpec, seed: int) -> Training:
+    """The same model with uniform attention."""
+    spec = without_scores(seeded(base, seed))
+    return Training(f"uniform-s{seed}", replace(spec, model=replace(spec.model, attention="uniform")))
+
+
+def _model_and_seed(name: str) -> tuple[str, int]:
+    model, _, seed = name.rpartition("-s")
+    return model, int(seed)
