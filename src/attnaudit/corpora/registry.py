@@ -9,6 +9,7 @@ from attnaudit.corpora.adr import ADR
 from attnaudit.corpora.ag_news import AG_NEWS, AG_NEWS4
 from attnaudit.corpora.babi import BABI
 from attnaudit.corpora.cnn import CNN
+from attnaudit.corpora.deceptive import DECEPTIVE
 from attnaudit.corpora.downloads import DOWNLOADS
 from attnaudit.corpora.imdb import IMDB, IMDB_STARS
 from attnaudit.corpora.layouts import MissingFiles
@@ -31,7 +32,7 @@ REGISTRY: dict[str, Registered] = {
     entry.name: entry
     for entry in (
         SST, IMDB, ADR, NEWS_SPORTS, AG_NEWS, DIABETES, ANEMIA, CNN, *BABI, SNLI,
-        AG_NEWS4, SST5, MR, SUBJ, TREC6, SMS_SPAM, SICK, MOVIES, YELP, YAHOO, AMAZON, IMDB_STARS,
+        AG_NEWS4, SST5, MR, SUBJ, TREC6, SMS_SPAM, SICK, MOVIES, YELP, YAHOO, AMAZON, IMDB_STARS, *DECEPTIVE,
     )
 }  # fmt: skip
 

@@ -1,0 +1,93 @@
+"""What a trace says of a corpus's rows: taken whole, matched by instance and split, refused where it is of other texts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora import Corpus, planted_corpus
+from attnaudit.corpora.taught import taught_by
+from attnaudit.errors import InputError
+from attnaudit.ragged import Ragged
+from attnaudit.trace import Trace, concatenate
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return planted_corpus("decisive", size=60, length=(10, 12), seed=2)
+
+
+def trace_of(corpus: Corpus, seed: int = 0) -> Trace:
+    """Some model's trace of all splits, its rows in another order than the corpus's."""
+    random = np.random.default_rng(seed)
+    parts = []
+    for name, split in corpus.splits.items():
+        order = random.permutation(len(split))
+        rows = split.take(order)
+        lengths = [len(tokens) for tokens in rows.tokens]
+        raw = Ragged.from_lengths(random.random(sum(lengths)), lengths)
+        alpha = raw.with_values((raw.values / raw.spread(raw.sum())).astype(np.float32))
+        gradient = raw.with_values(random.normal(size=len(raw.values)).astype(np.float32))
+        gradient.values[: lengths[0]] = 0.0
+        parts.append(Trace.from_arrays(
+            activation="sigmoid", class_names=list(corpus.class_names), instance=rows.instance, split=[name] * len(rows), tokens=rows.tokens,
+            label=rows.label, alpha=alpha, gradient=gradient, readout=alpha.with_values(np.zeros((len(alpha.values), 1), np.float32)),
+            offset=np.full((len(rows), 1), 0.5, np.float32), prediction=np.full((len(rows), 1), 1 / (1 + np.exp(-0.5)), np.float32),
+            rationale=rows.rationale,
+        ))  # fmt: skip
+    return concatenate(parts)
+
+
+def test_weights_and_predictions_come_to_their_own_rows(corpus: Corpus) -> None:
+    trace = trace_of(corpus)
+    taught = taught_by(corpus, trace, "alpha", "here")
+    for name, split in taught.splits.items():
+        assert split.attention is not None
+        assert split.prediction is not None
+        for row, instance in enumerate(split.instance.tolist()):
+            there = next(k for k in range(len(trace)) if trace.instance[k] == instance and trace.table.column("split")[k].as_py() == name)
+            np.testing.assert_array_equal(split.attention[row], trace.alpha[there].astype(np.float32))
+        assert split.prediction.shape == (len(split), 1)
+    assert taught.fingerprint == corpus.fingerprint
+
+
+def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: Corpus) -> None:
+    taught = taught_by(corpus, trace_of(corpus), "gradient", "here")
+    for split in taught.splits.values():
+        assert split.attention is not None
+        np.testing.assert_allclose(split.attention.sum(), 1.0, rtol=1e-5)
+        assert (split.attention.values >= 0).all()
+    assert [note for note in taught.notes if "no weight by gradient" in note] == [
+        f"1 row(s) of {name} have no weight by gradient at all: even weights there" for name in ("train", "dev", "test")
+    ]
+    marked = taught_by(corpus, trace_of(corpus), "rationale", "here").splits["test"]
+    assert marked.attention is not None
+    assert marked.rationale is not None
+    assert [weights.tolist() for weights in marked.attention] == [
+        pytest.approx([yes / sum(marks) for yes in marks]) for marks in marked.rationale
+    ]
+
+
+def test_a_trace_of_other_texts_is_refused(corpus: Corpus) -> None:
+    trace = trace_of(corpus)
+    with pytest.raises(InputError, match=r"place: no column 'beta'; wanted one of alpha, gradient, rationale"):
+        taught_by(corpus, trace, "beta", "place")
+    kept = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == "test")
+    with pytest.raises(InputError, match=r"no instance \d+ of train and \d+ more; wanted a row for every row of the corpus"):
+        taught_by(corpus, trace.take(kept), "alpha", "place")
+    other = planted_corpus("decisive", size=60, length=(10, 12), seed=3)
+    splits = {name: replace(split, instance=corpus.splits[name].instance[: len(split)]) for name, split in other.splits.items()}
+    with pytest.raises(InputError, match=r"instance \d+ of train has other tokens; wanted a trace of the same corpus"):
+        taught_by(replace(other, splits=splits), trace, "alpha", "place")
+
+
+def test_an_unknown_rationale_is_refused(corpus: Corpus) -> None:
+    trace = trace_of(corpus)
+    marks = trace.table.column("rationale").to_pylist()
+    marks[0] = None
+    index = trace.table.column_names.index("rationale")
+    table = trace.table.set_column(index, "rationale", [marks])
+    with pytest.raises(InputError, match=r"column rationale of place: instance \d+ of train has none"):
+        taught_by(corpus, replace(trace, table=table), "rationale", "place")

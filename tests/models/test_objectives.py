@@ -1,0 +1,147 @@
+"""What a training minimises, against the formulas written out row by row; and models whose attention is even or given."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.collector import collect, collect_shards
+from attnaudit.corpora import Corpus, Split
+from attnaudit.errors import InputError
+from attnaudit.models import build_model, model_preset
+from attnaudit.models.batch import Inputs
+from attnaudit.models.model import AttentionModel
+from attnaudit.objectives import Adversary, Deceive, impermissible, labels_loss
+from attnaudit.ragged import Ragged
+from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
+from tests.oracles.importance import naive_leave_one_out
+
+LENGTHS = [4, 1, 7, 3, 2, 6]
+BASE = {2: [[0.3], [0.9], [0.5], [0.2], [0.7], [0.4]], 3: [[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]] * 3}
+
+
+def taught(classes: int) -> Split:
+    """A split that says what some other model does; one weight is 0."""
+    split, random = tiny_split(LENGTHS, classes), np.random.default_rng(1)
+    raw = random.random(sum(LENGTHS)) + 0.05
+    raw[5] = 0.0
+    rows = Ragged.from_lengths(raw, LENGTHS)
+    attention = rows.with_values((raw / rows.spread(rows.sum())).astype(np.float32))
+    return replace(split, attention=attention, prediction=np.array(BASE[classes]))
+
+
+def naive_kl(p: np.ndarray, q: np.ndarray) -> float:
+    return sum(a * (math.log(max(a, 1e-30)) - math.log(max(b, 1e-30))) for a, b in zip(p.tolist(), q.tolist(), strict=True))
+
+
+def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """Attention over the tokens and probabilities of one text, by itself."""
+    batch = model.inputs(split).batch(np.array([row]))
+    with torch.no_grad():
+        done = model(batch)
+        return done.alpha[batch.attended].numpy(), model.probabilities(done.logits)[0].numpy()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize(("scaling", "divergence"), [("mean", "forward"), ("released", "forward"), ("mean", "reversed")])
+def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: str, divergence: str) -> None:
+    model, split = tiny_model("bilstm", "additive", classes), taught(classes)
+    assert split.attention is not None
+    expected = []
+    for row in range(len(split)):
+        alpha, probability = outputs(model, split, row)
+        base, said = split.attention[row], np.array(BASE[classes][row])
+        moved = abs(probability - said).sum() * (1.0 if classes == 2 else 0.5) * (0.5 if scaling == "released" else 1.0)
+        apart = naive_kl(alpha, base) if divergence == "forward" else naive_kl(base, alpha)
+        expected.append(moved - 0.3 * apart)
+    loss = Adversary(0.3, scaling, divergence).loss(model, split, labels_loss(model, split.label, 1.0))
+    rows = np.arange(len(split))
+    found = loss(model(model.inputs(split).batch(rows)), rows)
+    assert float(found.detach()) == pytest.approx(np.mean(expected), rel=1e-4)
+    some = np.array([4, 2])
+    assert float(loss(model(model.inputs(split).batch(some)), some).detach()) == pytest.approx(np.mean([expected[4], expected[2]]), rel=1e-4)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_deceiving_loss_is_the_paper_s(classes: int) -> None:
+    model, split = tiny_model("bilstm", "additive", classes), tiny_split(LENGTHS, classes)
+    words = tuple({split.tokens[0][1], split.tokens[2][0], split.tokens[1][0]})  # the second text has no other
+    labels = labels_loss(model, split.label, 2.5)
+    loss, rows = Deceive(0.7, words).loss(model, split, labels), np.arange(len(split))
+    penalties = []
+    for row, tokens in enumerate(split.tokens):
+        alpha, _ = outputs(model, split, row)
+        mass = sum(weight for weight, token in zip(alpha.tolist(), tokens, strict=True) if token in words)
+        penalties.append(0.0 if all(token in words for token in tokens) else -math.log(1.0 - mass))
+    done = model(model.inputs(split).batch(rows))
+    assert penalties[1] == 0.0
+    assert max(penalties) > 0.01
+    assert float(loss(done, rows).detach()) == pytest.approx(float(labels(done, rows).detach()) + 0.7 * np.mean(penalties), rel=1e-4)
+    assert float(Deceive(0.0, words).loss(model, split, labels)(done, rows).detach()) == float(labels(done, rows).detach())
+
+
+def test_a_text_with_nothing_but_impermissible_words_still_learns() -> None:
+    """Its penalty is infinite: neither the loss nor a gradient is."""
+    model, split = tiny_model("average", "additive"), tiny_split([1, 3])
+    loss = Deceive(1.0, tuple(split.tokens[0])).loss(model, split, labels_loss(model, split.label, 1.0))
+    rows = np.arange(2)
+    loss(model(model.inputs(split).batch(rows)), rows).backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+
+
+def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale() -> None:
+    split = replace(tiny_split([2, 3]), rationale=[[True, False], [False, False, True]])
+    assert impermissible(split, None).values.tolist() == [True, False, False, False, True]
+    assert impermissible(split, (split.tokens[1][0],))[1].tolist()[0]
+    with pytest.raises(InputError, match="none known of instance 1"):
+        impermissible(replace(split, rationale=[[True, False], []]), None)
+    with pytest.raises(InputError, match="give a list of words"):
+        impermissible(tiny_split([2]), None)
+
+
+def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> None:
+    model, split = tiny_model("average", "additive"), tiny_split([2])
+    with pytest.raises(InputError, match="taught by the trace of a base model"):
+        Adversary(0.1).loss(model, split, labels_loss(model, split.label, 1.0))
+    for objective in (Adversary, Deceive):
+        with pytest.raises(InputError, match="λ.*-0.1.*0 or more"):
+            objective(-0.1)
+
+
+@pytest.mark.parametrize("encoder", ["bilstm", "bigru", "cnn", "average", "none"])
+def test_even_attention_is_even_and_its_leave_one_out_the_naive_one(encoder: str) -> None:
+    model, split = tiny_model(encoder, "uniform"), tiny_split(LENGTHS)
+    trace = next(collect_shards(model, split))
+    np.testing.assert_allclose(trace.alpha.values, np.repeat(1 / np.array(LENGTHS), LENGTHS), rtol=1e-6)
+    inputs = Inputs.of(split, model.vocabulary)
+    for row, length in enumerate(LENGTHS):
+        expected = naive_leave_one_out(model, inputs.take(np.array([row])))
+        np.testing.assert_allclose(trace.ragged("loo")[row], expected, atol=1e-6)
+        assert len(expected) == length
+
+
+def test_imposed_attention_is_what_the_model_uses() -> None:
+    split, vocabulary = taught(2), tiny_vocabulary()
+    vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
+    model = build_model(replace(model_preset("average", "imposed"), hidden=8), vocabulary, vectors, ["no", "yes"], 0).eval()
+    trace = next(collect_shards(model, split, scores=("gradient",)))
+    assert split.attention is not None
+    np.testing.assert_allclose(trace.alpha.values, split.attention.values, atol=1e-7)
+    assert not trace.has("loo")
+    with pytest.raises(InputError, match="leave-one-out of a model whose attention is given"):
+        next(collect_shards(model, split))
+    with pytest.raises(InputError, match="a text without weights"):
+        next(collect_shards(model, tiny_split(LENGTHS), scores=()))
+
+
+def test_a_trace_without_scores_has_all_else() -> None:
+    model, split = tiny_model("bilstm", "additive"), tiny_split(LENGTHS)
+    corpus = Corpus("tiny", model.class_names, {"test": split}, 1, "")
+    whole, bare = collect(model, corpus), collect(model, corpus, scores=())
+    assert not any(bare.has(name) for name in ("gradient", "loo", "importance_full_gradient"))
+    np.testing.assert_allclose(whole.alpha.values, bare.alpha.values, atol=1e-7)
+    np.testing.assert_allclose(whole.prediction, bare.prediction, atol=1e-7)

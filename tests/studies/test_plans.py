@@ -1,0 +1,200 @@
+"""Studies done: trainings shared and never done twice, killed and resumed, refused where a folder holds another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from attnaudit.cli.app import app
+from attnaudit.errors import InputError, RunError
+from attnaudit.runner import StudySpec, run_study
+from attnaudit.runner.study import TRAININGS, key_of
+from attnaudit.studies import STUDIES
+from attnaudit.studies.plan import usual
+from attnaudit.trace import Trace
+
+TINY = {
+    "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
+    "seeds.seeds": 2, "guide.seeds": 2, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
+}  # fmt: skip
+
+
+def tiny(study: str, **settings: object) -> StudySpec:
+    known = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", study)}
+    return StudySpec.of(study, "planted-decisive", vectors="random", device="cpu", settings=known | settings)
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def no_page(folder: Path, metadata: object) -> Path:
+    """In place of the real pages, whose charts take seconds."""
+    page = folder / "report.html"
+    page.write_text("page")
+    return page
+
+
+@pytest.fixture
+def _quick_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
+    monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
+    yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All studies of one tiny model, with their pages."""
+    out = tmp_path_factory.mktemp("studies") / "all"
+    for study in STUDIES:
+        run_study(tiny(study), out)
+    return out
+
+
+def test_studies_share_their_trainings(folder: Path) -> None:
+    names = sorted(path.name.rpartition("-")[0] for path in (folder / TRAININGS).iterdir())
+    guided = [f"guide-{name}-s{k}" for name in ("adversary", "base", "gradient", "learned", "rationale", "uniform") for k in (0, 1)]
+    assert names == sorted([
+        *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1", "adversary-0.1-s1", *guided,
+    ])  # fmt: skip
+    assert {path.name for path in folder.iterdir()} == {TRAININGS, *STUDIES, "index.html"}
+
+
+@pytest.mark.parametrize("study", STUDIES)
+def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
+    names = {path.relative_to(folder / study).as_posix() for path in (folder / study).rglob("*") if path.is_file()}
+    assert names == {"spec.json", f"results/{study}.parquet", "summary.json", "report.html", "manifest.json"}
+    rows = json.loads((folder / study / "summary.json").read_text())
+    assert all(row["experiment"] == study and row["low"] <= row["value"] + 1e-9 <= row["high"] + 2e-9 for row in rows if row["low"] is not None)
+    page = (folder / study / "report.html").read_text()
+    assert page.count("<svg") >= 1
+    assert "undefined" not in page.partition("<main")[2].partition('id="numbers"')[0]
+
+
+def test_a_finished_study_trains_nothing_again(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (folder / TRAININGS).rglob("*")}
+    said: list[str] = []
+    run_study(tiny("uniform"), folder, say=said.append)
+    assert said == []
+    assert {path: path.stat().st_mtime_ns for path in (folder / TRAININGS).rglob("*")} == before
+
+
+def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
+    base = tiny("seeds").base
+    key = key_of(usual(base, 1))
+    assert key == key_of(usual(tiny("uniform").base, 1))
+    assert key != key_of(usual(base, 2))
+    assert key != key_of(usual(tiny("seeds", **{"training.epochs": 4}).base, 1))
+    assert key == key_of(usual(tiny("seeds", **{"adversary.epsilon": 0.05}).base, 1)) if "adversary" not in STUDIES else True
+
+
+def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path, _quick_pages: None) -> None:
+    run_study(tiny("adversary"), tmp_path / "alone")
+    assert digests(tmp_path / "alone" / "adversary" / "results") == digests(folder / "adversary" / "results")
+    assert (tmp_path / "alone" / "adversary" / "summary.json").read_text() == (folder / "adversary" / "summary.json").read_text()
+
+
+KILLED = """
+import os, random, sys
+from pathlib import Path
+import attnaudit.report.study_page as page
+from attnaudit.runner import StudySpec, run_study
+page.write_study = page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
+spec = StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings={settings})
+chance, kills, rename = random.Random(1), 0, Path.replace
+while True:
+    left = chance.randint(2, 6)
+    child = os.fork()
+    if child == 0:
+        def replace(self, target):
+            global left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), 9)
+            return rename(self, target)
+        Path.replace = replace
+        run_study(spec, sys.argv[1])
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    if status == 0:
+        break
+    assert os.WTERMSIG(status) == 9, status
+    kills += 1
+print(kills)
+"""
+
+
+def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    """SIGKILL before a random one of the next renames, again and again, until a call gets to the end."""
+    settings = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", "uniform")}
+    script = KILLED.replace("{settings}", repr(settings))
+    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "killed")], capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 20
+    for part in ("results", "summary.json"):
+        ours, theirs = tmp_path / "killed" / "uniform" / part, folder / "uniform" / part
+        assert (digests(ours) == digests(theirs)) if ours.is_dir() else (ours.read_bytes() == theirs.read_bytes())
+    for training in (tmp_path / "killed" / TRAININGS).iterdir():
+        assert digests(training / "trace") == digests(folder / TRAININGS / training.name / "trace")
+    assert not list((tmp_path / "killed").rglob(".*"))
+
+
+def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
+    with pytest.raises(RunError, match=r"uniform: it holds a run of another spec: study\.seeds = 2, there 3"):
+        run_study(tiny("uniform", **{"uniform.seeds": 2}), folder)
+    with pytest.raises(RunError, match=r"training\.epochs = 4, there 3"):
+        run_study(tiny("seeds", **{"training.epochs": 4}), folder)
+
+
+@pytest.mark.parametrize(
+    ("study", "settings", "came"),
+    [
+        ("uniform", {"uniform.seeds": 0}, r"uniform\.seeds: 0"),
+        ("adversary", {"adversary.strengths": (-0.1,)}, r"strengths \(λ\): \[-0\.1\]; wanted one or more numbers from 0 up"),
+        ("adversary", {"adversary.limit": 0.0}, r"adversary\.limit"),
+        ("guide", {"guide.weights": ("basis",)}, r"'basis'.*did you mean base"),
+        ("guide", {"guide.strength": -1.0}, r"guide\.strength"),
+        ("seeds", {"seeds.sedes": 1}, r"seeds\.sedes: no such setting"),
+    ],
+)
+def test_settings_that_make_no_sense(study: str, settings: dict, came: str) -> None:
+    with pytest.raises(InputError, match=came):
+        tiny(study, **settings)
+
+
+def test_an_unknown_study_is_named() -> None:
+    with pytest.raises(InputError, match=r"study: 'unifrom'; wanted one of .*did you mean uniform"):
+        StudySpec.of("unifrom", "planted-decisive")
+
+
+def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path, _quick_pages: None) -> None:
+    teacher = next((folder / TRAININGS).glob("base-s0-*")) / "teacher"
+    settings = {"guide.traces": (str(teacher),), "guide.weights": ("uniform", "base"), "guide.seeds": 1}
+    out = run_study(tiny("guide", **settings), tmp_path / "mine")
+    table = pl.read_parquet(out / "results" / "guide.parquet")
+    ours, theirs = (table.filter(model=name)["probabilities"].to_list() for name in ("trace1", "base"))
+    assert ours == theirs
+    only_test = next((folder / TRAININGS).glob("base-s1-*")) / "trace"
+    assert {part for part in Trace.read(only_test).table.column("split").to_pylist()} == {"test"}
+    with pytest.raises(InputError, match=r"no instance \d+ of train"):
+        run_study(tiny("guide", **settings | {"guide.traces": (str(only_test),)}), tmp_path / "other")
+
+
+def test_the_command_line(tmp_path: Path, _quick_pages: None) -> None:
+    options = [part for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training")
+               for part in ("--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}")]  # fmt: skip
+    command = ["study", "uniform", "planted-decisive", "--vectors", "random", "--out", str(tmp_path / "out"), *options]
+    done = CliRunner().invoke(app, [*command, "--set", "uniform.seeds=1", "--json"])
+    assert done.exit_code == 0, done.output
+    assert {row["measure"] for row in json.loads(done.stdout)} >= {"f1_base", "f1_uniform", "difference_f1_uniform"}
+    assert "uniform-s0: " in done.stderr
+    assert "(2 of 2)" in done.stderr
