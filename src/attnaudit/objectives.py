@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.removal import marks
 from attnaudit.errors import InputError
 from attnaudit.models.batch import padded
 from attnaudit.models.model import AttentionModel, Forward
@@ -76,12 +77,12 @@ class Deceive:
 
     def loss(self, model: AttentionModel, split: Split, labels: Loss) -> Loss:
         """Raises InputError where the rationale is wanted and not known."""
-        marks = impermissible(split, self.words)
-        free = torch.from_numpy(marks.reduce(np.logical_and) & (marks.lengths > 0))
+        marked = Ragged.from_rows(marks(split, self.words or "rationale"), bool)
+        free = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))
 
         def measure(done: Forward, rows: np.ndarray) -> Tensor:
             device = done.alpha.device
-            allowed = 1.0 - padded(marks, rows, device)  # 1 at padding too, where no weight is
+            allowed = 1.0 - padded(marked, rows, device)  # 1 at padding too, where no weight is
             penalty = -(done.alpha * allowed).sum(dim=1).clamp_min(LEAST).log()
             return labels(done, rows) + self.strength * penalty.masked_fill(free[rows].to(device), 0.0).mean()
 
@@ -104,18 +105,6 @@ def labels_loss(model: AttentionModel, label: np.ndarray, positive_weight: float
         return functional.binary_cross_entropy_with_logits(done.logits[:, 0], target.to(done.logits.dtype), pos_weight=weight)
 
     return measure
-
-
-def impermissible(split: Split, words: tuple[str, ...] | None) -> Ragged:
-    """Which tokens of every row must not be attended to. Raises InputError where the rationale is wanted and not known of a row."""
-    if words is not None:
-        listed = frozenset(words)
-        return Ragged.from_rows([[token in listed for token in tokens] for tokens in split.tokens], bool)
-    unknown = next((row for row, marks in enumerate(split.rationale or [[]] * len(split)) if not marks and split.tokens[row]), None)
-    if unknown is not None:
-        came = "none known" if split.rationale is None else f"none known of instance {split.instance[unknown]}"
-        raise InputError("train", "rationale", came, "marks of the impermissible tokens of every text", "give a list of words")
-    return Ragged.from_rows(split.rationale or [], bool)
 
 
 def _check_strength(strength: float) -> None:

@@ -32,8 +32,9 @@ def trace_of(corpus: Corpus, seed: int = 0) -> Trace:
         gradient = raw.with_values(random.normal(size=len(raw.values)).astype(np.float32))
         gradient.values[: lengths[0]] = 0.0
         parts.append(Trace.from_arrays(
-            activation="sigmoid", class_names=list(corpus.class_names), instance=rows.instance, split=[name] * len(rows), tokens=rows.tokens,
-            label=rows.label, alpha=alpha, gradient=gradient, readout=alpha.with_values(np.zeros((len(alpha.values), 1), np.float32)),
+            activation="sigmoid", class_names=list(corpus.class_names), instance=rows.instance, split=[name] * len(rows),
+            tokens=rows.tokens, label=rows.label, alpha=alpha, gradient=gradient,
+            readout=alpha.with_values(np.zeros((len(alpha.values), 1), np.float32)),
             offset=np.full((len(rows), 1), 0.5, np.float32), prediction=np.full((len(rows), 1), 1 / (1 + np.exp(-0.5)), np.float32),
             rationale=rows.rationale,
         ))  # fmt: skip

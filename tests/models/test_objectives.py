@@ -11,11 +11,12 @@ import torch
 
 from attnaudit.collector import collect, collect_shards
 from attnaudit.corpora import Corpus, Split
+from attnaudit.corpora.removal import marks
 from attnaudit.errors import InputError
 from attnaudit.models import build_model, model_preset
 from attnaudit.models.batch import Inputs
 from attnaudit.models.model import AttentionModel
-from attnaudit.objectives import Adversary, Deceive, impermissible, labels_loss
+from attnaudit.objectives import Adversary, Deceive, labels_loss
 from attnaudit.ragged import Ragged
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_leave_one_out
@@ -63,7 +64,9 @@ def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: str, diverge
     found = loss(model(model.inputs(split).batch(rows)), rows)
     assert float(found.detach()) == pytest.approx(np.mean(expected), rel=1e-4)
     some = np.array([4, 2])
-    assert float(loss(model(model.inputs(split).batch(some)), some).detach()) == pytest.approx(np.mean([expected[4], expected[2]]), rel=1e-4)
+    assert float(loss(model(model.inputs(split).batch(some)), some).detach()) == pytest.approx(
+        np.mean([expected[4], expected[2]]), rel=1e-4
+    )
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -95,12 +98,12 @@ def test_a_text_with_nothing_but_impermissible_words_still_learns() -> None:
 
 def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale() -> None:
     split = replace(tiny_split([2, 3]), rationale=[[True, False], [False, False, True]])
-    assert impermissible(split, None).values.tolist() == [True, False, False, False, True]
-    assert impermissible(split, (split.tokens[1][0],))[1].tolist()[0]
-    with pytest.raises(InputError, match="none known of instance 1"):
-        impermissible(replace(split, rationale=[[True, False], []]), None)
-    with pytest.raises(InputError, match="give a list of words"):
-        impermissible(tiny_split([2]), None)
+    assert marks(split, "rationale") == [[True, False], [False, False, True]]
+    assert marks(split, (split.tokens[1][0],))[1][0]
+    with pytest.raises(InputError, match="no rationale of instance 1 of train"):
+        marks(replace(split, rationale=[[True, False], []]), "rationale", "train")
+    with pytest.raises(InputError, match=r"no rationales in the split.*give a list of words"):
+        marks(tiny_split([2]), "rationale")
 
 
 def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> None:
@@ -108,7 +111,7 @@ def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> No
     with pytest.raises(InputError, match="taught by the trace of a base model"):
         Adversary(0.1).loss(model, split, labels_loss(model, split.label, 1.0))
     for objective in (Adversary, Deceive):
-        with pytest.raises(InputError, match="λ.*-0.1.*0 or more"):
+        with pytest.raises(InputError, match=r"λ.*-0\.1.*0 or more"):
             objective(-0.1)
 
 

@@ -6,7 +6,6 @@ import hashlib
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import polars as pl
@@ -23,7 +22,8 @@ from attnaudit.trace import Trace
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
-    "seeds.seeds": 2, "guide.seeds": 2, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
+    "seeds.seeds": 2, "guide.seeds": 2, "guide.epochs": 3, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
+    "adversary.epochs": 3, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
 }  # fmt: skip
 
 
@@ -45,10 +45,9 @@ def no_page(folder: Path, metadata: object) -> Path:
 
 
 @pytest.fixture
-def _quick_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
     monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
-    yield
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +63,8 @@ def test_studies_share_their_trainings(folder: Path) -> None:
     names = sorted(path.name.rpartition("-")[0] for path in (folder / TRAININGS).iterdir())
     guided = [f"guide-{name}-s{k}" for name in ("adversary", "base", "gradient", "learned", "rationale", "uniform") for k in (0, 1)]
     assert names == sorted([
-        *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1", "adversary-0.1-s1", *guided,
+        *(f"deceive-{model}-{strength}-s0" for model in ("embedding", "bilstm") for strength in (0, 1)), "removed-embedding-s0",
+        "removed-bilstm-s0", *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1", "adversary-0.1-s1", *guided,
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, *STUDIES, "index.html"}
 
@@ -74,18 +74,20 @@ def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
     names = {path.relative_to(folder / study).as_posix() for path in (folder / study).rglob("*") if path.is_file()}
     assert names == {"spec.json", f"results/{study}.parquet", "summary.json", "report.html", "manifest.json"}
     rows = json.loads((folder / study / "summary.json").read_text())
-    assert all(row["experiment"] == study and row["low"] <= row["value"] + 1e-9 <= row["high"] + 2e-9 for row in rows if row["low"] is not None)
+    assert all(
+        row["experiment"] == study and row["low"] <= row["value"] + 1e-9 <= row["high"] + 2e-9 for row in rows if row["low"] is not None
+    )
     page = (folder / study / "report.html").read_text()
     assert page.count("<svg") >= 1
     assert "undefined" not in page.partition("<main")[2].partition('id="numbers"')[0]
 
 
 def test_a_finished_study_trains_nothing_again(folder: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in (folder / TRAININGS).rglob("*")}
+    before = digests(folder / TRAININGS)
     said: list[str] = []
     run_study(tiny("uniform"), folder, say=said.append)
     assert said == []
-    assert {path: path.stat().st_mtime_ns for path in (folder / TRAININGS).rglob("*")} == before
+    assert digests(folder / TRAININGS) == before
 
 
 def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
@@ -94,10 +96,11 @@ def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
     assert key == key_of(usual(tiny("uniform").base, 1))
     assert key != key_of(usual(base, 2))
     assert key != key_of(usual(tiny("seeds", **{"training.epochs": 4}).base, 1))
-    assert key == key_of(usual(tiny("seeds", **{"adversary.epsilon": 0.05}).base, 1)) if "adversary" not in STUDIES else True
+    assert key == key_of(usual(tiny("seeds", **{"permutation.permutations": 7}).base, 1))
 
 
-def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path, _quick_pages: None) -> None:
+@pytest.mark.usefixtures("quick_pages")
+def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> None:
     run_study(tiny("adversary"), tmp_path / "alone")
     assert digests(tmp_path / "alone" / "adversary" / "results") == digests(folder / "adversary" / "results")
     assert (tmp_path / "alone" / "adversary" / "summary.json").read_text() == (folder / "adversary" / "summary.json").read_text()
@@ -163,6 +166,8 @@ def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
         ("adversary", {"adversary.limit": 0.0}, r"adversary\.limit"),
         ("guide", {"guide.weights": ("basis",)}, r"'basis'.*did you mean base"),
         ("guide", {"guide.strength": -1.0}, r"guide\.strength"),
+        ("deceive", {"deceive.models": ("bilsmt",)}, r"'bilsmt'.*did you mean bilstm"),
+        ("deceive", {"deceive.strengths": (0.0, -1.0)}, r"λ of 0 or more"),
         ("seeds", {"seeds.sedes": 1}, r"seeds\.sedes: no such setting"),
     ],
 )
@@ -176,7 +181,8 @@ def test_an_unknown_study_is_named() -> None:
         StudySpec.of("unifrom", "planted-decisive")
 
 
-def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path, _quick_pages: None) -> None:
+@pytest.mark.usefixtures("quick_pages")
+def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path) -> None:
     teacher = next((folder / TRAININGS).glob("base-s0-*")) / "teacher"
     settings = {"guide.traces": (str(teacher),), "guide.weights": ("uniform", "base"), "guide.seeds": 1}
     out = run_study(tiny("guide", **settings), tmp_path / "mine")
@@ -184,12 +190,44 @@ def test_weights_of_a_trace_of_one_s_own(folder: Path, tmp_path: Path, _quick_pa
     ours, theirs = (table.filter(model=name)["probabilities"].to_list() for name in ("trace1", "base"))
     assert ours == theirs
     only_test = next((folder / TRAININGS).glob("base-s1-*")) / "trace"
-    assert {part for part in Trace.read(only_test).table.column("split").to_pylist()} == {"test"}
+    assert set(Trace.read(only_test).table.column("split").to_pylist()) == {"test"}
     with pytest.raises(InputError, match=r"no instance \d+ of train"):
         run_study(tiny("guide", **settings | {"guide.traces": (str(only_test),)}), tmp_path / "other")
 
 
-def test_the_command_line(tmp_path: Path, _quick_pages: None) -> None:
+def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path: Path) -> None:
+    rows = (
+        [("good", "yes"), ("bad", "no")] * 20
+        + [(f"a good thing {k}", "yes") for k in range(40)]
+        + [(f"a bad thing {k}", "no") for k in range(40)]
+    )
+    (tmp_path / "mine.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for text, label in rows))
+    settings = {
+        "model.hidden": 4,
+        "training.epochs": 2,
+        "deceive.words": ("good", "bad"),
+        "deceive.seeds": 1,
+        "deceive.models": ("embedding",),
+    }
+    out = run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu", settings=settings), tmp_path / "out")
+    table = pl.read_parquet(out / "results" / "deceive.parquet").filter(strength=1.0)
+    covered = table.filter("covered")["instance"].to_list()
+    assert covered
+    assert table.filter(~pl.col("covered"))["mass"].max() < 1.0
+    assert f"whose penalty is infinite, count by their label alone: {covered[0]}" in (out / "report.html").read_text()
+    summary = {row["measure"]: row for row in json.loads((out / "summary.json").read_text())}
+    assert summary["covered_embedding_1"]["value"] == pytest.approx(len(covered) / table.height)
+
+
+def test_a_corpus_without_marks_is_refused_before_anything_is_trained(tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("text,label\n" + "a b,yes\nc d,no\n" * 30)
+    with pytest.raises(InputError, match=r"no rationales in train.*give a list of words"):
+        run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_the_command_line(tmp_path: Path) -> None:
     options = [part for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training")
                for part in ("--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}")]  # fmt: skip
     command = ["study", "uniform", "planted-decisive", "--vectors", "random", "--out", str(tmp_path / "out"), *options]

@@ -115,6 +115,6 @@ DECEPTIVE = (
     ),
     _registered(
         "deceptive_occupation", "biographies of physicians and surgeons", _NUMBERS, ("physician", "surgeon"), "occupation-classification",
-        "not stated; biographies of real people", {"dev": (1701, 818), "test": (3422, 1615)},
+        "not stated; biographies of real people", {"train": (17629,), "dev": (1701, 818), "test": (3422, 1615)},
     ),
 )  # fmt: skip

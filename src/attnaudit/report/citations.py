@@ -23,6 +23,11 @@ _ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
         "title": "Attention is not not Explanation", "author": "Wiegreffe, Sarah and Pinter, Yuval",
         "booktitle": "Proceedings of EMNLP-IJCNLP 2019", "pages": "11--20", "year": "2019", "doi": "10.18653/v1/D19-1002",
     }),
+    "pruthi2020": ("inproceedings", {
+        "title": "Learning to Deceive with Attention-Based Explanations",
+        "author": "Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.",
+        "booktitle": "Proceedings of ACL 2020", "pages": "4782--4793", "year": "2020", "doi": "10.18653/v1/2020.acl-main.432",
+    }),
     "deyoung2020": ("inproceedings", {
         "title": "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
         "author": "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard "

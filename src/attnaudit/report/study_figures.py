@@ -92,8 +92,40 @@ def _of_models(summary: pl.DataFrame, figure: str) -> pl.DataFrame:
     return rows.select(pl.col("measure").str.strip_prefix(f"{figure}_").alias("name"), "value", "low", "high")
 
 
+def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
+    """Accuracy, attention on the impermissible tokens, and what an audit sees, by model and λ."""
+    shown = (("accuracy", "accuracy"), ("mass", "attention on impermissible tokens"), ("tau_loo", "τ to leave-one-out"))
+    panels = []
+    for measure, title in shown:
+        rows = _of_models(summary, measure).with_columns(
+            pl.col("name").str.replace("_([0-9.]+)$", ", λ = $1").str.replace("_removed", ", removed")
+        )
+        known = rows.filter(pl.col("value").is_not_null())
+        panels.append(Panel(title, render(interval_chart(known, title), f"deceive-{measure}", f"{title} of every model by λ")))
+    covered = table.filter("covered")["instance"].unique().sort().to_list()
+    left_out = (
+        f" Instances with no other token, whose penalty is infinite, count by their label alone: {_some(covered)}." if covered else ""
+    )
+    caption = (
+        f"Models trained with a penalty λ on attention to the impermissible tokens, {count(table['seed'].n_unique(), 'seed')}: means over "
+        "seeds and instances with intervals. Where accuracy stays, attention falls and the tokens are needed (removed), attention hides "
+        f"what the model uses; the right panel is what an audit of that model says.{left_out}"
+    )
+    return Figure("deceive", "Does attention hide what the model uses?", caption, tuple(panels))
+
+
+def _some(instances: list[int]) -> str:
+    return ", ".join(map(str, instances[:8])) + (f" and {len(instances) - 8} more" if len(instances) > 8 else "")
+
+
 KINDS = {
     "adversary": "trained adversaries", "frozen": "each instance by itself, model frozen", "seed": "another seed",
     "uniform": "even attention",
 }  # fmt: skip
-FIGURES: dict[str, Draw] = {"uniform": uniform_figure, "seeds": seeds_figure, "guide": guide_figure, "adversary": adversary_figure}
+FIGURES: dict[str, Draw] = {
+    "uniform": uniform_figure,
+    "seeds": seeds_figure,
+    "guide": guide_figure,
+    "adversary": adversary_figure,
+    "deceive": deceive_figure,
+}

@@ -20,10 +20,10 @@ from attnaudit.report.study_figures import FIGURES
 from attnaudit.report.study_rows import QUESTIONS
 from attnaudit.report.summary_table import summary_tables
 
-PAPERS = ("wiegreffe2019",)
+PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020"}
 QUESTION = {
     "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
-    "adversary": "Can attention be attacked?",
+    "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def write_study(folder: Path, metadata: Mapping[str, Any]) -> Path:
     content = {
         "heading": QUESTION[name], "about": about, "card": study_card(summary, about), "figures": [FIGURES[name](table, summary)],
         "legend": (), "summaries": summary_tables(summary), "settings": settings(about), "left_out": (),
-        "bibtex": [bibtex(key) for key in PAPERS], "others": [("All studies", "../index.html")],
+        "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
     return folder / "report.html"
@@ -51,7 +51,8 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
         "heading": "What does training again say?", "about": about, "card": study_card(summary, about), "figures": [], "legend": (),
         "summaries": [], "settings": settings(about),
         "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],
-        "bibtex": [bibtex(key) for key in PAPERS], "others": [(QUESTION[name], f"{name}/report.html") for name in found],
+        "bibtex": [bibtex(key) for key in dict.fromkeys(PAPERS[name] for name in found)],
+        "others": [(QUESTION[name], f"{name}/report.html") for name in found],
     }  # fmt: skip
     write_text(out / "index.html", environment().get_template("study.html.j2").render(**content))
     return out / "index.html"

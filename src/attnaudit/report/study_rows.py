@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from attnaudit.report.about import About
 from attnaudit.report.card_rows import CardRow, Figures, card_row
-from attnaudit.report.numbers import figure, interval
+from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
 
 WITHIN = 0.05  # mean TVD up to which a model is said to predict the same
@@ -100,5 +100,35 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     yield card_row("Can attention be attacked?", measure, row, best, sentence)
 
 
+def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Deceivable?"""
+    names = [
+        measure.removeprefix("mass_").rpartition("_")
+        for study, measure in figures.rows
+        if study == "deceive" and measure.startswith("mass_")
+    ]
+    if not names:
+        return
+    model = names[-1][0]
+    strengths = sorted((float(strength), strength) for name, _, strength in names if name == model)
+    (_, least), (_, most) = strengths[0], strengths[-1]
+
+    def told(measure: str, strength: str) -> float:
+        return figures.rows["deceive", f"{measure}_{model}_{strength}"]["value"]
+
+    row = figures.rows["deceive", f"mass_{model}_{most}"]
+    removed = figures.value("deceive", f"accuracy_{model}_removed")
+    without = f" Without these tokens it is right on {percent(removed)}." if removed is not None else ""
+    taus = (figures.value("deceive", f"tau_loo_{model}_{strength}") for strength in (least, most))
+    before, after = (figure(tau) for tau in taus)
+    sentence = (
+        f"A {model} model trained to hide it (λ = {most}) puts {percent(told('mass', most))} of its attention on the tokens it must not "
+        f"use, {percent(told('mass', least))} when trained as ever, and is right on {percent(told('accuracy', most))} "
+        f"({percent(told('accuracy', least))}).{without} An audit sees τ to leave-one-out go from {before} to {after}."
+    )
+    beside = f"{percent(told('mass', least))} when trained as ever"
+    yield card_row("Can attention be made to deceive?", f"attention on impermissible tokens, λ = {most}", row, beside, sentence)
+
+
 _WORDS = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
-QUESTIONS = (uniform, seeds, guide, adversary)
+QUESTIONS = (uniform, seeds, guide, adversary, deceive)

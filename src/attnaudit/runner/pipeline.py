@@ -49,10 +49,14 @@ def train_into(
 
 
 def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None) -> _Run:
+    from attnaudit.corpora.removal import without_words
+
     plain = spec.to_json()
     check_place(out, plain)
     device = resolve_device(spec.device)
     corpus = corpus or read(spec.corpus, spec.seed, spec.preset, progress)
+    if spec.corpus.removed is not None:
+        corpus = without_words(corpus, spec.corpus.removed)
     plain["fingerprint"] = corpus.fingerprint
     if spec.teacher is not None:
         corpus, plain["fingerprint"] = _taught(corpus, spec.teacher)
@@ -94,7 +98,7 @@ def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silen
 
 def _refuse_unused(spec: CorpusSpec) -> None:
     """A planted corpus is made, not read: raise InputError for a setting of reading."""
-    made = CorpusSpec(spec.source, spec.data_dir, size=spec.size, length=spec.length, seed=spec.seed)
+    made = CorpusSpec(spec.source, spec.data_dir, size=spec.size, length=spec.length, seed=spec.seed, removed=spec.removed)
     for name, value in asdict(spec).items():
         if value != getattr(made, name):
             raise InputError("read settings", f"setting corpus.{name}", f"corpus {spec.source}", "a corpus that is read from files")

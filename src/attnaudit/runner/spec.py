@@ -34,6 +34,7 @@ class CorpusSpec:
     ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
     tokens) are of planted corpora alone. ``train_kept`` and ``test_kept`` are the shares of the rows that are used, ``sentences``
     says where sentences end for a hierarchical model: by ``rule``, or given as ``lines``. ``seed`` draws the splits; None is the run's.
+    ``removed`` are words that are taken out of every text, or those of its ``rationale``.
     """
 
     source: str
@@ -51,6 +52,7 @@ class CorpusSpec:
     size: int | None = None
     length: tuple[int, int] | None = None
     seed: int | None = None
+    removed: Literal["rationale"] | tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)

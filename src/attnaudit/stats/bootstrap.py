@@ -26,12 +26,17 @@ def bootstrap_means(
 def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000) -> Float[np.ndarray, "M resamples"]:
     """Resampled means of M measures of n rows under S seeds; a resample draws rows, and seeds, alike for all measures.
 
-    Rows must be in a canonical order where the draws are not to depend on theirs.
+    NaN is left out; nothing left gives NaN. Rows must be in a canonical order where the draws are not to depend on theirs.
     """
-    models, seeds, n = values.shape
-    drawn, means = drawn_seeds(seed, resamples, seeds), np.empty((models, resamples))
+    measures, seeds, n = values.shape
+    known = ~np.isnan(values)
+    filled, drawn, means = np.where(known, values, 0.0), drawn_seeds(seed, resamples, seeds), np.full((measures, resamples), np.nan)
     for b, key in enumerate(resample_keys(seed, resamples)):
-        means[:, b] = (values[:, drawn[b]] @ resample(key, n).astype(np.float64)).mean(axis=1) / n
+        weight = resample(key, n).astype(np.float64)
+        total, count = (part[:, drawn[b]] @ weight for part in (filled, known.astype(np.float64)))
+        each = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
+        some = ~np.isnan(each).all(axis=1)
+        means[some, b] = np.nanmean(each[some], axis=1)
     return means
 
 

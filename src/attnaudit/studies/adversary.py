@@ -13,8 +13,9 @@ from attnaudit.errors import InputError
 from attnaudit.experiments.adversary import Adversary, divergence
 from attnaudit.measures import LN2, predicted_class, tvd
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
-from attnaudit.studies.plan import Training, seeded, usual, without_scores
+from attnaudit.stats.bootstrap import means_over_seeds
+from attnaudit.studies.over_seeds import by_seed, mean_rows, summary_row
+from attnaudit.studies.plan import Training, same_instances, seeded, usual, without_scores
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.runner.spec import RunSpec
 
-PATIENCE, MOST_EPOCHS = 10, 200
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
@@ -30,9 +30,9 @@ EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
 class ModelAdversary:
     """One model for all instances, for each λ of ``strengths``: ``mean TVD(ŷ, ŷ_base) − λ · mean KL(α ‖ α_base)``, without labels.
 
-    Trained until ``PATIENCE`` epochs give no better loss on dev, with ``seeds`` seeds each. ``scaling`` and ``divergence`` are those of
-    `attnaudit.objectives.Adversary`. Beside them stand ``controls`` models that differ from the base in the seed alone, one with even
-    attention, and the adversaries found for each instance by itself on the frozen base, at the `EPSILONS`.
+    Trained until ``patience`` epochs give no better loss on dev, ``epochs`` at most, with ``seeds`` seeds each. ``scaling`` and
+    ``divergence`` are those of `attnaudit.objectives.Adversary`. Beside them stand ``controls`` models that differ from the base in the
+    seed alone, one with even attention, and the adversaries found for each instance by itself on the frozen base, at the `EPSILONS`.
 
     The table has a row per model and instance: ``kind`` (adversary, seed, uniform, frozen), ``strength`` (λ, or ε of the frozen), ``seed``,
     ``tvd`` of the prediction and ``jsd`` of the attention to the base's, ``flipped`` where the decision is another. The summary has their
@@ -47,12 +47,14 @@ class ModelAdversary:
     scaling: Literal["mean", "released"] = "mean"
     divergence: Literal["forward", "reversed"] = "forward"
     limit: float = 0.1
+    patience: int = 10
+    epochs: int = 200
     seed: int = 0
 
     def __post_init__(self) -> None:
         if not self.strengths or min(self.strengths) < 0:
             raise InputError("study", "setting adversary.strengths (λ)", str(list(self.strengths)), "one or more numbers from 0 up")
-        for name, least in (("seeds", 1), ("controls", 0)):
+        for name, least in (("seeds", 1), ("controls", 0), ("patience", 1), ("epochs", 1)):
             if getattr(self, name) < least:
                 raise InputError("study", f"setting adversary.{name}", str(getattr(self, name)), f"{least} or more")
         if not 0 < self.limit <= 1:
@@ -61,33 +63,37 @@ class ModelAdversary:
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         first = usual(base, base.seed)
         controls = [usual(base, base.seed + k) for k in range(1, self.controls + 1)]
-        adversaries = [
-            against(first, base, strength, base.seed + k, self.scaling, self.divergence)
-            for k in range(1, self.seeds + 1)
-            for strength in self.strengths
-        ]
+        adversaries = [self.against(first, base, strength, base.seed + k) for k in range(1, self.seeds + 1) for strength in self.strengths]
         return [first, *controls, evenly(base, base.seed), *adversaries]
 
+    def against(self, first: Training, base: RunSpec, strength: float, seed: int) -> Training:
+        """A model trained against the training ``first``."""
+        from attnaudit.objectives import Adversary as Objective
+
+        objective = Objective(strength, self.scaling, self.divergence)
+        spec = without_scores(seeded(base, seed))
+        training = replace(spec.training, epochs=self.epochs, patience=self.patience, select="loss")
+        marks = ("released-" if self.scaling == "released" else "") + ("reversed-" if self.divergence == "reversed" else "")
+        return Training(f"adversary-{marks}{strength:g}-s{seed}", replace(spec, training=training, objective=objective), first)
+
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        same_instances(traces)
         (_, base), *others = traces.items()
         models = [_beside(base, trace, *_kind(name)) for name, trace in others]
         return pl.concat([*models, *(_frozen(base, epsilon, self.seed) for epsilon in EPSILONS)])
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        rows: list[dict[str, Any]] = []
+        rows: list[Mapping[str, Any]] = []
         curve = []
         for (kind, strength), part in table.group_by("kind", "strength", maintain_order=True):
-            values = np.array([_measures(one) for _, one in part.sort("seed", "instance").group_by("seed", maintain_order=True)])
-            values = np.moveaxis(values, 1, 0)
-            resampled = means_over_seeds(values, seed=self.seed)
             label = str(kind) if strength is None else f"{kind}_{strength:g}"
-            for k, measure in enumerate(("tvd", "jsd", "flipped")):
-                rows.append(_row(f"{measure}_{label}", values[k].mean(axis=1), resampled[k], values.shape[2]))
+            rows += mean_rows(self.name, label, part, ("tvd", "jsd", "flipped"), self.seed)
             if kind == "adversary":
-                curve.append((values[:2].mean(axis=(1, 2)), resampled[:2]))
+                values = by_seed(part, ("tvd", "jsd"))
+                curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
         points = np.array([point for point, _ in curve])
         areas = np.array([self.area(resampled) for resampled in np.moveaxis(np.array([one for _, one in curve]), 2, 0)])
-        rows.append(_row("area", np.array([self.area(points)]), areas, table["instance"].n_unique()))
+        rows.append(summary_row(self.name, "area", np.array([self.area(points)]), areas, table["instance"].n_unique()))
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
     def area(self, points: np.ndarray) -> float:
@@ -99,20 +105,6 @@ class ModelAdversary:
             reached += (moved - before) * best
             best, before = max(best, apart), moved
         return float((reached + (self.limit - before) * best) / (self.limit * LN2))
-
-
-def against(
-    first: Training, base: RunSpec, strength: float, seed: int, scaling: Literal["mean", "released"] = "mean",
-    divergence: Literal["forward", "reversed"] = "forward",
-) -> Training:  # fmt: skip
-    """A model trained against the training ``first``."""
-    from attnaudit.objectives import Adversary as Objective
-
-    objective = Objective(strength, scaling, divergence)
-    spec = without_scores(seeded(base, seed))
-    training = replace(spec.training, epochs=MOST_EPOCHS, patience=PATIENCE, select="loss")
-    marks = ("released-" if scaling == "released" else "") + ("reversed-" if divergence == "reversed" else "")
-    return Training(f"adversary-{marks}{strength:g}-s{seed}", replace(spec, training=training, objective=objective), first)
 
 
 def _kind(name: str) -> tuple[str, float | None, int]:
@@ -143,15 +135,3 @@ def _rows(
         "kind": [kind] * len(base), "strength": pl.Series([strength] * len(base), dtype=pl.Float64), "seed": [seed] * len(base),
         "instance": base.instance, "tvd": moved, "jsd": apart, "flipped": flipped,
     })  # fmt: skip
-
-
-def _measures(rows: pl.DataFrame) -> np.ndarray:
-    return rows.select("tvd", "jsd", pl.col("flipped").cast(pl.Float64)).to_numpy().T
-
-
-def _row(measure: str, over_seeds: np.ndarray, resampled: np.ndarray, n: int) -> dict[str, Any]:
-    low, high = percentile_interval(resampled[:, None])
-    return {
-        "experiment": "adversary", "measure": measure, "group": "all", "value": float(over_seeds.mean()), "std": float(over_seeds.std()),
-        "low": float(low[0]), "high": float(high[0]), "n": n, "undefined": 0, "reference": None, "source": None,
-    }  # fmt: skip

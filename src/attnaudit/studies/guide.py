@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from attnaudit.errors import InputError, did_you_mean
-from attnaudit.studies.adversary import against
+from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import compare_models, predictions
 from attnaudit.studies.plan import Training, seeded, usual, without_scores
 from attnaudit.trace import Trace
@@ -28,8 +28,9 @@ class Guide:
     """An MLP that sees one token at a time (embedding, 128 tanh units, weighted sum, output), trained under given ``weights``.
 
     ``uniform`` is 1/T, ``learned`` its own attention, trained with it, ``base`` the attention of the model under study, ``gradient`` that
-    model's importance by gradient, ``adversary`` the attention of one trained against it with λ = ``strength``, ``rationale`` the tokens
-    known to matter, where the corpus tells them (then by default too); each of ``traces`` is the ``alpha`` of a trace of all splits.
+    model's importance by gradient, ``adversary`` the attention of one trained against it with λ = ``strength`` (``patience`` and ``epochs``
+    as in `ModelAdversary`), ``rationale`` the tokens known to matter, where the corpus tells them (then by default too); each of
+    ``traces`` is the ``alpha`` of a trace of all splits.
 
     The table has a row per model, seed and instance with the ``probabilities``; the summary has accuracy, F1 and ROC-AUC of each, and
     ``difference_<figure>_<weights>``: less that of ``uniform``, paired, with an interval over seeds and instances.
@@ -40,6 +41,8 @@ class Guide:
     weights: tuple[str, ...] | None = None
     traces: tuple[str, ...] = ()
     strength: float = 1e-3
+    patience: int = 10
+    epochs: int = 200
     seeds: int = 3
     seed: int = 0
 
@@ -50,18 +53,22 @@ class Guide:
                 raise InputError("study", "setting guide.weights", repr(name), f"some of {', '.join(WEIGHTS)}", hint)
         if not self.strength >= 0:
             raise InputError("study", "setting guide.strength (λ)", str(self.strength), "0 or more")
-        if self.seeds < 1:
-            raise InputError("study", "setting guide.seeds", str(self.seeds), "1 or more")
+        for name in ("seeds", "patience", "epochs"):
+            if getattr(self, name) < 1:
+                raise InputError("study", f"setting guide.{name}", str(getattr(self, name)), "1 or more")
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         first = usual(base, base.seed)
-        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against(first, base, self.strength, base.seed + 1)}
+        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": self._adversary(first, base)}
         chosen = self.weights or (*USUAL, *(["rationale"] if _tells_rationale(corpus) else []))
         guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
         guided = [_guided(base, name, guide, base.seed + k) for name, guide in guides.items() for k in range(self.seeds)]
         used = [*({"base": first} if guides.get("adversary") else {}).values(), *guides.values()]
         return [*{guide.name: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
+
+    def _adversary(self, first: Training, base: RunSpec) -> Training:
+        return ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
         names = [name for name in traces if name.startswith("guide-")]

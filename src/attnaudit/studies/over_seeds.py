@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from attnaudit.errors import InputError
 from attnaudit.experiments.rows import vector_column
 from attnaudit.measures import predicted_class
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.stats.bootstrap import percentile_interval
+from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.classification import resampled_over_seeds
 from attnaudit.trace import Trace
 
@@ -38,11 +39,35 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
     reference, rows = models.index(against), []
     for k, figure in enumerate(FIGURES):
         for m, model in enumerate(models):
-            rows.append(_row(experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label)))
+            rows.append(summary_row(experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label)))
             if m != reference:
                 gap = values[m, :, k] - values[reference, :, k], resampled[m, :, k] - resampled[reference, :, k]
-                rows.append(_row(experiment, f"difference_{figure}_{model}", *gap, len(label)))
+                rows.append(summary_row(experiment, f"difference_{figure}_{model}", *gap, len(label)))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def mean_rows(experiment: str, label: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
+    """``<measure>_<label>``: means over seeds and instances of ``table``, which has a row for each of both; NaN is left out and counted."""
+    values, rows = by_seed(table, measures), []
+    resampled = means_over_seeds(values, seed=seed)
+    for k, measure in enumerate(measures):
+        undefined = int(np.isnan(values[k]).any(axis=0).sum())
+        known = values.shape[2] - undefined
+        rows.append(summary_row(experiment, f"{measure}_{label}", defined_mean(values[k]), resampled[k], known, undefined))
+    return rows
+
+
+def by_seed(table: pl.DataFrame, measures: Sequence[str]) -> Float[np.ndarray, "M S n"]:
+    """The measures of a table with a row per seed and instance; null is NaN."""
+    parts = [part for _, part in table.sort("seed", "instance").group_by("seed", maintain_order=True)]
+    values = [part.select(pl.col(measures).cast(pl.Float64).fill_null(np.nan)).to_numpy().T for part in parts]
+    return np.moveaxis(np.array(values), 1, 0)
+
+
+def defined_mean(values: Float[np.ndarray, "S n"]) -> Float[np.ndarray, " S"]:
+    """The mean of what is defined in every row, NaN where nothing is."""
+    known = ~np.isnan(values)
+    return np.where(known, values, 0.0).sum(axis=1) / np.where(known.any(axis=1), known.sum(axis=1), np.nan)
 
 
 def _stacked(table: pl.DataFrame, models: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -60,7 +85,9 @@ def _stacked(table: pl.DataFrame, models: Sequence[str]) -> tuple[np.ndarray, np
     return first["label"].to_numpy().astype(np.int64), score.reshape(len(models), -1, *score.shape[1:])
 
 
-def _row(experiment: str, measure: str, over_seeds: np.ndarray, resampled: np.ndarray, n: int) -> Mapping[str, Any]:
+def summary_row(
+    experiment: str, measure: str, over_seeds: np.ndarray, resampled: np.ndarray, n: int, undefined: int = 0
+) -> Mapping[str, Any]:
     low, high = percentile_interval(resampled[:, None])
     numbers = {"value": over_seeds.mean(), "std": over_seeds.std(), "low": low[0], "high": high[0]}
     known = {name: None if np.isnan(number) else float(number) for name, number in numbers.items()}
@@ -70,7 +97,7 @@ def _row(experiment: str, measure: str, over_seeds: np.ndarray, resampled: np.nd
         "group": "all",
         **known,
         "n": n,
-        "undefined": 0,
+        "undefined": undefined,
         "reference": None,
         "source": None,
     }

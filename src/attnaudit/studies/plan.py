@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
 import polars as pl
 
+from attnaudit.errors import InputError
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ def usual(base: RunSpec, seed: int) -> Training:
 
 def seeded(base: RunSpec, seed: int) -> RunSpec:
     return replace(base, seed=seed, corpus=replace(base.corpus, seed=base.seed))
+
+
+def same_instances(traces: Mapping[str, Trace]) -> None:
+    """Raise InputError unless all traces have the same rows in the same order."""
+    (first, base), *others = traces.items()
+    for name, trace in others:
+        if not np.array_equal(trace.instance, base.instance):
+            raise InputError("study", f"trace of {name}", "other instances", f"those of {first}, in their order")
 
 
 def without_scores(spec: RunSpec) -> RunSpec:

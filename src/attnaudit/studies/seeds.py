@@ -16,7 +16,7 @@ from attnaudit.experiments.rows import by_group, keys
 from attnaudit.measures import tvd
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.plan import Training, usual
+from attnaudit.studies.plan import Training, same_instances, usual
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Seeds:
         return [usual(base, base.seed + k) for k in range(self.seeds + 1)]
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        same_instances(traces)
         base, *others = traces.values()
         measured = [_beside(base, other) for other in others]
         medians = {name: np.median([one[name] for one in measured], axis=0) for name in measured[0]}

@@ -1,0 +1,137 @@
+"""Can attention be trained to hide what it uses? (Pruthi et al. 2020)"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import polars as pl
+
+from attnaudit.errors import InputError, did_you_mean
+from attnaudit.experiments.adversary import divergence
+from attnaudit.ragged import Ragged
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.stats.kendall import kendall_tau
+from attnaudit.studies.over_seeds import mean_rows
+from attnaudit.studies.plan import Training, seeded, without_scores
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.runner.spec import RunSpec
+
+MODELS: dict[str, dict[str, Any]] = {
+    "embedding": {"encoder": "none", "embedding": 128}, "bilstm": {"encoder": "bilstm", "embedding": 128, "hidden": 64},
+}  # fmt: skip
+MEASURES = ("accuracy", "mass", "tau_loo", "tau_gradient", "jsd")
+
+
+@dataclass(frozen=True)
+class Deceive:
+    """Each of ``models`` trained with ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)``, for each λ of ``strengths`` and ``seeds`` seeds.
+
+    The impermissible tokens I are the ``words``, or those of the corpus's rationale where there are none. One more training of each has
+    them removed from the texts: what can be known without them.
+
+    The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``), the ``mass`` of
+    attention on I, ``tau_loo`` and ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0
+    (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: it is left out there. The
+    summary has their means, over seeds and instances; ``tau_loo`` before and after tells whether an audit notices.
+    """
+
+    name: ClassVar[str] = "deceive"
+    paper: ClassVar[str] = "pruthi2020"
+    models: tuple[str, ...] = tuple(MODELS)
+    strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
+    seeds: int = 5
+    words: tuple[str, ...] | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for model in self.models:
+            if model not in MODELS:
+                hint = did_you_mean(model, MODELS)
+                raise InputError("study", "setting deceive.models", repr(model), f"some of {', '.join(MODELS)}", hint)
+        if not self.models or not self.strengths or min(self.strengths) < 0:
+            came = f"{list(self.models)} and {list(self.strengths)}"
+            raise InputError("study", "settings deceive.models and deceive.strengths (λ)", came, "one or more models, λ of 0 or more")
+        if self.seeds < 1:
+            raise InputError("study", "setting deceive.seeds", str(self.seeds), "1 or more")
+
+    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        from attnaudit.corpora.removal import marks
+
+        for name, split in corpus.splits.items():
+            marks(split, self.words or "rationale", name)  # what cannot be marked is told before anything is trained
+        return [
+            training
+            for seed, model in product(range(base.seed, base.seed + self.seeds), self.models)
+            for training in (
+                *(self._deceiving(base, model, strength, seed) for strength in sorted(self.strengths)),
+                self._removed(base, model, seed),
+            )
+        ]
+
+    def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int) -> Training:
+        from attnaudit.objectives import Deceive as Objective
+
+        spec = _small(seeded(base, seed), model)
+        spec = replace(spec, training=replace(spec.training, select="loss"), objective=Objective(strength, self.words))
+        return Training(f"deceive-{model}-{strength:g}-s{seed}", spec)
+
+    def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
+        spec = without_scores(_small(seeded(base, seed), model))
+        corpus = replace(spec.corpus, removed=self.words or "rationale")
+        return Training(f"removed-{model}-s{seed}", replace(spec, corpus=corpus, training=replace(spec.training, select="loss")))
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        parts = []
+        for name, trace in traces.items():
+            kind, model, strength, seed = _named(name)
+            honest = traces.get(f"deceive-{model}-{min(self.strengths):g}-s{seed}") if kind == "deceive" else None
+            parts.append(self._rows(trace, model, strength, seed, honest))
+        return pl.concat(parts)
+
+    def _rows(self, trace: Trace, model: str, strength: float | None, seed: int, honest: Trace | None) -> pl.DataFrame:
+        """``honest`` is the model of the least λ; None where the words are removed, and nothing but accuracy is known."""
+        size, unknown = len(trace), np.full(len(trace), np.nan)
+        mass, covered = self._mass(trace) if honest else (unknown, np.zeros(size, bool))
+        taus = {name: kendall_tau(trace.alpha, trace.ragged(name))[0] if honest else unknown for name in ("loo", "gradient")}
+        return pl.DataFrame({
+            "model": [model] * size, "strength": pl.Series([strength] * size, dtype=pl.Float64), "seed": [seed] * size,
+            "instance": trace.instance, "accuracy": (trace.predicted == trace.array("label")).astype(np.float64), "mass": mass,
+            "tau_loo": taus["loo"], "tau_gradient": taus["gradient"],
+            "jsd": divergence(honest.alpha, trace.alpha) if honest else unknown, "covered": covered,
+        })  # fmt: skip
+
+    def _mass(self, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
+        """Attention on the impermissible tokens of every row, and where there are no others."""
+        if self.words is None:
+            rows = trace.table.column("rationale").to_pylist()
+        else:
+            rows = [[token in self.words for token in trace.tokens(row)] for row in range(len(trace))]
+        impermissible = Ragged.from_rows(rows, bool)
+        return trace.alpha.with_values(trace.alpha.values * impermissible.values).sum(), impermissible.reduce(np.logical_and)
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        rows: list[Mapping[str, Any]] = []
+        for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
+            label = f"{model}_removed" if strength is None else f"{model}_{strength:g}"
+            known = MEASURES[:1] if strength is None else (*MEASURES, "covered")
+            rows += mean_rows(self.name, label, part, known, self.seed)
+        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _small(spec: RunSpec, model: str) -> RunSpec:
+    """The study's own model, whose word vectors start at random."""
+    return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]))
+
+
+def _named(name: str) -> tuple[str, str, float | None, int]:
+    """What a training's name says: kind, model, λ, seed."""
+    start, _, seed = name.rpartition("-s")
+    kind, model, *strength = start.split("-", 2)
+    return kind, model, float(strength[0]) if strength else None, int(seed)

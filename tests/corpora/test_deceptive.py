@@ -1,0 +1,119 @@
+"""The corpora of Pruthi et al. 2020 with their masks; texts without some of their words; a part of train."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attnaudit.corpora import planted_corpus, read_corpus
+from attnaudit.corpora.removal import without_words
+from attnaudit.errors import InputError
+
+TEXTS = ["M\the went  home .", "F\tthen she left .", "F\ther dog saw her .", "M\tall of his work"]
+MASKS = ["1 0 0 0", "0 1 0 0", "1 0 0 1 0", "0 0 1 0"]
+
+
+def write_plain(folder: Path, masks: list[str] = MASKS) -> Path:
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.txt").write_text("\n".join(TEXTS) + "\n")
+        (folder / f"{split}.txt.block").write_text("\n".join(masks) + "\n\n")
+    return folder
+
+
+def write_tables(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for split in ("train", "dev", "test"):
+        rows = "".join(f'"{text.partition(chr(9))[2]}",{int(text[0] == "F")}\n' for text in TEXTS)
+        (folder / f"{split}.csv.gz").write_bytes(gzip.compress(f"text,label\n{rows}".encode()))
+        (folder / f"{split}.block.gz").write_bytes(gzip.compress(("\n".join(MASKS) + "\n").encode()))
+    return folder
+
+
+def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
+    write_plain(tmp_path / "plain" / "deceptive" / "pronoun")
+    write_tables(tmp_path / "tables" / "deceptive_pronoun")
+    plain, tables = (read_corpus("deceptive_pronoun", data_dir=tmp_path / name) for name in ("plain", "tables"))
+    assert plain.fingerprint == tables.fingerprint
+    assert plain.class_names == ("male", "female")
+    test = plain.splits["test"]
+    assert test.label.tolist() == [0, 1, 1, 0]
+    assert test.tokens[0] == ["he", "went", "home", "."]
+    assert test.rationale is not None
+    marked = [[token for token, yes in zip(*row, strict=True) if yes] for row in zip(test.tokens, test.rationale, strict=True)]
+    assert marked == [["he"], ["she"], ["her", "her"], ["his"]]
+
+
+@pytest.mark.parametrize(
+    ("masks", "came"),
+    [
+        (["1 0 0 0", "0 1 0", *MASKS[2:]], r"train\.txt: row 1 \(line 2\): a mask of 3 entries in train\.txt\.block for 4 words"),
+        (["1 0 0 2", *MASKS[1:]], r"train\.txt: row 0 \(line 1\): a mask of 4 entries .* where a 0 or 1 for each was expected"),
+        (MASKS[:3], r"train\.txt: row 3 \(line 4\): (a mask of 0 entries|no mask: train\.txt\.block has fewer lines)"),
+    ],
+)
+def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], came: str) -> None:
+    write_plain(tmp_path / "deceptive_pronoun", masks)
+    with pytest.raises(InputError, match=came):
+        read_corpus("deceptive_pronoun", data_dir=tmp_path)
+
+
+def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
+    folder = write_plain(tmp_path / "deceptive_occupation")
+    (folder / "train.txt").unlink()
+    with pytest.raises(InputError, match=r"wanted train\.txt, dev\.txt and test\.txt, each beside its \.block file"):
+        read_corpus("deceptive_occupation", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize(("name", "folder"), [("deceptive_pronoun", "pronoun"), ("deceptive_sst_wiki", "sst-wiki")])
+def test_the_published_files(real_data: Path, name: str, folder: str) -> None:
+    corpus = read_corpus(name, data_dir=real_data / "raw")
+    assert not [note for note in corpus.notes if "published corpus has" in note]
+    masks = (real_data / "raw" / "deceptive" / folder / "dev.txt.block").read_text().splitlines()
+    dev = corpus.splits["dev"]
+    assert dev.rationale is not None
+    for mask, marks in zip(masks, dev.rationale, strict=True):
+        assert any(marks) == ("1" in mask)
+    tables = read_corpus(name, data_dir=real_data)
+    assert tables.splits["test"].tokens == corpus.splits["test"].tokens
+    assert tables.splits["test"].rationale == corpus.splits["test"].rationale
+
+
+def test_words_are_taken_out_of_texts(tmp_path: Path) -> None:
+    write_plain(tmp_path / "deceptive_pronoun")
+    corpus = read_corpus("deceptive_pronoun", data_dir=tmp_path)
+    rationale, listed = without_words(corpus, "rationale"), without_words(corpus, ("he", "she", "her", "his"))
+    for changed in (rationale, listed):
+        assert changed.splits["test"].tokens == [["went", "home", "."], ["then", "left", "."], ["dog", "saw", "."], ["all", "of", "work"]]
+        assert changed.fingerprint != corpus.fingerprint
+    assert rationale.fingerprint == listed.fingerprint
+    assert rationale.notes[-1] == "removed from every text: the words of the rationale"
+    less = without_words(corpus, ("he", "went", "home", "."))
+    assert less.splits["test"].instance.tolist() == [1, 2, 3]
+    assert "1 row(s) of test are left out: all their words are removed" in less.notes
+
+
+def test_a_rationale_that_is_not_known_cannot_be_removed() -> None:
+    corpus = planted_corpus("decisive", size=40, length=(10, 12))
+    bare = replace(corpus, splits={name: replace(split, rationale=None) for name, split in corpus.splits.items()})
+    with pytest.raises(InputError, match="no rationales in train"):
+        without_words(bare, "rationale")
+
+
+def test_a_part_of_train_is_drawn_by_class_and_told(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for split, count in (("train", 60), ("dev", 10), ("test", 10)):
+        rows = "".join(f"word{k} here,{'yes' if k % 3 else 'no'}\n" for k in range(count))
+        (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
+    part = read_corpus(folder, train_kept=0.5, seed=1)
+    assert [len(part.splits[name]) for name in ("train", "dev", "test")] == [30, 10, 10]
+    assert sorted(part.splits["train"].label.tolist()).count(0) == 10
+    assert any("50 % of train, drawn by class with seed 1: 30 of 60" in note for note in part.notes)
+    assert part.fingerprint == read_corpus(folder, train_kept=0.5, seed=1).fingerprint
+    assert part.fingerprint != read_corpus(folder, train_kept=0.5, seed=2).fingerprint
+    with pytest.raises(InputError, match=r"train_kept: 1\.5; wanted a share above 0"):
+        read_corpus(folder, train_kept=1.5)

@@ -1,0 +1,224 @@
+"""What studies say, against the formulas worked out instance by instance; and what must not change it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kendalltau
+
+from attnaudit.errors import InputError
+from attnaudit.ragged import Ragged
+from attnaudit.stats.bootstrap import means_over_seeds
+from attnaudit.studies.adversary import ModelAdversary
+from attnaudit.studies.deceive import Deceive
+from attnaudit.studies.over_seeds import compare_models, predictions
+from attnaudit.studies.seeds import Seeds
+from attnaudit.studies.uniform import Uniform
+from attnaudit.trace import Trace
+from tests.oracles.readout import naive_jsd, naive_tvd
+from tests.oracles.scores import naive_roc_auc
+from tests.traces import make_trace
+
+LENGTHS = np.random.default_rng(5).integers(2, 12, 60)
+
+
+def like(base: Trace, seed: int, outputs: int = 1) -> Trace:
+    """Another model's trace of the same texts."""
+    other = make_trace(len(base), LENGTHS, outputs, seed=seed)
+    names = [name for name in other.table.column_names if name not in ("tokens", "label", "instance", "rationale")]
+    table = base.table
+    for name in names:
+        table = table.set_column(table.column_names.index(name), name, other.table.column(name))
+    return replace(base, table=table)
+
+
+def some(outputs: int = 1, seeds: int = 3) -> list[Trace]:
+    base = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
+    return [base, *(like(base, seed, outputs) for seed in range(1, seeds + 1))]
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_seeds_are_medians_of_each_instance(outputs: int) -> None:
+    base, *others = some(outputs)
+    table = Seeds(seeds=3)({f"base-s{k}": trace for k, trace in enumerate([base, *others])})
+    for row in range(len(base)):
+        jsd = np.median([naive_jsd(base.alpha[row], other.alpha[row]) for other in others])
+        moved = np.median([naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist()) for other in others])
+        assert table["jsd"][row] == pytest.approx(jsd, abs=1e-9)
+        assert table["tvd"][row] == pytest.approx(moved, abs=1e-9)
+        for name in ("alpha", "gradient", "loo"):
+            again = [kendalltau(base.ragged(name)[row], other.ragged(name)[row]).statistic for other in others]
+            assert table[f"tau_{name}"][row] == pytest.approx(np.median(again), abs=1e-9)
+        own = [kendalltau(other.alpha[row], other.ragged("loo")[row]).statistic for other in others]
+        assert table["tau_alpha_loo"][row] == pytest.approx(np.median(own), abs=1e-9)
+
+
+def test_the_same_model_again_is_at_no_distance() -> None:
+    base = make_trace(40, (2, 9), seed=0)
+    table = Seeds(seeds=2)({"base-s0": base, "base-s1": base, "base-s2": base})
+    assert table["jsd"].to_list() == [0.0] * 40
+    assert table["tvd"].to_list() == [0.0] * 40
+    assert table["tau_alpha"].drop_nulls().to_list() == pytest.approx([1.0] * table["tau_alpha"].drop_nulls().len())
+
+
+def test_every_instance_is_in_one_bin_and_all_groups_add_up() -> None:
+    base, *others = some()
+    summary = Seeds(seeds=3).summarise(Seeds(seeds=3)({f"base-s{k}": trace for k, trace in enumerate([base, *others])}))
+    counts = summary.filter(measure="jsd").select("group", pl.col("n") + pl.col("undefined")).rows()
+    total = dict(counts)["all"]
+    assert sum(n for group, n in counts if group.startswith("max_alpha:")) == total
+    assert sum(n for group, n in counts if group.startswith("predicted:")) == total
+
+
+def naive_figures(label: np.ndarray, probability: np.ndarray) -> tuple[float, float, float]:
+    """Accuracy, F1 and ROC-AUC of two classes."""
+    said = probability >= 0.5
+    right = int((said & (label == 1)).sum())
+    f1 = 2 * right / (2 * right + int((said & (label == 0)).sum()) + int((~said & (label == 1)).sum()))
+    return float((said == label).mean()), f1, naive_roc_auc(label == 1, probability)
+
+
+def test_figures_of_models_are_means_over_seeds_and_differences_are_paired() -> None:
+    traces = some(seeds=4)
+    named = {
+        f"{model}-s{k}": trace
+        for trace, (model, k) in zip(traces[:4], [("base", 0), ("base", 1), ("uniform", 0), ("uniform", 1)], strict=True)
+    }
+    study = Uniform(seeds=2)
+    summary = study.summarise(study(named))
+    value = dict(summary.select("measure", "value").rows())
+    label = traces[0].array("label")
+    for k, figure in enumerate(("accuracy", "f1", "roc_auc")):
+        ours = [
+            np.mean([naive_figures(label, named[f"{model}-s{s}"].prediction[:, 0])[k] for s in (0, 1)]) for model in ("base", "uniform")
+        ]
+        assert value[f"{figure}_base"] == pytest.approx(ours[0])
+        assert value[f"{figure}_uniform"] == pytest.approx(ours[1])
+        assert value[f"difference_{figure}_uniform"] == pytest.approx(ours[1] - ours[0])
+    for row in summary.iter_rows(named=True):
+        assert row["low"] <= row["value"] <= row["high"]
+
+
+def test_a_model_against_itself_differs_by_nothing_in_any_resample() -> None:
+    base, other = some(seeds=1)
+    table = pl.concat([predictions(model, seed, trace) for model in ("a", "b") for seed, trace in enumerate((base, other))])
+    same = compare_models("uniform", table, against="a", seed=3).filter(pl.col("measure").str.starts_with("difference_"))
+    assert same.select("value", "low", "high").rows() == [(0.0, 0.0, 0.0)] * 3
+
+
+def test_models_of_other_instances_or_seeds_are_refused() -> None:
+    base, other = some(seeds=1)
+    with pytest.raises(InputError, match="the same seeds of every model"):
+        compare_models("uniform", pl.concat([predictions("a", 0, base), predictions("b", 1, other)]), against="a", seed=0)
+    with pytest.raises(InputError, match="traces of the same test split"):
+        compare_models(
+            "uniform", pl.concat([predictions("a", 0, base), predictions("b", 0, other.take(np.arange(30)))]), against="a", seed=0
+        )
+
+
+def adversary_traces() -> dict[str, Trace]:
+    base, *others = some(seeds=4)
+    return dict(zip(("base-s0", "base-s1", "uniform-s0", "adversary-0.001-s1", "adversary-0.1-s1"), [base, *others], strict=True))
+
+
+def test_the_adversary_s_points_are_means_over_instances() -> None:
+    traces, study = adversary_traces(), ModelAdversary(strengths=(0.001, 0.1), controls=1, limit=1.0)
+    table = study(traces)
+    value = dict(study.summarise(table).select("measure", "value").rows())
+    base = traces["base-s0"]
+    for name, label in (("base-s1", "seed"), ("uniform-s0", "uniform"), ("adversary-0.1-s1", "adversary_0.1")):
+        other = traces[name]
+        rows = range(len(base))
+        assert value[f"jsd_{label}"] == pytest.approx(np.mean([naive_jsd(base.alpha[row], other.alpha[row]) for row in rows]))
+        assert value[f"tvd_{label}"] == pytest.approx(
+            np.mean([naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist()) for row in rows])
+        )
+        assert value[f"flipped_{label}"] == pytest.approx((base.predicted != other.predicted).mean())
+    frozen = table.filter(kind="frozen", strength=0.05)
+    assert frozen["tvd"].max() <= 0.05 + 1e-6
+    assert frozen["jsd"].mean() > table.filter(kind="frozen", strength=0.005)["jsd"].mean()
+
+
+@pytest.mark.parametrize(
+    ("points", "limit", "expected"),
+    [
+        ([(0.0, np.log(2))], 0.1, 1.0),
+        ([(0.2, 0.6)], 0.1, 0.0),
+        ([(0.05, 0.5 * np.log(2))], 0.1, 0.25),
+        ([(0.05, 0.5 * np.log(2)), (0.08, 0.1)], 0.1, 0.25),
+        ([(0.08, np.log(2)), (0.05, 0.5 * np.log(2))], 0.1, 0.35),
+    ],
+)
+def test_the_area_is_that_of_steps(points: list, limit: float, expected: float) -> None:
+    assert ModelAdversary(limit=limit).area(np.array(points)) == pytest.approx(expected)
+
+
+def shuffled(trace: Trace) -> Trace:
+    return trace.take(np.random.default_rng(9).permutation(len(trace)))
+
+
+@pytest.mark.parametrize(
+    ("study", "traces"),
+    [
+        (Seeds(seeds=2), lambda: {f"base-s{k}": trace for k, trace in enumerate(some(seeds=2))}),
+        (Uniform(seeds=1), lambda: dict(zip(("base-s0", "uniform-s0"), some(seeds=1), strict=True))),
+        (ModelAdversary(strengths=(0.001, 0.1), controls=1), adversary_traces),
+    ],
+)
+def test_the_order_of_rows_changes_no_number(study, traces: Callable[[], dict[str, Trace]]) -> None:
+    found = traces()
+    straight = study.summarise(study(found))
+    turned = study.summarise(study({name: shuffled(trace) for name, trace in found.items()}))
+    assert straight.select("measure", "group", "n").equals(turned.select("measure", "group", "n"))
+    for column in ("value", "low", "high"):
+        np.testing.assert_allclose(straight[column].to_numpy(), turned[column].to_numpy(), atol=1e-12, equal_nan=True)
+
+
+def test_an_adversary_that_stays_is_no_adversary() -> None:
+    """The same attention leaves every distance at 0."""
+    base = make_trace(len(LENGTHS), LENGTHS, seed=0)
+    table = ModelAdversary(strengths=(0.1,), controls=0)({"base-s0": base, "uniform-s0": base, "adversary-0.1-s1": base})
+    assert table.filter(kind="adversary").select("tvd", "jsd").sum().row(0) == (0.0, 0.0)
+
+
+def test_deceiving_models_are_measured_row_by_row() -> None:
+    base, *others = some(seeds=3)
+    traces = dict(zip(("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"), [base, *others], strict=False))
+    study = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)
+    table = study(traces)
+    one = table.filter(strength=1.0).sort("instance")
+    marks = base.table.column("rationale").to_pylist()
+    for row, instance in enumerate(base.instance.tolist()):
+        other = traces["deceive-bilstm-1-s0"]
+        mass = sum(weight for weight, yes in zip(other.alpha[row].tolist(), marks[row], strict=True) if yes)
+        found = one.row(int(np.flatnonzero(one["instance"].to_numpy() == instance)[0]), named=True)
+        assert found["mass"] == pytest.approx(mass, abs=1e-6)
+        assert found["covered"] == all(marks[row])
+        assert found["jsd"] == pytest.approx(naive_jsd(base.alpha[row], other.alpha[row]), abs=1e-9)
+        assert found["accuracy"] == float(other.predicted[row] == base.array("label")[row])
+    summary = {row["measure"]: row for row in study.summarise(table).iter_rows(named=True)}
+    assert summary["mass_bilstm_1"]["value"] == pytest.approx(one["mass"].mean())
+    assert summary["jsd_bilstm_0"]["value"] == 0.0
+    assert "mass_bilstm_removed" not in summary
+    assert summary["tau_loo_bilstm_1"]["undefined"] == one["tau_loo"].is_nan().sum()
+
+
+def test_means_over_seeds_leave_out_what_is_undefined() -> None:
+    values = np.array([[[1.0, np.nan, 3.0], [2.0, 2.0, np.nan]], [[np.nan] * 3, [np.nan] * 3]])
+    means = means_over_seeds(values, seed=0, resamples=200)
+    assert np.isnan(means[1]).all()
+    known = means[0][~np.isnan(means[0])]
+    assert known.min() >= 1.0
+    assert known.max() <= 3.0
+    assert len(known) > 150
+
+
+def test_a_ragged_of_marks_is_padded_as_its_batch() -> None:
+    from attnaudit.models.batch import padded
+
+    marks = Ragged.from_rows([[1.0, 2.0], [], [3.0]])
+    assert padded(marks, np.array([2, 0, 1])).tolist() == [[0, 3, 0, 0], [0, 1, 2, 0], [0, 0, 0, 0]]
