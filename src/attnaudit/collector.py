@@ -30,7 +30,8 @@ SHARD_ROWS = 2048
 BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
 T = TypeVar("T")
 ERASED_BY = ("alpha", "gradient", "loo")
-COLUMNS = {"gradient": ("gradient", "importance_full_gradient"), "loo": ("loo",)}
+PER_ROW = ("offset", "prediction")
+PER_HEAD = ("alpha", "readout", "offset")
 Score = Literal["gradient", "loo"]
 
 
@@ -111,28 +112,32 @@ class _Work:
     budget: int
 
     def shard(self, inputs: Inputs, rows: np.ndarray, progress: _Progress) -> Trace:
-        model, split, positions = self.model, self.split, inputs.positions
-        recorded = ("alpha", *(column for score in self.settings.scores for column in COLUMNS[score]))
-        flat = {column: np.zeros(len(positions.values), np.float32) for column in recorded}
+        positions = inputs.positions
+        flat: dict[str, np.ndarray] = {}
         per_row: dict[str, np.ndarray] = {}
-        readout = np.zeros((len(positions.values), model.head.readout_width), np.float32)
         for chosen, batch, columns in self._measured(inputs):
             places = positions.positions(chosen)
-            for column, values in flat.items():
-                values[places] = columns[column][batch.attended].float().cpu().numpy()
-            readout[places] = columns["readout"][batch.attended].cpu().numpy()
-            for column in ("offset", "prediction"):
-                found = columns[column].cpu().numpy()
-                per_row.setdefault(column, np.zeros((len(rows), found.shape[1]), np.float32))[chosen] = found
+            for column, values in columns.items():
+                whole, size, there = (per_row, len(rows), chosen) if column in PER_ROW else (flat, len(positions.values), places)
+                found = (values if column in PER_ROW else values[batch.attended]).float().cpu().numpy()
+                whole.setdefault(column, np.zeros((size, *found.shape[1:]), np.float32))[there] = found
             progress.add(len(chosen))
-        scores = {column: positions.with_values(values) for column, values in flat.items()}
-        erased = {"attention" if column == "alpha" else column: scores[column] for column in ERASED_BY if column in scores}
+        heads = range(per_row["offset"].shape[1]) if per_row["offset"].ndim == 3 else (None,)
+        return concatenate([self._trace(inputs, rows, _of_head(flat, head), _of_head(per_row, head), head) for head in heads])
+
+    def _trace(
+        self, inputs: Inputs, rows: np.ndarray, flat: Mapping[str, np.ndarray], per_row: Mapping[str, np.ndarray], head: int | None
+    ) -> Trace:
+        """The rows of one head, or those of a model that has one."""
+        model, split = self.model, self.split
+        columns = {column: inputs.positions.with_values(values) for column, values in flat.items()}
+        erased = {"attention" if column == "alpha" else column: columns[column] for column in ERASED_BY if column in columns}
         trace = Trace.from_arrays(
             activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
             tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
             tokens=_texts(split, inputs, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
-            rationale=_rationale(split, inputs, rows), readout=positions.with_values(readout), **per_row, **scores,
-            **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
+            rationale=_rationale(split, inputs, rows), head=None if head is None else np.full(len(rows), head, np.int32),
+            **per_row, **columns, **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
         )  # fmt: skip
         if self.settings.level == "positions":
             return trace
@@ -163,9 +168,15 @@ class _Work:
             }
 
     def _read_out(self, done: Forward) -> dict[str, torch.Tensor]:
-        readout = self.model.head.readout(done.hidden)
-        prediction = self.model.probabilities(done.logits)
-        return {"alpha": done.alpha, "readout": readout, "offset": done.asked.offset, "prediction": prediction}
+        """Of several heads each by itself: what the others add to the output is in its offset."""
+        alpha, offset, prediction = done.alpha, done.asked.offset, self.model.probabilities(done.logits)
+        if alpha.ndim == 2:
+            return {"alpha": alpha, "readout": self.model.head.readout(done.hidden), "offset": offset, "prediction": prediction}
+        alpha = alpha.movedim(1, 2)
+        readout = self.model.readouts(done.hidden, alpha.shape[2])
+        pooled = (alpha[..., None] * readout).sum(dim=1)
+        others = offset[:, None] + pooled.sum(dim=1, keepdim=True) - pooled
+        return {"alpha": alpha, "readout": readout, "offset": others, "prediction": prediction}
 
 
 @contextmanager
@@ -195,6 +206,11 @@ def one_thread_an_operation() -> Iterator[int]:
         yield threads
     finally:
         torch.set_num_threads(threads)
+
+
+def _of_head(columns: Mapping[str, np.ndarray], head: int | None) -> dict[str, np.ndarray]:
+    """The columns of one head: those that differ from head to head are taken apart."""
+    return {name: values[:, head] if head is not None and name in PER_HEAD else values for name, values in columns.items()}
 
 
 def _lists(column: Sequence[Sequence[str]] | None, rows: np.ndarray) -> list[Sequence[str]] | None:

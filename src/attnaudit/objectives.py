@@ -42,6 +42,8 @@ class Adversary:
 
     def loss(self, model: AttentionModel, split: Split, labels: Loss) -> Loss:
         """Raises InputError for a split that does not say what the base model does."""
+        if model.settings.heads > 1:
+            raise InputError("train", "objective adversary", f"a model of {model.settings.heads} heads", "one attention a text")
         if split.attention is None or split.prediction is None:
             raise InputError("train", "objective adversary", "a corpus alone", "one taught by the trace of a base model")
         share = 0.5 if self.scaling == "released" else 1.0
@@ -65,11 +67,13 @@ class Deceive:
     """The loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``: attention keeps off the impermissible tokens (Pruthi et al. 2020).
 
     I are the tokens among ``words``, or those of the rationale where there are none. A text with nothing else has an infinite penalty: it
-    counts by its label alone.
+    counts by its label alone. Of several ``heads`` the mean of what they keep off counts, or the one that keeps off least ("max": the most
+    attention on I).
     """
 
     strength: float
     words: tuple[str, ...] | None = None
+    heads: Literal["mean", "max"] = "mean"
     kind: Literal["deceive"] = "deceive"
 
     def __post_init__(self) -> None:
@@ -83,7 +87,10 @@ class Deceive:
         def measure(done: Forward, rows: np.ndarray) -> Tensor:
             device = done.alpha.device
             allowed = 1.0 - padded(marked, rows, device)  # 1 at padding too, where no weight is
-            penalty = -(done.alpha * allowed).sum(dim=1).clamp_min(LEAST).log()
+            kept = (done.alpha * (allowed if done.alpha.ndim == 2 else allowed[:, None])).sum(dim=-1)
+            if kept.ndim == 2:
+                kept = kept.mean(dim=1) if self.heads == "mean" else kept.amin(dim=1)
+            penalty = -kept.clamp_min(LEAST).log()
             return labels(done, rows) + self.strength * penalty.masked_fill(free[rows].to(device), 0.0).mean()
 
         return measure

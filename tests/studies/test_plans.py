@@ -64,7 +64,8 @@ def test_studies_share_their_trainings(folder: Path) -> None:
     guided = [f"guide-{name}-s{k}" for name in ("adversary", "base", "gradient", "learned", "rationale", "uniform") for k in (0, 1)]
     assert names == sorted([
         *(f"deceive-{model}-{strength}-s0" for model in ("embedding", "bilstm") for strength in (0, 1)), "removed-embedding-s0",
-        "removed-bilstm-s0", *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1", "adversary-0.1-s1", *guided,
+        "removed-bilstm-s0", *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
+        "adversary-0.1-s1", *guided,
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, *STUDIES, "index.html"}
 

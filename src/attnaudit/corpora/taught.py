@@ -38,6 +38,8 @@ def _rows(trace: Trace, name: str, split: Split, origin: str) -> np.ndarray:
     """Where the trace holds each row of the split. Raises InputError where it does not, or holds another text."""
     there = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == name) if trace.has("split") else np.arange(0)
     place = dict(zip(trace.instance[there].tolist(), there.tolist(), strict=True))
+    if len(place) < len(there):
+        raise InputError(OPERATION, origin, f"several rows of one instance of {name}", "one attention a text", "choose a layer and a head")
     again = "collect the trace from this corpus, all of train, dev and test"
     missing = [instance for instance in split.instance.tolist() if instance not in place]
     if missing:

@@ -1,6 +1,7 @@
 """Leave-one-out, Algorithm 1 of Jain & Wallace 2019: every token deleted in turn, everything run again, attention included.
 
-Exact, but without redoing work: each kind of encoder has its own file that says which hidden states a deletion leaves alone. Where
+Exact, but without redoing work: each kind of encoder has its own file that says which hidden states a deletion leaves alone (a
+transformer's leaves none alone, and several heads are run again). Where
 positions are sentences, a sentence is deleted, and the vectors of the others are those they were.
 """
 
@@ -12,6 +13,7 @@ from torch import Tensor
 from attnaudit.leave_one_out.average import average_without_each
 from attnaudit.leave_one_out.cnn import cnn_without_each
 from attnaudit.leave_one_out.recurrent import recurrent_without_each
+from attnaudit.leave_one_out.rerun import logits_without_each
 from attnaudit.models.batch import Batch
 from attnaudit.models.model import AttentionModel, Forward
 
@@ -27,6 +29,9 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
     A text of one token leaves nothing to attend to: its prediction without it is that of the offset alone. A question stays as it is,
     and so do the answers that are allowed. ``done`` is the model's own pass over ``batch``.
     """
-    pooled = WITHOUT_EACH[model.settings.encoder](model, batch, done).readout()
-    logits = model.logits(pooled + done.asked.offset[:, None].double(), batch)
+    if done.alpha.ndim == 3 or model.settings.encoder not in WITHOUT_EACH:
+        logits = logits_without_each(model, batch).double()
+    else:
+        pooled = WITHOUT_EACH[model.settings.encoder](model, batch, done).readout()
+        logits = model.logits(pooled + done.asked.offset[:, None].double(), batch)
     return model.distance(model.probabilities(logits), model.probabilities(done.logits.double())[:, None])

@@ -1,7 +1,8 @@
 """Attention: one score per position, and the distribution over the attended ones.
 
 A model that is asked something scores positions in the light of the question's summary Q. The question's share of a score is worked
-out once per text (`condition`) and handed to the other functions in a shape that broadcasts against the hidden states.
+out once per text (`condition`) and handed to the other functions in a shape that broadcasts against the hidden states. With several heads
+a position has a score for each, in the last axis.
 """
 
 from __future__ import annotations
@@ -25,26 +26,26 @@ and from the share ``(B, a)`` of the other part."""
 class Additive(nn.Module):
     """``v · tanh(W₁ h + W₂ Q)`` (Bahdanau et al. 2015), by default with half as many units as ``h`` has; no ``Q`` where none is asked."""
 
-    def __init__(self, width: int, asked: bool = False, units: int | None = None) -> None:
+    def __init__(self, width: int, asked: bool = False, units: int | None = None, heads: int = 1) -> None:
         super().__init__()
         units = units or max(width // 2, 1)
         self.units = nn.Linear(width, units)
         self.asked = nn.Linear(width, units, bias=False) if asked else None
-        self.score = nn.Linear(units, 1, bias=False)
+        self.score = nn.Linear(units, heads, bias=False)
 
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B a"]:
         """What a question adds to the units of every position."""
         assert self.asked is not None
         return self.asked(question)
 
-    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
         return self.finish(self.project(hidden, query), query)
 
     def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n a"]:
         """The linear share that the units ``part`` of ``h`` have in the score; shares add up."""
         return functional.linear(hidden, self.units.weight[:, part])
 
-    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
         """The score of the summed shares."""
         inner = projected + self.units.bias if query is None else projected + self.units.bias + query
         return self.score(torch.tanh(inner)).squeeze(-1)
@@ -64,15 +65,15 @@ class Additive(nn.Module):
 class Dot(nn.Module):
     """``h · Q / √m``, with a learned vector in the place of ``Q`` where nothing is asked (Vaswani et al. 2017)."""
 
-    def __init__(self, width: int, asked: bool = False) -> None:
+    def __init__(self, width: int, asked: bool = False, heads: int = 1) -> None:
         super().__init__()
-        self.query = None if asked else nn.Linear(width, 1, bias=False)
+        self.query = None if asked else nn.Linear(width, heads, bias=False)
         self.scale = width**-0.5
 
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
         return question
 
-    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+    def forward(self, hidden: Float[Tensor, "*n m"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
         return self.finish(self.project(hidden, query), query)
 
     def project(self, hidden: Float[Tensor, "*n d"], query: Tensor | None = None, part: slice = ALL) -> Float[Tensor, "*n a"]:
@@ -81,7 +82,7 @@ class Dot(nn.Module):
         assert query is not None
         return (hidden * query[..., part]).sum(dim=-1, keepdim=True)
 
-    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*n"]:
+    def finish(self, projected: Float[Tensor, "*n a"], query: Tensor | None = None) -> Float[Tensor, "*scores"]:
         return projected.squeeze(-1) * self.scale
 
     def scorer(self, part: slice, query: Float[Tensor, "B m"] | None = None) -> Scorer:
@@ -116,12 +117,12 @@ Attention = Additive | Dot | Uniform
 def make_attention(settings: ModelSettings, width: int, asked: bool = False) -> Attention:
     """The attention of a model whose hidden states have ``width`` numbers; ``imposed`` weights need no scores of their own."""
     if settings.attention == "additive":
-        return Additive(width, asked, settings.attention_units)
-    return Dot(width, asked) if settings.attention == "dot" else Uniform()
+        return Additive(width, asked, settings.attention_units, settings.heads)
+    return Dot(width, asked, settings.heads) if settings.attention == "dot" else Uniform()
 
 
-def attend(scores: Float[Tensor, "B L"], attended: Bool[Tensor, "B L"]) -> Float[Tensor, "B L"]:
+def attend(scores: Float[Tensor, "B *H L"], attended: Bool[Tensor, "B *one L"]) -> Float[Tensor, "B *H L"]:
     """Softmax over the attended positions, exactly 0 elsewhere; a row with none attended is all 0."""
     lowest = torch.finfo(scores.dtype).min
-    weights = torch.softmax(scores.masked_fill(~attended, lowest), dim=1)
+    weights = torch.softmax(scores.masked_fill(~attended, lowest), dim=-1)
     return weights * attended

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 
 import torch
@@ -66,9 +67,33 @@ class NoEncoder(nn.Module):
         return embedded
 
 
+class Transformer(nn.Module):
+    """A layer of self-attention over words and their places (Vaswani et al. 2017), and the values that the attention above it takes."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        width = settings.embedding
+        self.layer = nn.TransformerEncoderLayer(width, settings.heads, 2 * width, settings.dropout, batch_first=True, norm_first=True)
+        self.values = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, settings.hidden))
+        self.width = settings.hidden
+
+    def forward(self, embedded: Float[Tensor, "B L E"], lengths: Int[Tensor, " B"]) -> Float[Tensor, "B L m"]:
+        place = torch.arange(embedded.shape[1], device=embedded.device)
+        placed = embedded + places(place, embedded.shape[2]).to(embedded.dtype)
+        return self.values(self.layer(placed, src_key_padding_mask=place >= lengths[:, None]))
+
+
 ENCODERS = {
     "bilstm": partial(Bidirectional, nn.LSTM), "bigru": partial(Bidirectional, nn.GRU), "cnn": CNN, "average": Average, "none": NoEncoder,
+    "transformer": Transformer,
 }  # fmt: skip
+
+
+def places(place: Int[Tensor, " L"], width: int) -> Float[Tensor, "L E"]:
+    """Sines and cosines of wavelengths from 2π to 10,000 · 2π."""
+    rates = torch.exp(torch.arange(0, width, 2, device=place.device) * (-math.log(10_000.0) / width))
+    angles = place[:, None] * rates
+    return torch.stack([torch.sin(angles), torch.cos(angles)], dim=-1).flatten(1)[:, :width]
 
 
 def reversal(lengths: Int[Tensor, " B"], width: int) -> Int[Tensor, "B L"]:

@@ -39,12 +39,13 @@ class Asked:
 class Forward:
     """What a forward pass leaves: ``embedded`` and ``hidden`` states, ``alpha``, ``logits``, and what was ``asked``.
 
-    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞.
+    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞. With several heads ``alpha`` has an axis
+    of heads before that of positions.
     """
 
     embedded: Float[Tensor, "B L E"]
     hidden: Float[Tensor, "B L m"]
-    alpha: Float[Tensor, "B L"]
+    alpha: Float[Tensor, "B *H L"]
     logits: Float[Tensor, "B K"]
     asked: Asked
 
@@ -116,8 +117,9 @@ class AttentionModel(nn.Module):
         alpha = self._given(batch) if self.settings.attention == "imposed" else self._attend(hidden, asked, batch)
         return Forward(embedded, hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
 
-    def _attend(self, hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B L"]:
-        return attend(self.attention(hidden, None if asked.query is None else asked.query[:, None]), batch.attended)
+    def _attend(self, hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B *H L"]:
+        scores = self.attention(hidden, None if asked.query is None else asked.query[:, None])
+        return attend(scores, batch.attended) if scores.ndim == 2 else attend(scores.movedim(-1, 1), batch.attended[:, None])
 
     def _given(self, batch: Batch) -> Float[Tensor, "B L"]:
         if batch.weights is None:
@@ -125,10 +127,19 @@ class AttentionModel(nn.Module):
             raise InputError("read a text", "imposed attention", "a text without weights", wanted, "attnaudit study guide gives them")
         return batch.weights
 
-    def under(self, alpha: Float[Tensor, "B L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
-        """The logits under the attention ``alpha``, the model's own or another."""
-        context = torch.einsum("bl,blm->bm", alpha, hidden)
+    def under(self, alpha: Float[Tensor, "B *H L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
+        """The logits under the attention ``alpha``, the model's own or another; each head attends to its own part of the hidden states."""
+        if alpha.ndim == 2:
+            context = torch.einsum("bl,blm->bm", alpha, hidden)
+        else:
+            context = torch.einsum("bhl,blhd->bhd", alpha, hidden.unflatten(-1, (alpha.shape[1], -1))).flatten(1)
         return self.logits(asked.offset + self.head.readout(context), batch)
+
+    def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
+        """What each position contributes to the output through each head."""
+        width = hidden.shape[-1] // heads
+        parts = [slice(head * width, (head + 1) * width) for head in range(heads)]
+        return torch.stack([self.head.readout(hidden[..., part], part) for part in parts], dim=2)
 
     def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
         """The tail, and −∞ for answers that the row does not allow."""

@@ -22,6 +22,9 @@ class ModelSettings:
 
     ``attention`` is additive or dot; ``uniform`` is 1/T and learns nothing, ``imposed`` is given with each text (Wiegreffe & Pinter 2019).
 
+    Several ``heads`` attend side by side, each to its own part of the hidden states. The ``transformer`` has a layer of self-attention,
+    with as many heads, below the attention that is traced.
+
     A ``hierarchical`` model has encoder and attention twice: words make sentences, sentences the text (Yang et al. 2016).
     """
 
@@ -36,8 +39,14 @@ class ModelSettings:
     attention_units: int | None = None
     dropout: float = 0.0
     hierarchical: bool = False
+    heads: int = 1
 
     def __post_init__(self) -> None:
+        if self.heads < 1 or self.hidden % self.heads or (self.encoder == "transformer" and self.embedding % self.heads):
+            came = f"{self.heads} with {self.hidden} hidden units and word vectors of {self.embedding}"
+            raise InputError("build model", "model.heads", came, "1 or more, of which both are multiples")
+        if self.hierarchical and (self.heads > 1 or self.encoder == "transformer"):
+            raise InputError("build model", "preset han", "a transformer, or several heads", "another encoder, and one head")
         if not 0 <= self.dropout < 1:
             raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
         for name in ("embedding", "hidden", "attention_units"):
@@ -48,11 +57,12 @@ class ModelSettings:
 
 
 _HIDDEN = {
-    "paper": {"bilstm": 128, "bigru": 128, "cnn": 64, "average": 256, "none": 1},
-    "code2019": {"bilstm": 128, "bigru": 128, "cnn": 32, "average": 128, "none": 1},
-    "flan": {"bilstm": 50, "bigru": 50, "cnn": 50, "average": 100, "none": 1},
+    "paper": {"bilstm": 128, "bigru": 128, "cnn": 64, "average": 256, "none": 1, "transformer": 128},
+    "code2019": {"bilstm": 128, "bigru": 128, "cnn": 32, "average": 128, "none": 1, "transformer": 128},
+    "flan": {"bilstm": 50, "bigru": 50, "cnn": 50, "average": 100, "none": 1, "transformer": 100},
 }
 _HIDDEN["han"] = _HIDDEN["flan"]
+HEADS = 4  # of a transformer
 ERASURE_PRESETS = ("flan", "han")
 ATTENTION_NAMES = ("additive", "dot", "uniform", "imposed")
 
@@ -70,11 +80,12 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     ):
         if name not in known:
             raise InputError("build model", kind, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
-    hidden = _HIDDEN[preset][encoder]
+    hidden, heads = _HIDDEN[preset][encoder], HEADS if encoder == "transformer" else 1
     if preset in ERASURE_PRESETS:
         return ModelSettings(
             encoder, attention, embedding=200, hidden=hidden, kernels=(3, 5), attention_units=100, dropout=0.5,
-            hierarchical=preset == "han",
+            hierarchical=preset == "han", heads=heads,
         )  # fmt: skip
     released = preset == "code2019"
-    return ModelSettings(encoder, attention, hidden=hidden, activation="tanh" if released else "relu", attention_decay=not released)
+    activation = "tanh" if released else "relu"
+    return ModelSettings(encoder, attention, hidden=hidden, activation=activation, attention_decay=not released, heads=heads)

@@ -24,6 +24,7 @@ from attnaudit.runner.settings import override
 from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key
 from attnaudit.runner.steps import RESULTS, manifest, trace_digests
 from attnaudit.studies import Study, Training
+from attnaudit.studies.published import with_published
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     ledger = Ledger(place)
     with alone(place):
         write_json(place / "spec.json", plain)
-        analysed = _analyse(ledger, spec.study, folders, progress)
+        analysed = _analyse(ledger, spec.study, corpus.name, folders, progress)
 
         def keep(_: None) -> dict[str, Any]:
             write_study(place, metadata)
@@ -104,11 +105,11 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     return place
 
 
-def _analyse(ledger: Ledger, study: Study, folders: Mapping[str, Path], progress: Progress) -> Record:
+def _analyse(ledger: Ledger, study: Study, corpus: str, folders: Mapping[str, Path], progress: Progress) -> Record:
     def make() -> Any:
         progress("compare the trainings", 0, 0)
         table = study({name: Trace.read(folder / "trace") for name, folder in folders.items()})
-        return table, study.summarise(table)
+        return table, with_published(study.summarise(table), study.name, corpus)
 
     def keep(made: Any) -> dict[str, Any]:
         table, summary = made

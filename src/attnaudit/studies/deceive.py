@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.experiments.adversary import divergence
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.runner.spec import RunSpec
 
+_TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 MODELS: dict[str, dict[str, Any]] = {
-    "embedding": {"encoder": "none", "embedding": 128}, "bilstm": {"encoder": "bilstm", "embedding": 128, "hidden": 64},
+    "embedding": {"encoder": "none", "embedding": 128, "heads": 1},
+    "bilstm": {"encoder": "bilstm", "embedding": 128, "hidden": 64, "heads": 1},
+    "transformer": _TRANSFORMER, "transformer_max": _TRANSFORMER,
 }  # fmt: skip
-MEASURES = ("accuracy", "mass", "tau_loo", "tau_gradient", "jsd")
+MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,9 @@ class Deceive:
     The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``), the ``mass`` of
     attention on I, ``tau_loo`` and ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0
     (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: it is left out there. The
-    summary has their means, over seeds and instances; ``tau_loo`` before and after tells whether an audit notices.
+    summary has their means, over seeds and instances; ``tau_loo`` before and after tells whether an audit notices. Of a model of several
+    heads all are means over heads, and ``mass_max`` is that of the head which attends to I most; ``transformer`` is trained with a penalty
+    on the mean of its heads, ``transformer_max`` on that one.
     """
 
     name: ClassVar[str] = "deceive"
@@ -79,7 +85,11 @@ class Deceive:
         from attnaudit.objectives import Deceive as Objective
 
         spec = _small(seeded(base, seed), model)
-        spec = replace(spec, training=replace(spec.training, select="loss"), objective=Objective(strength, self.words))
+        spec = replace(
+            spec,
+            training=replace(spec.training, select="loss"),
+            objective=Objective(strength, self.words, "max" if model.endswith("_max") else "mean"),
+        )
         return Training(f"deceive-{model}-{strength:g}-s{seed}", spec)
 
     def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
@@ -97,15 +107,18 @@ class Deceive:
 
     def _rows(self, trace: Trace, model: str, strength: float | None, seed: int, honest: Trace | None) -> pl.DataFrame:
         """``honest`` is the model of the least λ; None where the words are removed, and nothing but accuracy is known."""
-        size, unknown = len(trace), np.full(len(trace), np.nan)
-        mass, covered = self._mass(trace) if honest else (unknown, np.zeros(size, bool))
+        unknown = np.full(len(trace), np.nan)
+        mass, covered = self._mass(trace) if honest else (unknown, np.zeros(len(trace), bool))
         taus = {name: kendall_tau(trace.alpha, trace.ragged(name))[0] if honest else unknown for name in ("loo", "gradient")}
-        return pl.DataFrame({
-            "model": [model] * size, "strength": pl.Series([strength] * size, dtype=pl.Float64), "seed": [seed] * size,
+        rows = pl.DataFrame({
             "instance": trace.instance, "accuracy": (trace.predicted == trace.array("label")).astype(np.float64), "mass": mass,
             "tau_loo": taus["loo"], "tau_gradient": taus["gradient"],
             "jsd": divergence(honest.alpha, trace.alpha) if honest else unknown, "covered": covered,
-        })  # fmt: skip
+        }).with_columns(cs.float().fill_nan(None))  # fmt: skip
+        most = pl.col("mass").max() if trace.has("head") else pl.lit(None, dtype=pl.Float64)
+        heads = rows.group_by("instance", maintain_order=True).agg(most.alias("mass_max"), cs.float().mean(), pl.col("covered").first())
+        names = pl.lit(model).alias("model"), pl.lit(strength, dtype=pl.Float64).alias("strength"), pl.lit(seed).alias("seed")
+        return heads.select(*names, "instance", *MEASURES)
 
     def _mass(self, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
         """Attention on the impermissible tokens of every row, and where there are no others."""
@@ -120,8 +133,8 @@ class Deceive:
         rows: list[Mapping[str, Any]] = []
         for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
             label = f"{model}_removed" if strength is None else f"{model}_{strength:g}"
-            known = MEASURES[:1] if strength is None else (*MEASURES, "covered")
-            rows += mean_rows(self.name, label, part, known, self.seed)
+            known = [name for name in MEASURES if part[name].is_not_null().any()]
+            rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 

@@ -59,8 +59,11 @@ def seeded(base: RunSpec, seed: int) -> RunSpec:
 
 
 def same_instances(traces: Mapping[str, Trace]) -> None:
-    """Raise InputError unless all traces have the same rows in the same order."""
+    """Raise InputError unless all traces have the same rows in the same order, one attention a text."""
     (first, base), *others = traces.items()
+    if base.has("head"):
+        came = "several heads, which have no order from one training to the next"
+        raise InputError("study", f"trace of {first}", came, "one attention a text", "set model.heads=1")
     for name, trace in others:
         if not np.array_equal(trace.instance, base.instance):
             raise InputError("study", f"trace of {name}", "other instances", f"those of {first}, in their order")
