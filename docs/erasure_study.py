@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from attnaudit.files import read_json, write_text
 from attnaudit.runner import RunSpec, run
 
@@ -24,6 +26,7 @@ CORPORA = ("imdb", "yelp", "20news_sports", "ag_news", AMAZON)
 # Flip table of Serrano & Smith 2019, HAN with biGRU, in percent: both, only i*, only r, neither. Not checked.
 PUBLISHED = {"Yahoo": (0.5, 8.7, 1.3, 89.6), "IMDB": (2.2, 12.2, 1.4, 84.2), "Amazon": (2.7, 7.6, 2.7, 87.1), "Yelp": (1.5, 8.9, 1.9, 87.7)}
 FLIPS = ("flip_both", "flip_only_max", "flip_only_random", "flip_neither")
+LARGER = 0.1
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 
 
@@ -56,6 +59,12 @@ def cell(row: dict[str, Any] | None, places: int = 2, percent: bool = False) -> 
     return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
+def negative_beyond(gaps: pl.DataFrame) -> str:
+    """The share of negative ΔJS where the largest weight is larger by much, and of how many."""
+    beyond = gaps.filter(pl.col("delta_alpha") >= LARGER)
+    return f"{100 * beyond.select((pl.col('delta_js') < 0).mean()).item():.1f} ({beyond.height})" if beyond.height else "– (0)"
+
+
 def table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows))
 
@@ -66,19 +75,34 @@ def tables(runs: list[tuple[str, str, str, Path]]) -> str:
         found = figures(out)
         name = [corpus, network.upper(), encoder]
         shares = [cell(found.get(f"erasure/{flip}"), 1, percent=True) for flip in FLIPS]
-        single = found["erasure/delta_js"]
+        single, gaps = found["erasure/delta_js"], pl.read_parquet(out / "results" / "erasure.parquet", columns=["delta_js", "delta_alpha"])
         one.append([
             *name, f"{found['prediction/accuracy']['value']:.3f}", str(single["n"]), str(single["undefined"]),
-            cell(found["erasure/negative_delta_js"], 1, percent=True), cell(single, 3), *shares,
+            cell(found["erasure/negative_delta_js"], 1, percent=True), negative_beyond(gaps), f"{gaps['delta_alpha'].median():.3f}",
+            cell(single, 3), *shares,
         ])  # fmt: skip
         many.append([
             *name, *(cell(found.get(f"erasure/removed_{ranking}")) for ranking in (*RANKINGS, "minimum")),
             *(f"{100 * found[f'erasure/never_{ranking}']['value']:.0f}" for ranking in (*RANKINGS, "minimum")),
             *(cell(found.get(f"erasure/times_minimum_{ranking}"), 1) for ranking in RANKINGS[1:]),
         ])  # fmt: skip
-    published = [[corpus, "HAN", "bigru", "", "", "", "", "", *(f"{share}°" for share in shares)] for corpus, shares in PUBLISHED.items()]
+    published = [
+        [corpus, "HAN", "bigru", "", "", "", "", "", "", "", *(f"{share}°" for share in shares)] for corpus, shares in PUBLISHED.items()
+    ]
     head = ["corpus", "network", "encoder"]
-    told = ["accuracy", "n", "left out", "ΔJS < 0 (%)", "mean ΔJS", "both flip (%)", "only i*", "only r", "neither"]
+    told = [
+        "accuracy",
+        "n",
+        "left out",
+        "ΔJS < 0 (%)",
+        f"… where Δα ≥ {LARGER} (%, n)",
+        "median Δα",
+        "mean ΔJS",
+        "both flip (%)",
+        "only i*",
+        "only r",
+        "neither",
+    ]
     singles = table([*head, *told], one + published)
     walks = [*head, *(f"removed, {name}" for name in (*RANKINGS, "minimum")), *(f"never, {name} (%)" for name in (*RANKINGS, "minimum"))]
     removals = table([*walks, *(f"times minimum, {name}" for name in RANKINGS[1:])], many)

@@ -142,6 +142,19 @@ def test_words_below_the_positions_of_a_flat_model_are_refused_before_it_is_trai
     assert RunSpec.of("planted-decisive", encoder="bigru", preset="han", settings={"collect.level": "words"}).collect.level == "words"
 
 
+def test_what_the_word_level_cannot_have_is_refused() -> None:
+    settings = {"collect.level": "words", "collect.erase_input": True}
+    with pytest.raises(InputError, match=r"collect\.erase_input: true with collect\.level=words"):
+        RunSpec.of("planted-decisive", encoder="bigru", preset="han", settings=settings)
+
+
+def test_importance_scores_are_chosen_by_name() -> None:
+    assert RunSpec.of("planted-decisive", settings={"collect.scores": "none"}).collect.scores == ()
+    assert RunSpec.of("planted-decisive", settings={"collect.scores": "gradient"}).collect.scores == ("gradient",)
+    with pytest.raises(InputError, match="'loop'; wanted some of gradient, loo joined by commas, or none"):
+        RunSpec.of("planted-decisive", settings={"collect.scores": "loop"})
+
+
 KILLED = """
 import os, sys
 from pathlib import Path

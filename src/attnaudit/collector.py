@@ -60,6 +60,8 @@ def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **option
     if (corpus.splits[split].question is not None) != model.asks:
         came = "a corpus without questions" if model.asks else "a corpus with questions"
         raise InputError("collect", "questions", came, f"one {'with' if model.asks else 'without'}, as the model was trained on")
+    if not len(corpus.splits[split]):
+        raise InputError("collect", f"split {split!r}", "no rows", "one row or more")
     return concatenate(list(collect_shards(model, corpus.splits[split], split, **options)))
 
 

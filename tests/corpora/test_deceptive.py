@@ -96,6 +96,19 @@ def test_words_are_taken_out_of_texts(tmp_path: Path) -> None:
     assert "1 row(s) of test are left out: all their words are removed" in less.notes
 
 
+def test_given_sentences_lose_the_words_that_are_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        rows = "".join(f'"good day {k}.\ngood\nso it was",{"yes" if k % 2 else "no"}\n' for k in range(8))
+        (folder / f"{split}.csv").write_text(f"text,label\n{rows}")
+    corpus = without_words(read_corpus(folder, sentences="lines"), ("good",))
+    test = corpus.splits["test"]
+    assert test.sentences is not None
+    assert [sum(row) for row in test.sentences] == [len(tokens) for tokens in test.tokens]
+    assert {len(row) for row in test.sentences} == {2}
+
+
 def test_a_rationale_that_is_not_known_cannot_be_removed() -> None:
     corpus = planted_corpus("decisive", size=40, length=(10, 12))
     bare = replace(corpus, splits={name: replace(split, rationale=None) for name, split in corpus.splits.items()})

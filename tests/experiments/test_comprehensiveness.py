@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from attnaudit.errors import InputError
@@ -126,3 +128,33 @@ def test_what_is_refused() -> None:
         Comprehensiveness(orders=0)
     left_out = audit(make_trace(5, importance=("loo",))).left_out
     assert "importance_loo is taken" in left_out["comprehensiveness"]
+
+
+def with_column(trace: Trace, name: str, values: list, kind: pa.DataType) -> Trace:
+    return replace(trace, table=trace.table.append_column(name, pa.array(values, kind)))
+
+
+def test_falls_in_the_input_may_be_lists_of_any_kind() -> None:
+    trace = make_trace(6, (3, 6), seed=0)
+    falls = np.random.default_rng(0).random((6, 5)).astype(np.float32)
+    for kind in (pa.list_(pa.float32()), pa.list_(pa.float32(), 5), pa.large_list(pa.float64())):
+        table = Comprehensiveness()(with_column(trace, "input_sufficiency_mine", falls.tolist(), kind))
+        assert table["input_sufficiency_mine"].to_list() == pytest.approx(falls.mean(axis=1).tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("values", "kind"), [([0.5] * 6, pa.float32()), ([["a"]] * 6, pa.list_(pa.string()))])
+def test_a_column_of_anything_else_is_named(values: list, kind: pa.DataType) -> None:
+    left_out = audit(with_column(make_trace(6, (3, 6), seed=0), "input_sufficiency_mine", values, kind)).left_out
+    assert "column input_sufficiency_mine holds" in left_out["comprehensiveness"]
+    assert "a list of numbers for every row" in left_out["comprehensiveness"]
+
+
+def test_a_score_named_as_what_is_worked_out_of_another_is_refused() -> None:
+    left_out = audit(make_trace(6, (3, 6), importance=("at_attention",))).left_out
+    assert "importance_at_attention is taken" in left_out["comprehensiveness"]
+
+
+@pytest.mark.parametrize("experiment", ["erasure", "comprehensiveness"])
+def test_too_many_orders_are_refused(experiment: str) -> None:
+    with pytest.raises(InputError, match=rf"{experiment}\.orders: 99999999999999999999; wanted 1 to 10,000 random orders"):
+        audit(make_trace(6, (3, 6)), [experiment], {experiment: {"orders": 99999999999999999999}})

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +174,93 @@ def test_an_output_that_nothing_moves() -> None:
     assert table["minimum_proven"].all()
     never = Erasure().summarise(table).filter(pl.col("group") == "all", pl.col("measure").str.starts_with("never_"))
     assert never["value"].to_list() == [1.0] * 5
+
+
+@pytest.mark.parametrize("value", [0.3, -0.7, 2.0])
+def test_a_constant_output_on_the_edge_of_a_decision_never_flips(value: float) -> None:
+    """Rounding gives its logit a sign, which is none."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(2, 9, 200)
+    raw = Ragged.from_lengths(rng.random(lengths.sum()), lengths)
+    alpha = raw.with_values((raw.values / raw.spread(raw.sum())).astype(np.float32))
+    readout = np.full((len(alpha.values), 1), value, np.float32)
+    trace = Trace.from_arrays(
+        activation="sigmoid", class_names=["no", "yes"], instance=np.arange(200), tokens=[["w"] * n for n in lengths], alpha=alpha,
+        readout=alpha.with_values(readout), offset=np.full((200, 1), -np.float32(value)), prediction=np.full((200, 1), 0.5, np.float32),
+    )  # fmt: skip
+    table = Erasure()(trace)
+    assert not table["flip_max"].any()
+    assert not table["flip_random"].any()
+    for name in (*RANKINGS, MINIMUM):
+        assert table[f"removed_{name}"].null_count() == 200
+    assert (table["delta_js"] == 0).all()
+
+
+@pytest.mark.parametrize("outputs", [1, 4])
+def test_ties_are_ties_in_exact_arithmetic(outputs: int) -> None:
+    """Weights of powers of two and whole readouts: what is equal is equal, however it is added up."""
+    rng = np.random.default_rng(7)
+    rows, alphas, readouts = 400, [], []
+    for _ in range(rows):
+        length = int(rng.integers(2, 7))
+        raw = rng.integers(1, 5, length)
+        alphas.append(np.array(raw) / 2.0 ** np.ceil(np.log2(raw.sum())))
+        alphas[-1][0] += 1.0 - alphas[-1].sum()
+        readouts.append(rng.integers(-2, 3, (length, outputs)).astype(float))
+    alpha = Ragged.from_rows([a.astype(np.float32) for a in alphas], np.float32)
+    offset = rng.integers(-1, 2, (rows, outputs)).astype(np.float32)
+    contribution = alpha.with_values(np.concatenate(readouts).astype(np.float32))
+    logits = np.array([offset[k] + alphas[k] @ readouts[k] for k in range(rows)])
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    prediction = 1 / (1 + np.exp(-logits)) if outputs == 1 else raised / raised.sum(axis=1, keepdims=True)
+    trace = Trace.from_arrays(
+        activation="sigmoid" if outputs == 1 else "softmax", class_names=[f"c{k}" for k in range(max(outputs, 2))],
+        instance=np.arange(rows),
+        tokens=[["w"] * len(a) for a in alphas], alpha=alpha, readout=contribution, offset=offset, prediction=prediction.astype(np.float32),
+    )  # fmt: skip
+    table, ties = Erasure()(trace), 0
+    for row in range(rows):
+        least = exact_minimum(alphas[row], readouts[row], offset[row])
+        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / len(alphas[row]))), row
+        second, first = np.sort(np.append(logits[row], 0.0 if outputs == 1 else -9.0))[-2:]
+        ties += first == second
+    assert ties > 10, "some rows should be decided by a tie"
+
+
+def exact_minimum(alpha: np.ndarray, readout: np.ndarray, offset: np.ndarray) -> int | None:
+    """By all sets, in fractions."""
+
+    def decided(kept: list[int]) -> int:
+        weights = [Fraction(float(alpha[t])) for t in kept]
+        columns = range(readout.shape[1])
+        logits = [
+            Fraction(float(offset[c])) + sum(w * Fraction(float(readout[t, c])) for w, t in zip(weights, kept, strict=True)) / sum(weights)
+            for c in columns
+        ]
+        return int(logits[0] >= 0) if len(logits) == 1 else logits.index(max(logits))
+
+    whole = list(range(len(alpha)))
+    for size in range(1, len(alpha)):
+        if any(decided([t for t in whole if t not in gone]) != decided(whole) for gone in combinations(whole, size)):
+            return size
+    return None
+
+
+def test_where_a_sigmoid_is_nearly_1_the_other_class_still_counts() -> None:
+    alpha = Ragged.from_rows([[0.5, 0.3, 0.2]], np.float64)
+    table = Erasure()(sigmoid_rows(alpha, np.array([41.0, 39.0, 40.0])))
+    assert table["delta_js"][0] == 0.0  # both of less than 1e-15: no sign
+    small = Erasure()(sigmoid_rows(alpha, np.array([18.0, 12.0, 16.0])))
+    assert small["delta_js"][0] != 0.0
+
+
+def test_one_position_behind_a_tail_is_always_found() -> None:
+    trace = some_trace("tail", 300, (2, 6), seed=11)
+    table = Erasure()(trace)
+    for row, length in enumerate(trace.alpha.lengths.tolist()):
+        if any(flips(trace, row, [place]) for place in range(length)):
+            assert table["removed_minimum"][row] == pytest.approx(1 / length)
+            assert table["minimum_proven"][row]
 
 
 def test_one_position_and_all_weight_on_one_are_counted_not_hidden() -> None:

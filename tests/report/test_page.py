@@ -156,6 +156,11 @@ def test_one_predicted_class_and_a_very_long_token(tmp_path: Path):
     assert "(200000 characters)" in path.read_text()
 
 
+@pytest.mark.parametrize("experiment", ["erasure", "comprehensiveness", "prediction"])
+def test_a_page_of_one_experiment(tmp_path: Path, experiment: str):
+    assert write_report(write_run(tmp_path, make_trace(8, (2, 5)), experiments=[experiment])).exists()
+
+
 @pytest.mark.parametrize(("level", "told"), [("positions", True), ("words", False)])
 def test_a_page_of_sentences_says_so(tmp_path: Path, level: str, told: bool):
     folder = write_run(tmp_path, make_trace(8, (2, 5)))

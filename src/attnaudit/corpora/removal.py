@@ -35,7 +35,14 @@ def _without(split: Split, name: str, removed: Removed) -> tuple[Split, int]:
     taken = split.take(rows)
     tokens = [_chosen(split.tokens[row], kept[row]) for row in rows.tolist()]
     rationale = None if split.rationale is None else [_chosen(split.rationale[row], kept[row]) for row in rows.tolist()]
-    return replace(taken, tokens=tokens, rationale=rationale, sentences=None), len(split) - len(rows)
+    sentences = None if split.sentences is None else [_left_of(split.sentences[row], kept[row]) for row in rows.tolist()]
+    return replace(taken, tokens=tokens, rationale=rationale, sentences=sentences), len(split) - len(rows)
+
+
+def _left_of(sentences: list[int], kept: list[bool]) -> list[int]:
+    """The words that are left of every sentence; one without any is gone."""
+    ends = np.cumsum(sentences)[:-1]
+    return [int(part.sum()) for part in np.split(np.array(kept), ends) if part.any()]
 
 
 def marks(split: Split, chosen: Removed, name: str = "the split") -> list[list[bool]]:

@@ -9,11 +9,13 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 import polars.selectors as cs
+import pyarrow as pa
 from jaxtyping import Float
 
 from attnaudit.errors import InputError
 from attnaudit.experiments.adversary_exact import one_logit_decides
 from attnaudit.experiments.comprehensiveness_rows import bounds, falls, falls_by_chance
+from attnaudit.experiments.erasure import MOST_ORDERS
 from attnaudit.experiments.rows import by_group, keys, no_single_decision, row_streams, vector_column
 from attnaudit.measures import ERASURE_WAYS as WAYS
 from attnaudit.ragged import Ragged
@@ -47,12 +49,19 @@ class Comprehensiveness:
     orders: int = 5
 
     def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise InputError("audit", "setting comprehensiveness.orders", str(self.orders), "1 or more random orders")
+        if not 1 <= self.orders <= MOST_ORDERS:
+            raise InputError("audit", "setting comprehensiveness.orders", str(self.orders), f"1 to {MOST_ORDERS:,} random orders")
 
     def refuses(self, trace: Trace) -> str | None:
-        taken = [f"importance_{name}" for name in ("attention", "gradient", "loo", "random") if trace.has(f"importance_{name}")]
-        return f"the name of column {', '.join(taken)} is taken by a score of every trace" if taken else no_single_decision(trace)
+        named = {name.removeprefix("importance_") for name in trace.table.column_names if name.startswith("importance_")}
+        ours = {"attention", "gradient", "loo", "random"}
+        taken = sorted(name for name in named if name in ours or name.removeprefix("at_") in (named | ours) - {name})
+        if taken:
+            return f"the name of column {', '.join(f'importance_{name}' for name in taken)} is taken by what is worked out of another"
+        odd = next((name for name in _of_input(trace) if not _holds_numbers(trace, name)), None)
+        if odd is not None:
+            return f"column {odd} holds {trace.table.schema.field(odd).type}; it needs a list of numbers for every row"
+        return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha
@@ -66,7 +75,7 @@ class Comprehensiveness:
                 columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
             columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
         for name in _of_input(trace):
-            columns.append(pl.Series(name, trace.array(name).astype(np.float64).mean(axis=1), nan_to_null=True))
+            columns.append(_mean_of_lists(trace, name))
         return keys(trace).with_columns(columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -85,6 +94,18 @@ def _scores(trace: Trace) -> Iterator[tuple[str, Ragged]]:
 def _of_input(trace: Trace) -> list[str]:
     """The columns that collecting left of tokens deleted from the input."""
     return [name for name in trace.table.column_names if name.startswith(tuple(f"input_{way}_" for way in WAYS))]
+
+
+def _holds_numbers(trace: Trace, name: str) -> bool:
+    kind = trace.table.schema.field(name).type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+
+
+def _mean_of_lists(trace: Trace, name: str) -> pl.Series:
+    column = trace.table.column(name)
+    rows = pl.Series(name, column.cast(pa.large_list(pa.float64())).combine_chunks())
+    return rows.list.mean().fill_nan(None).alias(name)
 
 
 def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:

@@ -9,8 +9,7 @@ from numba import njit, prange
 
 from attnaudit.experiments.comprehensiveness_bounds import extreme_means
 from attnaudit.experiments.erasure_rankings import by_chance, descending
-from attnaudit.experiments.erasure_rows import Row
-from attnaudit.experiments.erasure_walk import decision, left_after
+from attnaudit.experiments.erasure_walk import decision, left_after, row_of
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_logits, pooled_prediction
 from attnaudit.measures import ERASED_SHARES
 from attnaudit.ragged import Ragged
@@ -60,7 +59,7 @@ def taken(share, size):
 def _fall_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight, bias, tail, score, out):
     for i in prange(len(offset)):
         start, stop = offsets[i], offsets[i + 1]
-        row = Row(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
+        row = row_of(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
         _fall_row(row, descending(score[start:stop]), out[i])
 
 
@@ -68,7 +67,7 @@ def _fall_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight, b
 def _chance_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight, bias, tail, streams, orders, out):
     for i in prange(len(offset)):
         start, stop = offsets[i], offsets[i + 1]
-        row = Row(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
+        row = row_of(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
         _chance_row(row, streams[i], orders, out[i])
 
 
@@ -98,7 +97,7 @@ def _fall_row(row, order, out):
     pooled = np.empty_like(row.offset)
     pool(row.weights, row.contribution, row.offset, pooled)
     pooled_logits(pooled, row.head, logits)
-    decided = decision(logits, row.head)
+    decided = decision(logits, row)
     before = _probability(pooled, row.head, decided, prediction)
     mass, moment = left_after(order, row.weights, row.contribution)
     kept_mass, kept_moment = left_after(order[::-1], row.weights, row.contribution)

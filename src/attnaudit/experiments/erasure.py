@@ -20,6 +20,8 @@ from attnaudit.trace import Trace
 
 OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
 MINIMUM = "minimum"
+ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
+MOST_ORDERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ class Erasure:
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
-        if self.orders < 1:
-            raise InputError("audit", "setting erasure.orders", str(self.orders), "1 or more random orders")
+        if not 1 <= self.orders <= MOST_ORDERS:
+            raise InputError("audit", "setting erasure.orders", str(self.orders), f"1 to {MOST_ORDERS:,} random orders")
         if self.other not in OTHERS:
             raise InputError(
                 "audit", "setting erasure.other", repr(self.other), f"one of {', '.join(OTHERS)}", did_you_mean(self.other, OTHERS)
@@ -82,6 +84,7 @@ class Erasure:
 
 def _single(single: np.ndarray) -> dict[str, np.ndarray]:
     delta_js = single[:, 0] - single[:, 1]
+    delta_js[np.abs(delta_js) < ROUNDING] = 0.0
     known = ~np.isnan(delta_js)
     flips = {name: np.where(known, single[:, 3 + k], np.nan) for k, name in enumerate(("flip_max", "flip_random"))}
     return {"delta_js": delta_js, "delta_alpha": np.where(known, single[:, 2], np.nan), **flips}

@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from attnaudit.experiments.erasure_rankings import along, descending
-from attnaudit.experiments.erasure_walk import decision
+from attnaudit.experiments.erasure_walk import decision, without_one
 from attnaudit.experiments.readout_pooled import pooled_logits, pull_back
 
 
@@ -27,41 +27,49 @@ def smallest_flip(row, decided):
         return _greedy_flip(row, decided)
     if row.head.sigmoid:
         sign = 1.0 if decided == 1 else -1.0
-        return _fewest_against(sign * row.weights * (row.contribution[:, 0] + row.offset[0]), row.weights, decided == 0)
+        return _fewest_against(sign * row.weights * (row.contribution[:, 0] + row.offset[0]), row.weights, decided == 0, row.slack)
     best, fewest = np.arange(len(row.weights)), 0
     for rival in range(len(row.offset)):
         if row.head.allowed[rival] and rival != decided:
             lead = row.contribution[:, decided] - row.contribution[:, rival] + (row.offset[decided] - row.offset[rival])
-            order, count = _fewest_against(row.weights * lead, row.weights, rival < decided)
+            order, count = _fewest_against(row.weights * lead, row.weights, rival < decided, row.slack)
             if count > 0 and (fewest == 0 or count < fewest):
                 best, fewest = order, count
     return best, fewest
 
 
 @njit(cache=True)
-def _fewest_against(margin, weights, wins_ties):
-    """How many of the largest margins must go for the sum of those left to be negative, or 0 where the rival ``wins_ties``."""
+def _fewest_against(margin, weights, wins_ties, slack):
+    """How many of the largest margins must go for the sum of those left to be negative, or 0 where the rival ``wins_ties``.
+
+    A lead, which is that sum over the weight left, of at most ``slack`` is 0.
+    """
     order = descending(margin)
     left, mass, fewest = 0.0, 0.0, 0
     for k in range(len(order) - 1, 0, -1):
         left += margin[order[k]]
         mass += weights[order[k]]
-        if left < 0.0 or (wins_ties and left == 0.0 and mass > 0.0):
+        if left < -slack * mass or (wins_ties and left <= slack * mass and mass > 0.0):
             fewest = k
     return order, fewest
 
 
 @njit(cache=True)
 def _greedy_flip(row, decided):
-    """Remove, one after another, the position whose removal lowers the lead over the nearest rival most, the tail taken as its tangent."""
+    """One position, where one is enough; else remove, one after another, that whose removal lowers the lead over the nearest rival most,
+    the tail taken as its tangent."""
     size = len(row.weights)
     order, gone = np.arange(size), np.zeros(size, np.bool_)
-    logits = np.empty(len(row.head.allowed))
+    logits, prediction = np.empty(len(row.head.allowed)), np.empty(len(row.head.allowed))
+    for place in range(size):
+        if without_one(place, row, prediction, logits) and decision(logits, row) != decided:
+            order[0], order[place] = place, 0
+            return order, 1
     for count in range(size):
         mass, moment = _left(row, gone)
         pooled = row.offset + moment / mass
         pooled_logits(pooled, row.head, logits)
-        if decision(logits, row.head) != decided:
+        if decision(logits, row) != decided:
             return order, count
         place = _steepest(row, gone, mass, moment, _slope_of_lead(pooled, row, logits, decided))
         if place < 0:

@@ -9,7 +9,7 @@ from numba import njit, prange
 
 from attnaudit.experiments.erasure_minimum import smallest_flip
 from attnaudit.experiments.erasure_rankings import RANKINGS, by_chance, descending, weight_gradient
-from attnaudit.experiments.erasure_walk import decision, fewest_kept, first_flip, without_one
+from attnaudit.experiments.erasure_walk import decision, fewest_kept, first_flip, row_of, without_one
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_logits, pooled_prediction
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
@@ -17,15 +17,6 @@ from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.keyed_random import draw_below
 
 ANY_OTHER, AS_RELEASED = 0, 1  # which other position the largest weight is compared with
-
-
-class Row(NamedTuple):
-    """One row of a trace: its attention ``weights`` (T,), what each position contributes (T, P), the offset (P,), the head."""
-
-    weights: np.ndarray
-    contribution: np.ndarray
-    offset: np.ndarray
-    head: Head
 
 
 class Erased(NamedTuple):
@@ -62,7 +53,7 @@ def _erase_rows(
 ):  # fmt: skip
     for i in prange(len(streams)):
         start, stop = offsets[i], offsets[i + 1]
-        row = Row(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
+        row = row_of(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
         _erase_row(row, streams[i], other, orders, epsilon, removed[i], mass[i], kept[i], single[i], smallest[start:stop])
 
 
@@ -75,8 +66,8 @@ def _erase_row(row, stream, other, orders, epsilon, removed, mass, kept, single,
     pool(row.weights, row.contribution, row.offset, pooled)
     pooled_logits(pooled, row.head, logits)
     pooled_prediction(pooled, row.head, target)
-    decided = decision(logits, row.head)
-    _one_weight(row, decided, target, _other_position(row.weights, stream, other, orders * size), single)
+    decided = decision(logits, row)
+    _one_weight(row, decided, logits, target, _other_position(row.weights, stream, other, orders * size), single)
     order, count = smallest_flip(row, decided)
     walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept)
     order, count = _the_smaller(order, count, walked, flips)
@@ -107,23 +98,25 @@ def _other_position(weights, stream, other, counter):
 
 
 @njit(cache=True)
-def _one_weight(row, decided, target, other, single):
+def _one_weight(row, decided, before, target, other, single):
     prediction, logits = np.empty(len(target)), np.empty(len(target))
     largest = np.argmax(row.weights)
     single[2] = row.weights[largest] - row.weights[other]
     for k, gone in enumerate((largest, other)):
         if without_one(gone, row, prediction, logits):
             single[k] = output_divergence(prediction, target)
-            single[3 + k] = 1.0 if decision(logits, row.head) != decided else 0.0
+            if row.head.sigmoid:
+                single[k] += _divergence_term(1.0 / (1.0 + np.exp(logits[0])), 1.0 / (1.0 + np.exp(before[0])))
+            single[3 + k] = 1.0 if decision(logits, row) != decided else 0.0
 
 
 @njit(cache=True)
 def output_divergence(p, q):
-    """JSD of two predictions, in nats; a single column is the probability of class 1, and the other class counts too."""
+    """JSD of two predictions, in nats; of a single column the share of class 1, that of the other class is to be added."""
     total = 0.0
     for c in range(len(p)):
         total += _divergence_term(p[c], q[c])
-    return total + _divergence_term(1.0 - p[0], 1.0 - q[0]) if len(p) == 1 else total
+    return total
 
 
 @njit(cache=True)

@@ -7,23 +7,52 @@ leaves no weight leaves no attention, and counts as none.
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
 
 from attnaudit.experiments.readout_identity import tvd_row
-from attnaudit.experiments.readout_pooled import pooled_logits, pooled_prediction
+from attnaudit.experiments.readout_pooled import Head, pooled_logits, pooled_prediction
+
+SLACK = 1e-13  # of the size of what is added up
+
+
+class Row(NamedTuple):
+    """One row of a trace: its attention ``weights`` (T,), what each position contributes (T, P), the offset (P,), the head.
+
+    Logits no farther apart than ``slack`` count as equal: far more than rounding makes of equal ones, far less than matters.
+    """
+
+    weights: np.ndarray
+    contribution: np.ndarray
+    offset: np.ndarray
+    head: Head
+    slack: float
 
 
 @njit(cache=True)
-def decision(logits, head):
+def row_of(weights, contribution, offset, head):
+    reach, gain = np.abs(offset).max() + np.abs(contribution).max() if len(weights) > 0 else 0.0, 1.0
+    if head.tail:
+        reach, gain = np.abs(head.bias).max() + 1.0, max(np.abs(head.weight).sum(), 1.0)
+    return Row(weights, contribution, offset, head, SLACK * reach * gain)
+
+
+@njit(cache=True)
+def decision(logits, row):
     """The class decided for: of one sigmoid output class 1 from 0 upwards, else the first of the largest that are allowed."""
-    if head.sigmoid:
-        return 1 if logits[0] >= 0.0 else 0
-    best = -1
+    if row.head.sigmoid:
+        return 1 if logits[0] >= -row.slack else 0
+    highest = -math.inf
     for c in range(len(logits)):
-        if head.allowed[c] and (best < 0 or logits[c] > logits[best]):
-            best = c
-    return best
+        if row.head.allowed[c]:
+            highest = max(highest, logits[c])
+    for c in range(len(logits)):
+        if row.head.allowed[c] and logits[c] >= highest - row.slack:
+            return c
+    return -1
 
 
 @njit(cache=True)
@@ -47,7 +76,7 @@ def first_flip(order, row, decided):
     for k in range(1, len(order)):
         if mass[k] > 0.0:
             pooled_logits(row.offset + moment[k] / mass[k], row.head, logits)
-            if decision(logits, row.head) != decided:
+            if decision(logits, row) != decided:
                 return k, mass[0] - mass[k]
     return 0, 0.0
 

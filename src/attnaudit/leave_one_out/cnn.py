@@ -22,6 +22,8 @@ def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool
     query = None if done.asked.query is None else done.asked.query[:, None]
     scores = model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
     far = outside_window(scores, model.head.readout(done.hidden), radius)
+    if radius == 0:
+        return far  # nothing but the token itself sees it
     hidden = changed_hidden(model, done.embedded, radius)
     there = neighbours(batch.attended, radius)
     near_scores = model.attention(hidden, None if query is None else query[:, None]).masked_fill(~there, -float("inf"))

@@ -8,6 +8,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+UNDERFLOW = 1e-280
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -67,7 +69,8 @@ def pool_of_terms(scores: Float[Tensor, "*n S"], readouts: Float[Tensor, "*n S K
 def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"], radius: int) -> Pool:
     """For every position the pool of all others that are more than ``radius`` away.
 
-    Sums from the left and from the right instead of a total less the window, so that nothing cancels.
+    Sums from the left and from the right instead of a total less the window, so that nothing cancels. They are scaled by the largest score
+    of the row: where that lies in the window and all others underflow, the pool is taken anew.
     """
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=1, keepdim=True)
@@ -78,4 +81,11 @@ def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"
     step = radius + 1
     far[:, step:] += left[:, :-step]
     far[:, :-step] += right[:, step:]
-    return Pool(peak.expand_as(scores), far[..., 0], far[..., 1:])
+    pool = Pool(peak.expand_as(scores).clone(), far[..., 0], far[..., 1:])
+    weak = (pool.mass < UNDERFLOW).nonzero()
+    if len(weak):
+        row, place = weak.T
+        distance = (torch.arange(scores.shape[1], device=scores.device) - place[:, None]).abs()
+        again = pool_of_terms(scores[row].masked_fill(distance <= radius, -torch.inf), readouts[row])
+        pool.peak[row, place], pool.mass[row, place], pool.moment[row, place] = again.peak, again.mass, again.moment
+    return pool

@@ -45,7 +45,7 @@ def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     """The rows of a trace as instances; ``rows`` are the experiments' tables side by side, a row per trace row, or empty."""
     columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
     shown = rows.select(name for name in (*MEASURES, "alpha", "prediction", "delta_y") if name in rows.columns)
-    facts = shown.to_dicts() if rows.height else [{} for _ in range(len(trace))]
+    facts = shown.to_dicts() if shown.height else [{} for _ in range(len(trace))]
     return [_instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k]) for k in range(len(trace))]
 
 

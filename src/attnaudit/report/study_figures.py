@@ -10,6 +10,7 @@ from attnaudit.report.figure import Figure, Panel
 from attnaudit.report.numbers import count
 from attnaudit.report.phrases import LN2
 from attnaudit.report.study_charts import curve_chart, interval_chart, quantile_chart, quantiles
+from attnaudit.report.study_numbers import figure_and_model, model_label
 from attnaudit.report.svg import render
 
 Draw = Callable[[pl.DataFrame, pl.DataFrame], Figure]
@@ -87,9 +88,11 @@ def seeds_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
 
 
 def _of_models(summary: pl.DataFrame, figure: str) -> pl.DataFrame:
-    """{name, value, low, high} of every model."""
-    rows = summary.filter(pl.col("measure").str.starts_with(f"{figure}_"))
-    return rows.select(pl.col("measure").str.strip_prefix(f"{figure}_").alias("name"), "value", "low", "high")
+    """{name, value, low, high} of every model that has the figure."""
+    known = summary.filter(pl.col("value").is_not_null())
+    found = [(figure_and_model(row["measure"]), row) for row in known.iter_rows(named=True)]
+    rows = [(model_label(model), row["value"], row["low"], row["high"]) for (name, model), row in found if name == figure]
+    return pl.DataFrame(rows, schema={"name": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}, orient="row")
 
 
 def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
@@ -97,11 +100,9 @@ def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     shown = (("accuracy", "accuracy"), ("mass", "attention on impermissible tokens"), ("tau_loo", "τ to leave-one-out"))
     panels = []
     for measure, title in shown:
-        rows = _of_models(summary, measure).with_columns(
-            pl.col("name").str.replace("_([0-9.]+)$", ", λ = $1").str.replace("_removed", ", removed")
+        panels.append(
+            Panel(title, render(interval_chart(_of_models(summary, measure), title), f"deceive-{measure}", f"{title} of every model by λ"))
         )
-        known = rows.filter(pl.col("value").is_not_null())
-        panels.append(Panel(title, render(interval_chart(known, title), f"deceive-{measure}", f"{title} of every model by λ")))
     covered = table.filter("covered")["instance"].unique().sort().to_list()
     left_out = (
         f" Instances with no other token, whose penalty is infinite, count by their label alone: {_some(covered)}." if covered else ""

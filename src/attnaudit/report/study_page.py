@@ -17,10 +17,14 @@ from attnaudit.report.page import environment
 from attnaudit.report.provenance import settings
 from attnaudit.report.record import read_summary
 from attnaudit.report.study_figures import FIGURES
+from attnaudit.report.study_numbers import study_tables
 from attnaudit.report.study_rows import QUESTIONS
-from attnaudit.report.summary_table import summary_tables
 
 PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020"}
+SPREAD = (
+    "Means over seeds and instances, with 95 % bootstrap intervals that draw both; s.d. is the spread over seeds.",
+    "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances.",
+)
 QUESTION = {
     "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
@@ -34,9 +38,9 @@ def write_study(folder: Path, metadata: Mapping[str, Any]) -> Path:
     about = About.of(spec, metadata)
     table = pl.read_parquet(folder / "results" / f"{name}.parquet")
     content = {
-        "heading": QUESTION[name], "about": about, "card": study_card(summary, about), "figures": [FIGURES[name](table, summary)],
-        "legend": (), "summaries": summary_tables(summary), "settings": settings(about), "left_out": (),
-        "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
+        "numbers_lead": SPREAD[name == "seeds"], "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
+        "figures": [FIGURES[name](table, summary)], "legend": (), "summaries": study_tables(name, summary), "settings": settings(about),
+        "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
     return folder / "report.html"

@@ -8,6 +8,7 @@ from attnaudit.report.about import About
 from attnaudit.report.card_rows import CardRow, Figures, card_row
 from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
+from attnaudit.report.study_numbers import figure_and_model
 
 WITHIN = 0.05  # mean TVD up to which a model is said to predict the same
 HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
@@ -102,11 +103,8 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
 
 def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     """Deceivable?"""
-    names = [
-        measure.removeprefix("mass_").rpartition("_")
-        for study, measure in figures.rows
-        if study == "deceive" and measure.startswith("mass_")
-    ]
+    found = [figure_and_model(measure) for study, measure in figures.rows if study == "deceive"]
+    names = [model.rpartition("_") for measure, model in found if measure == "mass"]
     if not names:
         return
     model = names[-1][0]

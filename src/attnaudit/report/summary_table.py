@@ -39,7 +39,7 @@ def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
 
 def _table(experiment: str, part: pl.DataFrame) -> SummaryTable:
     groups = part["group"].unique(maintain_order=True).to_list()
-    cells = {(row["measure"], row["group"]): _cell(row) for row in part.iter_rows(named=True)}
+    cells = {(row["measure"], row["group"]): summary_cell(row) for row in part.iter_rows(named=True)}
     measures = part["measure"].unique(maintain_order=True).to_list()
     rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
     return SummaryTable(experiment, tuple(group_label(group) for group in groups), rows)
@@ -50,7 +50,8 @@ def group_label(group: str) -> str:
     return f"predicted {group.removeprefix(_GROUP)}" if group.startswith(_GROUP) else "all instances" if group == "all" else group
 
 
-def _cell(row: Mapping[str, Any]) -> SummaryCell:
+def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
+    """One row of a summary."""
     known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {row['n']}"]
     known.append(f"{row['undefined']} undefined" if row["undefined"] else "")
     told = f"{row['source'] or 'reference'} {figure(row['reference'], 3)}" if row["reference"] is not None else ""

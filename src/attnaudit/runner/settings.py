@@ -80,7 +80,8 @@ def _as_type(value: Any, hint: Any) -> Any:
     if origin is Literal:
         return {str(choice): choice for choice in get_args(hint)}[_known(str(value), map(str, get_args(hint)))]
     if origin is tuple:
-        return _as_tuple(value.split(",") if isinstance(value, str) else list(value), get_args(hint))
+        items = [] if value == "none" else value.split(",") if isinstance(value, str) else list(value)
+        return _as_tuple(items, get_args(hint))
     return _as_scalar(value, hint)
 
 
@@ -126,5 +127,7 @@ def _describe(hint: Any) -> str:
         return " or ".join("none" if part is type(None) else _describe(part) for part in get_args(hint))
     if origin is tuple:
         many = get_args(hint)[-1] is Ellipsis
+        if many and get_origin(get_args(hint)[0]) is Literal:
+            return f"some of {', '.join(get_args(get_args(hint)[0]))} joined by commas, or none"
         return "one or more joined by commas" if many else ",".join(f"<{_describe(part)}>" for part in get_args(hint))
     return _SCALARS.get(hint, str(hint))

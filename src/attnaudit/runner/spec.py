@@ -116,6 +116,10 @@ class RunSpec:
             raise InputError(
                 "read settings", "setting collect.level", "words", "positions: a flat model has no sentences", "or --preset han"
             )
+        if changed["collect"].level == "words" and changed["collect"].erase_input:
+            raise InputError(
+                "read settings", "setting collect.erase_input", "true with collect.level=words", "positions: sentences are deleted"
+            )
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
         return cls(
             changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors or usual_vectors, chosen,

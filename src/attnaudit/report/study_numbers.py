@@ -1,0 +1,60 @@
+"""All numbers of a study: a row for each model, a column for each figure; of the seeds, a row for each measure, a column for each group."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from attnaudit.report.summary_table import SummaryTable, group_label, summary_cell
+
+FIGURES = {
+    "difference_accuracy": "accuracy, less that of the reference", "difference_f1": "F1, less that of the reference",
+    "difference_roc_auc": "ROC-AUC, less that of the reference", "accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC",
+    "tvd": "mean TVD of the output", "jsd": "mean JSD of attention", "flipped": "share whose decision is another",
+    "mass_max": "attention on impermissible tokens, of the head with most", "mass": "attention on impermissible tokens",
+    "tau_loo": "τ, attention – leave-one-out", "tau_gradient": "τ, attention – gradient", "covered": "share with no other token",
+}  # fmt: skip
+SEEDS = {
+    "jsd": "JSD to the base's attention", "tvd": "TVD to the base's output", "tau_alpha": "τ, attention with itself",
+    "tau_gradient": "τ, gradient with itself", "tau_loo": "τ, leave-one-out with itself",
+    "tau_alpha_gradient": "τ, attention – gradient of the same seed", "tau_alpha_loo": "τ, attention – leave-one-out of the same seed",
+}  # fmt: skip
+AREA = "area"
+
+
+def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
+    """The whole summary of a study; every row of it is in one cell."""
+    return [_by_group(summary)] if name == "seeds" else _by_model(name, summary)
+
+
+def _by_group(summary: pl.DataFrame) -> SummaryTable:
+    groups = summary["group"].unique(maintain_order=True).to_list()
+    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    measures: list[str] = summary["measure"].unique(maintain_order=True).to_list()
+    rows = tuple((name, SEEDS.get(name, name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
+    words = tuple(group_label(group).replace("max_alpha:", "largest weight ") for group in groups)
+    return SummaryTable("medians over seeds", words, rows)
+
+
+def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
+    cells = {figure_and_model(row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    area = cells.pop((AREA, ""), None)
+    figures = [figure for figure in FIGURES if any(key[0] == figure for key in cells)]
+    models = list(dict.fromkeys(model for _, model in cells))
+    rows = tuple((model, model_label(model), tuple(cells.get((figure, model)) for figure in figures)) for model in models)
+    table = SummaryTable(f"{name}: every model", tuple(FIGURES[figure] for figure in figures), rows)
+    whole = SummaryTable("robustness", ("of what there could be",), ((AREA, "area under the curve of JSD within TVD", (area,)),))
+    return [table, whole] if area else [table]
+
+
+def figure_and_model(measure: str) -> tuple[str, str]:
+    """``f1_base`` is F1 of the base; a measure that is of no model, such as the area, has an empty one."""
+    figure = next((figure for figure in FIGURES if measure.startswith(f"{figure}_")), None)
+    return (measure, "") if figure is None else (figure, measure.removeprefix(f"{figure}_"))
+
+
+def model_label(model: str) -> str:
+    """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance by itself within an ε."""
+    start, _, strength = model.rpartition("_")
+    if not strength.replace(".", "").replace("e-", "").isdigit() or not start:
+        return model.replace("_removed", ", tokens removed")
+    return f"each instance by itself, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
