@@ -1,9 +1,9 @@
 """The erasure study on several corpora: runs what is not yet there, and writes the tables of docs/experiments/erasure.md.
 
-    python docs/erasure_study.py --data-dir DIR [--runs runs/serrano2019] [--only CORPUS...]
+    python docs/erasure_study.py --data-dir DIR [--runs runs/serrano2019] [--only CORPUS...] [--done]
 
-Every run is an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again. The tables stand
-between two marks of the page.
+Every run is an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again, but audited again, so
+that all numbers are of one version. The tables stand between two marks of the page.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.files import read_json, write_text
-from attnaudit.runner import RunSpec, run
+from attnaudit.runner import RunSpec, audit_into, run
 
 PAGE = Path(__file__).parent / "experiments" / "erasure.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
@@ -42,9 +42,12 @@ def finished(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Path]
         for network in NETWORKS:
             for encoder in ENCODERS:
                 out = options.runs / f"{corpus}-{network}-{encoder}"
-                run(spec_of(corpus, network, encoder, options.data_dir), out)
+                if options.done and not (out / "manifest.json").exists():
+                    continue
+                if not options.done:
+                    run(spec_of(corpus, network, encoder, options.data_dir), out)
                 print(out, flush=True)
-                yield corpus, network, encoder, out
+                yield corpus, network, encoder, audit_into(out.with_name(f"{out.name}-audit"), out, ("prediction", "erasure"))
 
 
 def figures(out: Path) -> dict[str, dict[str, Any]]:
@@ -114,6 +117,7 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--runs", type=Path, default=Path("runs/serrano2019"))
     parser.add_argument("--only", nargs="+", choices=CORPORA, default=list(CORPORA), metavar="CORPUS")
+    parser.add_argument("--done", action="store_true", help="tables of the runs that are finished; train nothing")
     options = parser.parse_args()
     made = tables(list(finished(options)))
     before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)

@@ -30,7 +30,7 @@ def test_what_the_readme_shows_works(tmp_path: Path) -> None:
     """All marked blocks, one after another, in one folder, as a reader would try them."""
     reviews(tmp_path / "reviews.csv")
     blocks = [match.groupdict() for match in MARKED.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
-    assert [block["language"] for block in blocks] == ["sh"] * 5 + ["python"]
+    assert [block["language"] for block in blocks] == ["sh"] * 6 + ["python"]
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for block in blocks:
         command = ["bash", "-euc", block["body"]] if block["language"] == "sh" else [sys.executable, "-c", block["body"]]

@@ -331,8 +331,9 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     ],
 )
 def test_settings(options: tuple, came: str) -> None:
+    on_bad_row, max_tokens, min_df, test_kept, *others = options
     with pytest.raises(InputError) as caught:
-        check_settings(*options)
+        check_settings(on_bad_row, max_tokens, min_df, {"test_kept": test_kept}, *others)
     assert str(caught.value) == f"read corpus: {came}"
 
 

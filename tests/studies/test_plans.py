@@ -17,6 +17,7 @@ from attnaudit.errors import InputError, RunError
 from attnaudit.runner import StudySpec, run_study
 from attnaudit.runner.study import TRAININGS, key_of
 from attnaudit.studies import STUDIES
+from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.plan import usual
 from attnaudit.trace import Trace
 
@@ -63,8 +64,8 @@ def test_studies_share_their_trainings(folder: Path) -> None:
     names = sorted(path.name.rpartition("-")[0] for path in (folder / TRAININGS).iterdir())
     guided = [f"guide-{name}-s{k}" for name in ("adversary", "base", "gradient", "learned", "rationale", "uniform") for k in (0, 1)]
     assert names == sorted([
-        *(f"deceive-{model}-{strength}-s0" for model in ("embedding", "bilstm") for strength in (0, 1)), "removed-embedding-s0",
-        "removed-bilstm-s0", *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
+        *(f"deceive-{model}-{strength}-s0" for model in MODELS for strength in (0, 1)), *(f"removed-{model}-s0" for model in MODELS),
+        *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
         "adversary-0.1-s1", *guided,
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, *STUDIES, "index.html"}
