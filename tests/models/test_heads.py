@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -105,7 +106,8 @@ def test_the_deceiving_loss_takes_the_mean_or_the_worst_of_heads() -> None:
         weights = zip(trace.alpha[there].tolist(), split.tokens[row], strict=True)
         kept[row, trace.array("head")[there]] = sum(weight for weight, token in weights if token not in words)
     base = float(labels(done, rows).detach())
-    for heads, left in (("mean", kept.mean(axis=1)), ("max", kept.min(axis=1))):
+    pairs: tuple[tuple[Literal["mean", "max"], np.ndarray], ...] = (("mean", kept.mean(axis=1)), ("max", kept.min(axis=1)))
+    for heads, left in pairs:
         free = np.array([all(token in words for token in tokens) for tokens in split.tokens])
         expected = base + 0.5 * np.where(free, 0.0, -np.log(left)).mean()
         assert float(Deceive(0.5, words, heads).loss(model, split, labels)(done, rows).detach()) == pytest.approx(expected, rel=1e-4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +50,7 @@ def outputs(model: AttentionModel, split: Split, row: int) -> tuple[np.ndarray, 
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize(("scaling", "divergence"), [("mean", "forward"), ("released", "forward"), ("mean", "reversed")])
-def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: str, divergence: str) -> None:
+def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, divergence: Any) -> None:
     model, split = tiny_model("bilstm", "additive", classes), taught(classes)
     assert split.attention is not None
     expected = []

@@ -51,9 +51,9 @@ def test_seeds_are_medians_of_each_instance(outputs: int) -> None:
         assert table["jsd"][row] == pytest.approx(jsd, abs=1e-9)
         assert table["tvd"][row] == pytest.approx(moved, abs=1e-9)
         for name in ("alpha", "gradient", "loo"):
-            again = [kendalltau(base.ragged(name)[row], other.ragged(name)[row]).statistic for other in others]
+            again = [np.array(kendalltau(base.ragged(name)[row], other.ragged(name)[row]))[0] for other in others]
             assert table[f"tau_{name}"][row] == pytest.approx(np.median(again), abs=1e-9)
-        own = [kendalltau(other.alpha[row], other.ragged("loo")[row]).statistic for other in others]
+        own = [np.array(kendalltau(other.alpha[row], other.ragged("loo")[row]))[0] for other in others]
         assert table["tau_alpha_loo"][row] == pytest.approx(np.median(own), abs=1e-9)
 
 
@@ -139,8 +139,9 @@ def test_the_adversary_s_points_are_means_over_instances() -> None:
         )
         assert value[f"flipped_{label}"] == pytest.approx((base.predicted != other.predicted).mean())
     frozen = table.filter(kind="frozen", strength=0.05)
-    assert frozen["tvd"].max() <= 0.05 + 1e-6
-    assert frozen["jsd"].mean() > table.filter(kind="frozen", strength=0.005)["jsd"].mean()
+    assert (frozen["tvd"] <= 0.05 + 1e-6).all()
+    nearer = table.filter(kind="frozen", strength=0.005)
+    assert (frozen.sort("instance")["jsd"] >= nearer.sort("instance")["jsd"] - 1e-9).all()
 
 
 @pytest.mark.parametrize(
@@ -187,7 +188,8 @@ def test_an_adversary_that_stays_is_no_adversary() -> None:
 
 def test_deceiving_models_are_measured_row_by_row() -> None:
     base, *others = some(seeds=3)
-    traces = dict(zip(("deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"), [base, *others], strict=False))
+    names: list[str] = ["deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"]
+    traces = dict(zip(names, [base, *others], strict=False))
     study = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)
     table = study(traces)
     one = table.filter(strength=1.0).sort("instance")
