@@ -35,7 +35,8 @@ class TanhTail:
     bias: Float[np.ndarray, " C"]
 
     def __call__(self, pooled: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n C"]:
-        return np.tanh(pooled) @ self.weight.T + self.bias
+        """A product for each row by itself: one of all rows adds up in an order that depends on how many there are."""
+        return np.matmul(np.tanh(pooled)[:, None], self.weight.T)[:, 0] + self.bias
 
 
 @dataclass(frozen=True)

@@ -96,3 +96,12 @@ def test_unknown_names_are_answered_with_the_nearest():
         audit(make_trace(3), ["adversery"])
     with pytest.raises(InputError, match="did you mean epsilon"):
         audit(make_trace(3), settings={"adversary": {"epsilom": 0.1}})
+
+
+@pytest.mark.parametrize("name", ["permutation", "adversary", "erasure"])
+def test_a_row_by_itself_is_the_row_among_others_behind_a_tail(tmp_path: Path, name: str):
+    trace = make_trace(12, (2, 6), 3, seed=5, hidden=6)
+    whole, _ = one(trace, name, {})
+    write_shards(tmp_path, [trace.take(np.array([row])) for row in range(len(trace))])
+    apart, _ = one(tmp_path, name, {})
+    assert apart.equals(whole)
