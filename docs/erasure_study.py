@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ CORPORA = ("imdb", "yelp", "20news_sports", "ag_news", AMAZON)
 PUBLISHED = {"Yahoo": (0.5, 8.7, 1.3, 89.6), "IMDB": (2.2, 12.2, 1.4, 84.2), "Amazon": (2.7, 7.6, 2.7, 87.1), "Yelp": (1.5, 8.9, 1.9, 87.7)}
 FLIPS = ("flip_both", "flip_only_max", "flip_only_random", "flip_neither")
 LARGER = 0.1
+BANDS = (0.0, 0.05, 0.1, 0.2, 0.4, 1.01)
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 
 
@@ -62,10 +64,10 @@ def cell(row: dict[str, Any] | None, places: int = 2, percent: bool = False) -> 
     return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
 
 
-def negative_beyond(gaps: pl.DataFrame) -> str:
-    """The share of negative ΔJS where the largest weight is larger by much, and of how many."""
-    beyond = gaps.filter(pl.col("delta_alpha") >= LARGER)
-    return f"{100 * beyond.select((pl.col('delta_js') < 0).mean()).item():.1f} ({beyond.height})" if beyond.height else "– (0)"
+def negative_between(gaps: pl.DataFrame, low: float, high: float = 1.01) -> str:
+    """The share of negative ΔJS, in percent, where Δα lies in a band, and of how many."""
+    inside = gaps.filter((pl.col("delta_alpha") >= low) & (pl.col("delta_alpha") < high) & pl.col("delta_js").is_not_null())
+    return f"{100 * inside.select((pl.col('delta_js') < 0).mean()).item():.1f} ({inside.height})" if inside.height else "– (0)"
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -73,7 +75,7 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def tables(runs: list[tuple[str, str, str, Path]]) -> str:
-    one, many = [], []
+    one, many, bands = [], [], []
     for corpus, network, encoder, out in runs:
         found = figures(out)
         name = [corpus, network.upper(), encoder]
@@ -81,9 +83,10 @@ def tables(runs: list[tuple[str, str, str, Path]]) -> str:
         single, gaps = found["erasure/delta_js"], pl.read_parquet(out / "results" / "erasure.parquet", columns=["delta_js", "delta_alpha"])
         one.append([
             *name, f"{found['prediction/accuracy']['value']:.3f}", str(single["n"]), str(single["undefined"]),
-            cell(found["erasure/negative_delta_js"], 1, percent=True), negative_beyond(gaps), f"{gaps['delta_alpha'].median():.3f}",
-            cell(single, 3), *shares,
+            cell(found["erasure/negative_delta_js"], 1, percent=True), negative_between(gaps, LARGER),
+            f"{gaps['delta_alpha'].median():.3f}", cell(single, 3), *shares,
         ])  # fmt: skip
+        bands.append([*name, *(negative_between(gaps, low, high) for low, high in pairwise(BANDS))])
         many.append([
             *name, *(cell(found.get(f"erasure/removed_{ranking}")) for ranking in (*RANKINGS, "minimum")),
             *(f"{100 * found[f'erasure/never_{ranking}']['value']:.0f}" for ranking in (*RANKINGS, "minimum")),
@@ -109,7 +112,11 @@ def tables(runs: list[tuple[str, str, str, Path]]) -> str:
     singles = table([*head, *told], one + published)
     walks = [*head, *(f"removed, {name}" for name in (*RANKINGS, "minimum")), *(f"never, {name} (%)" for name in (*RANKINGS, "minimum"))]
     removals = table([*walks, *(f"times minimum, {name}" for name in RANKINGS[1:])], many)
-    return f"One weight (°: published, not checked against the source):\n\n{singles}\n\nMany weights, as shares of T:\n\n{removals}"
+    between = table([*head, *(f"{low:g} to {min(high, 1):g}" for low, high in pairwise(BANDS))], bands)
+    return (
+        f"One weight (°: published, not checked against the source):\n\n{singles}\n\nShare of ΔJS < 0 by Δα, % (n):\n\n{between}\n\n"
+        f"Many weights, as shares of T:\n\n{removals}"
+    )
 
 
 def main() -> None:

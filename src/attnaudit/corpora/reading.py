@@ -81,16 +81,20 @@ def read_corpus(
     df = min_df or (entry.min_df if entry else _default_min_df(len(splits["train"])))
     digests = {name: row_digests(split) for name, split in splits.items()}
     remarks += [*gathering_remarks(gathered, max_tokens), *class_remarks(names, splits, task)]
-    if entry:
-        expected = entry.of_preset(entry.expected, preset, {})
-        whole = {name for name in SPLITS if getattr(parting, f"{name}_kept", 1.0) == getattr(entry.parting, f"{name}_kept", 1.0)}
-        remarks += count_remarks({name: counts for name, counts in expected.items() if whole.issuperset(name.split("+"))}, splits)
+    remarks += count_remarks(_expected(entry, parting, preset) if entry else {}, splits)
     remarks += duplicate_remarks(splits, digests)
     if min_df is None and not entry and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
     skipped = tuple(row for rows in gathered.values() for row in rows.skipped)
     notes = tuple(map(printable, remarks))  # they may name files
     return Corpus(printable(place.name), names, splits, df, fingerprint(names, df, splits, digests), notes, skipped, task)
+
+
+def _expected(entry: Registered, parting: Parting, preset: str) -> dict[str, tuple[int, ...]]:
+    """The rows that are known of a named corpus, but for splits of which another share than its own is kept."""
+    changed = {name for name in ("train", "test") if getattr(parting, f"{name}_kept") != getattr(entry.parting, f"{name}_kept")}
+    known = entry.of_preset(entry.expected, preset, {})
+    return {name: counts for name, counts in known.items() if changed.isdisjoint(name.split("+"))}
 
 
 def check_settings(

@@ -107,7 +107,8 @@ def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     names = [model.rpartition("_") for measure, model in found if measure == "mass"]
     if not names:
         return
-    model = names[-1][0]
+    models = [model for model, _, _ in names]
+    model = "bilstm" if "bilstm" in models else models[0]
     strengths = sorted((float(strength), strength) for name, _, strength in names if name == model)
     (_, least), (_, most) = strengths[0], strengths[-1]
 

@@ -15,7 +15,7 @@ from attnaudit.measures import LN2, predicted_class, tvd
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.studies.over_seeds import by_seed, mean_rows, summary_row
-from attnaudit.studies.plan import Training, same_instances, seeded, usual, without_scores
+from attnaudit.studies.plan import Training, check_least, same_instances, seeded, usual, without_scores
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -54,9 +54,7 @@ class ModelAdversary:
     def __post_init__(self) -> None:
         if not self.strengths or min(self.strengths) < 0:
             raise InputError("study", "setting adversary.strengths (λ)", str(list(self.strengths)), "one or more numbers from 0 up")
-        for name, least in (("seeds", 1), ("controls", 0), ("patience", 1), ("epochs", 1)):
-            if getattr(self, name) < least:
-                raise InputError("study", f"setting adversary.{name}", str(getattr(self, name)), f"{least} or more")
+        check_least(self, seeds=1, controls=0, patience=1, epochs=1)
         if not 0 < self.limit <= 1:
             raise InputError("study", "setting adversary.limit", str(self.limit), "a distance above 0, up to 1")
 

@@ -17,7 +17,7 @@ from attnaudit.ragged import Ragged
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import mean_rows
-from attnaudit.studies.plan import Training, seeded, without_scores
+from attnaudit.studies.plan import Training, check_least, seeded, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -64,8 +64,7 @@ class Deceive:
         if not self.models or not self.strengths or min(self.strengths) < 0:
             came = f"{list(self.models)} and {list(self.strengths)}"
             raise InputError("study", "settings deceive.models and deceive.strengths (λ)", came, "one or more models, λ of 0 or more")
-        if self.seeds < 1:
-            raise InputError("study", "setting deceive.seeds", str(self.seeds), "1 or more")
+        check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         from attnaudit.corpora.removal import marks

@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import compare_models, predictions
-from attnaudit.studies.plan import Training, seeded, usual, without_scores
+from attnaudit.studies.plan import Training, check_least, seeded, usual, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ class Guide:
                 raise InputError("study", "setting guide.weights", repr(name), f"some of {', '.join(WEIGHTS)}", hint)
         if not self.strength >= 0:
             raise InputError("study", "setting guide.strength (λ)", str(self.strength), "0 or more")
-        for name in ("seeds", "patience", "epochs"):
-            if getattr(self, name) < 1:
-                raise InputError("study", f"setting guide.{name}", str(getattr(self, name)), "1 or more")
+        check_least(self, seeds=1, patience=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         first = usual(base, base.seed)

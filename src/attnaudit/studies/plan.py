@@ -58,6 +58,13 @@ def seeded(base: RunSpec, seed: int) -> RunSpec:
     return replace(base, seed=seed, corpus=replace(base.corpus, seed=base.seed))
 
 
+def check_least(study: Study, **least: int) -> None:
+    """Raise InputError for a setting below the number given for it."""
+    for name, number in least.items():
+        if getattr(study, name) < number:
+            raise InputError("study", f"setting {study.name}.{name}", str(getattr(study, name)), f"{number} or more")
+
+
 def same_instances(traces: Mapping[str, Trace]) -> None:
     """Raise InputError unless all traces have the same rows in the same order, one attention a text."""
     (first, base), *others = traces.items()

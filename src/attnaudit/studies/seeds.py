@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.errors import InputError
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.measures import tvd
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.plan import Training, same_instances, usual
+from attnaudit.studies.plan import Training, check_least, same_instances, usual
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -43,8 +42,7 @@ class Seeds:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise InputError("study", "setting seeds.seeds", str(self.seeds), "1 or more")
+        check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         return [usual(base, base.seed + k) for k in range(self.seeds + 1)]

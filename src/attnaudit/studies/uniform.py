@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
-from attnaudit.errors import InputError
 from attnaudit.studies.over_seeds import compare_models, predictions
-from attnaudit.studies.plan import Training, seeded, usual, without_scores
+from attnaudit.studies.plan import Training, check_least, seeded, usual, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -35,8 +34,7 @@ class Uniform:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seeds < 1:
-            raise InputError("study", "setting uniform.seeds", str(self.seeds), "1 or more")
+        check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         return [training for k in range(self.seeds) for training in (usual(base, base.seed + k), evenly(base, base.seed + k))]
