@@ -21,32 +21,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from attnaudit.experiments import Experiment, make_experiment
 from attnaudit.trace import Trace
 from benchmarks.lengths import figure, print_header, print_row
-from tests.oracles.erasure import decided, weight_gradient
+from benchmarks.plain_removals import plain_erasure
 from tests.traces import make_trace
 
 COLUMNS = ("outputs", "instances", "T", "erasure (s)", "comprehensiveness (s)", "plain walks (s)", "plain / erasure", "both at most 20 s")
 SAMPLE, OUTPUTS, MOST = 100, (1, 5), 20.0
-
-
-def plain_walks(trace: Trace, row: int, random: np.random.Generator) -> list[int | None]:
-    """Where each order first flips the decision."""
-    alpha, slope = trace.alpha[row], weight_gradient(trace, row)
-    orders = [np.argsort(-score) for score in (alpha, slope, slope * alpha)]
-    return [first_flip(trace, row, order) for order in (*orders, *(random.permutation(len(alpha)) for _ in range(5)))]
-
-
-def first_flip(trace: Trace, row: int, order: np.ndarray) -> int | None:
-    alpha, contribution, offset = np.array(trace.alpha[row]), trace.readout.contribution[row], trace.readout.offset[row]
-    before = decision(offset + alpha @ contribution)
-    for count, position in enumerate(order[:-1], 1):
-        alpha[position] = 0.0
-        if decision(offset + (alpha / alpha.sum()) @ contribution) != before:
-            return count
-    return None
-
-
-def decision(logits: np.ndarray) -> int:
-    return decided([float(logits[0] >= 0)]) if len(logits) == 1 else decided(logits.tolist())
 
 
 def seconds(experiment: Experiment, trace: Trace) -> float:
@@ -69,7 +48,7 @@ def main() -> None:
         taken = [seconds(experiment, trace) for experiment in experiments]
         begun, random = time.perf_counter(), np.random.default_rng(0)
         for row in range(SAMPLE):
-            plain_walks(trace, row, random)
+            plain_erasure(trace, row, random)
         plain = (time.perf_counter() - begun) / SAMPLE * options.instances
         reached = "yes" if sum(taken) <= MOST else "no"
         cells = [*(figure(value) for value in (*taken, plain)), figure(plain / taken[0]), reached]

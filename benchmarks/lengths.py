@@ -28,7 +28,7 @@ from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.sides import SIDES, Side, batch_rows
 
 LENGTHS = (20, 80, 200, 400, 2000)
-TOGETHER = ("leave-one-out, bilstm", "gradients, bilstm", "permutation", "correlation", "adversary")
+TOGETHER = ("leave-one-out, bilstm", "gradients, bilstm", "permutation", "correlation", "adversary", "erasure", "comprehensiveness")
 COLUMNS = (
     "experiment", "T", "ours (ms)", "plain (ms)", "other (ms)", "plain / ours", "other / ours", "ours (MiB)", "plain (MiB)", "other (MiB)",
     "difference, plain", "difference, other",
@@ -76,7 +76,9 @@ def difference(experiment: str, ours: Measured, side: Measured | None) -> str:
     """The largest in absolute value; of the adversary, whose plain way is a search, the least of ours less theirs."""
     if side is None:
         return "–"
-    gap = ours.values[: len(side.values)] - side.values
+    mine = ours.values[: len(side.values)]
+    undefined = np.isnan(mine) & np.isnan(side.values)
+    gap = np.where(undefined, 0.0, mine - side.values)
     return f"least {gap.min():+.1e}" if experiment == "adversary" else f"{np.abs(gap).max():.0e}"
 
 

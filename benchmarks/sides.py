@@ -3,7 +3,8 @@
 *ours* takes all instances together. The plain way of importance is Algorithm 1 of Jain & Wallace 2019 as it reads, a text at a time, but
 the shortened texts of leave-one-out go through the model `TOGETHER` at a time; so they do for Captum, whose feature ablation is given
 one switch per token that deletes it. The plain way of permutation is Algorithm 2 with numpy, an instance at a time; of correlation,
-all pairs compared in Python; of the adversary, the paper's search in torch (`tests/oracles`).
+all pairs compared in Python; of the adversary, the paper's search in torch (`tests/oracles`); of the removals, one step after another
+in numpy (`benchmarks/plain_removals.py`), where ours finds the smallest set besides.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from attnaudit.models.batch import Batch, pad
 from attnaudit.ragged import Ragged
 from attnaudit.trace import Trace
 from benchmarks.made_up import made_up_texts, made_up_trace, untrained_model
+from benchmarks.plain_removals import ERASED, ERASER, plain_comprehensiveness, plain_erasure
 from tests.oracles.kendall import naive_kendall
 from tests.oracles.relaxed_adversary import accepted_divergence, naive_search, padded
 
@@ -226,6 +228,12 @@ def plain_adversary(length: int) -> Side:
     return Side(call, together, len(attention))
 
 
+def row_by_row(plain: Callable[[Trace, int, np.random.Generator], list[float]], length: int) -> Side:
+    """A plain way, an instance at a time."""
+    trace, random = made_up_trace(length, trace_rows(length)), np.random.default_rng(0)
+    return Side(lambda rows: np.array([plain(trace, row, random) for row in rows]), 1, len(trace))
+
+
 def importance(encoder: str) -> dict[str, dict[str, Callable[[int], Side]]]:
     return {
         f"leave-one-out, {encoder}": {
@@ -242,7 +250,9 @@ def importance(encoder: str) -> dict[str, dict[str, Callable[[int], Side]]]:
 
 
 TAUS = tuple(f"{kind}_{name}" for name in ("gradient", "loo", "gradient_loo") for kind in ("tau", "p"))
-OURS = {"permutation": ("median_delta_y",), "correlation": TAUS, "adversary": ("emax_jsd",)}
+OURS = {
+    "permutation": ("median_delta_y",), "correlation": TAUS, "adversary": ("emax_jsd",), "erasure": ERASED, "comprehensiveness": ERASER,
+}  # fmt: skip
 SIDES: dict[str, dict[str, Callable[[int], Side]]] = {
     **importance("bilstm"), **importance("cnn"), **importance("average"),
     "permutation": {"ours": partial(of_trace, "permutation", OURS["permutation"]), "plain": plain_permutation},
@@ -252,4 +262,8 @@ SIDES: dict[str, dict[str, Callable[[int], Side]]] = {
         "scipy": partial(row_by_row_correlation, partial(kendalltau, method="asymptotic")),
     },
     "adversary": {"ours": partial(of_trace, "adversary", OURS["adversary"]), "plain": plain_adversary},
+    "erasure": {"ours": partial(of_trace, "erasure", ERASED), "plain": partial(row_by_row, plain_erasure)},
+    "comprehensiveness": {
+        "ours": partial(of_trace, "comprehensiveness", ERASER), "plain": partial(row_by_row, plain_comprehensiveness),
+    },
 }  # fmt: skip
