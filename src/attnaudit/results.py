@@ -86,19 +86,19 @@ def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
 
 
-def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.DataFrame]], seed: int) -> pl.DataFrame:
-    """Mean, spread and bootstrap interval of every column of every group's frame, one group in memory at a time.
+def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int) -> pl.DataFrame:
+    """Mean, spread and bootstrap interval of every column of every group's frame, `TOGETHER` columns of one group in memory at a time.
 
     Null and NaN are undefined: left out of the mean and counted. A boolean column gives a share. ``low`` and ``high`` are the
     95 % percentile interval over instances. A measure that is defined nowhere has null figures.
     """
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        for start in range(0, frame.width, TOGETHER):
-            part = frame[:, start : start + TOGETHER]
-            values = part.select(pl.all().cast(pl.Float64).fill_null(float("nan"))).to_numpy()
+        measures = frame.collect_schema().names()
+        for names in (measures[start : start + TOGETHER] for start in range(0, len(measures), TOGETHER)):
+            values = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan"))).collect().to_numpy()
             low, high = bootstrap_means(values, seed=seed)
-            rows += [_summary_row(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(part.columns)]
+            rows += [_summary_row(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(names)]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 

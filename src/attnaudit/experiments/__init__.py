@@ -73,8 +73,8 @@ def audit(
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
     settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold. With
-    ``folder`` the tables are written there as they come, ``<experiment>.parquet``; memory then holds one shard, and for the summary one
-    number for every row and measure.
+    ``folder`` the tables are written there as they come, ``<experiment>.parquet``; memory then holds one shard, and for the summary
+    a few measures of every row at a time.
 
     Raises InputError for an unknown experiment or setting and TraceError where an experiment asked for by name cannot use this trace.
     """
@@ -92,7 +92,11 @@ def audit(
     taken = {name: experiment for name, experiment in make_all.items() if name not in left_out}
     put = _into_memory if folder is None else partial(_into_files, folder)
     tables = put(taken, _told(chain([first], shards), len(trace) if isinstance(trace, Trace) else trace_rows(trace), progress))
-    return Results({name: Result(name, rows, taken[name].summarise(rows)) for name, rows in tables.items()}, left_out)
+    results = {}
+    for name, rows in tables.items():
+        progress("summarise", len(results), len(tables))
+        results[name] = Result(name, rows, taken[name].summarise(rows))
+    return Results(results, left_out)
 
 
 def _told(shards: Iterable[Trace], rows: int, progress: Progress) -> Iterator[Trace]:

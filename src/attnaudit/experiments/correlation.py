@@ -54,14 +54,16 @@ class Correlation:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, self._measures), self.seed)
 
-    def _measures(self, table: pl.DataFrame) -> pl.DataFrame:
-        names = [column.removeprefix("tau_") for column in table.columns if column.startswith("tau_")]
+    def _measures(self, table: pl.LazyFrame) -> pl.LazyFrame:
+        names = [column.removeprefix("tau_") for column in table.collect_schema().names() if column.startswith("tau_")]
         others = [name for name in names if name != YARDSTICK]
-        measures = {f"tau_{name}": table[f"tau_{name}"] for name in names}
-        measures |= {f"significant_{name}": table[f"p_{name}"] <= self.significance for name in names}
-        measures |= {f"significant_{name}_bh": self._significant_together(table[f"p_{name}"]) for name in names}
-        measures |= {f"tau_{YARDSTICK}_minus_tau_{name}": table[f"tau_{YARDSTICK}"] - table[f"tau_{name}"] for name in others}
-        return pl.DataFrame(measures)
+        measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}
+        measures |= {f"significant_{name}": pl.col(f"p_{name}") <= self.significance for name in names}
+        measures |= {
+            f"significant_{name}_bh": pl.col(f"p_{name}").map_batches(self._significant_together, return_dtype=pl.Boolean) for name in names
+        }
+        measures |= {f"tau_{YARDSTICK}_minus_tau_{name}": pl.col(f"tau_{YARDSTICK}") - pl.col(f"tau_{name}") for name in others}
+        return table.select(**measures)
 
     def _significant_together(self, p_values: pl.Series) -> pl.Series:
         """Which rows stay significant when all rows of the group are tested at once."""

@@ -105,7 +105,7 @@ def _positions(chosen: Ragged) -> Ragged:
     return Ragged.from_lengths(within[chosen.values].astype(np.int32), counts)
 
 
-def _measures(table: pl.DataFrame) -> pl.DataFrame:
+def _measures(table: pl.LazyFrame) -> pl.LazyFrame:
     """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips."""
     largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
     return table.select(

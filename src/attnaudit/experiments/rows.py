@@ -38,15 +38,15 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
     return stream_keys(seed, experiment, *names)
 
 
-def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.DataFrame], pl.DataFrame]) -> Iterator[tuple[str, pl.DataFrame]]:
+def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Iterator[tuple[str, pl.LazyFrame]]:
     """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``).
 
-    They see the columns with one value a row; those with a list a row stay where they are. With more than `MOST_CLASSES` classes,
-    answers to questions for the most part, a class has too few rows to tell of: only all.
+    They see the columns with one value a row, none of which is read yet. With more than `MOST_CLASSES` classes, answers to questions for
+    the most part, a class has too few rows to tell of: only all.
     """
-    rows = table.lazy().select(~cs.nested()).collect()
+    rows = table.lazy().select(~cs.nested())
     yield "all", measures(rows)
-    predicted = rows["predicted"].unique()
+    predicted = rows.select(pl.col("predicted").unique()).collect()["predicted"]
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
         yield f"predicted:{name}", measures(rows.filter(pl.col("predicted") == name))
 

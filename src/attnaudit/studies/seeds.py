@@ -56,7 +56,7 @@ class Seeds:
         return keys(base).with_columns(pl.Series("max_alpha", base.alpha.max()), *columns)
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        return summarise_means(self.name, _groups(table), self.seed)
+        return summarise_means(self.name, _groups(table.lazy()), self.seed)
 
 
 def _beside(base: Trace, other: Trace) -> dict[str, np.ndarray]:
@@ -66,10 +66,10 @@ def _beside(base: Trace, other: Trace) -> dict[str, np.ndarray]:
     return {"jsd": divergence(base.alpha, other.alpha), "tvd": tvd(base.prediction, other.prediction), **again, **own}
 
 
-def _groups(table: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
+def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
     """All, each predicted class, and each bin of the largest weight."""
 
-    def measures(rows: pl.DataFrame) -> pl.DataFrame:
+    def measures(rows: pl.LazyFrame) -> pl.LazyFrame:
         return rows.select("jsd", "tvd", "^tau_.*$")
 
     yield from by_group(table, measures)
