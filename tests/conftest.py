@@ -1,13 +1,7 @@
-"""Array shapes are checked at run time in the tests, outside modules with compiled kernels.
-
-Compiled kernels are cached by the text of all of them: numba itself forgets that a kernel depends on those it calls in other files.
-"""
+"""Array shapes are checked at run time in the tests, outside modules with compiled kernels."""
 
 from __future__ import annotations
 
-import hashlib
-import os
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -19,7 +13,7 @@ from tests import typecheck
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 
-KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if "from numba import" in path.read_text()]
+KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in path.read_text()]
 
 
 def _modules_without_kernels() -> list[str]:
@@ -28,8 +22,6 @@ def _modules_without_kernels() -> list[str]:
     return [".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files]
 
 
-text = hashlib.sha256(b"".join(path.read_bytes() for path in KERNELS)).hexdigest()[:16]
-os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"attnaudit-kernels-{text}"))
 install_import_hook(_modules_without_kernels(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")

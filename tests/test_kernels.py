@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnaudit.kernels import SETTINGS, code_folder, kernel
 from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
-KERNEL_FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "from numba import" in path.read_text(encoding="utf-8")]
+KERNEL_FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in path.read_text(encoding="utf-8")]
 SORTS = {"sort", "argsort", "median", "percentile", "quantile", "nanmedian", "nanpercentile", "partition", "argpartition", "unique"}
 
 
@@ -19,7 +20,7 @@ def sorts_in_kernels(text: str) -> list[str]:
     """Sorting functions of numpy that a compiled function uses."""
     found = []
     for function in ast.walk(ast.parse(text)):
-        if isinstance(function, ast.FunctionDef) and any("njit" in ast.unparse(decorator) for decorator in function.decorator_list):
+        if isinstance(function, ast.FunctionDef) and any("kernel" in ast.unparse(decorator) for decorator in function.decorator_list):
             names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
             found += [f"{function.name}: {name}" for name in names if name in SORTS]
     return found
@@ -31,15 +32,36 @@ def test_kernels_sort_by_our_own_function_alone(path: Path):
 
 
 def test_a_kernel_that_sorts_with_numpy_would_be_found():
-    assert sorts_in_kernels("@njit(cache=True)\ndef kernel(x):\n    return np.sort(x)[0]\n") == ["kernel: sort"]
+    assert sorts_in_kernels("@kernel(parallel=True)\ndef compiled(x):\n    return np.sort(x)[0]\n") == ["compiled: sort"]
 
 
-@pytest.mark.parametrize("path", KERNEL_FILES, ids=lambda path: path.stem)
-def test_every_kernel_is_cached(path: Path):
-    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(function, ast.FunctionDef):
-            decorators = [ast.unparse(decorator) for decorator in function.decorator_list]
-            assert all("cache=True" in decorator for decorator in decorators if "njit" in decorator)
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_kernels_are_compiled_in_one_way(path: Path):
+    """By ours, which keeps their code where no other version looks."""
+    assert path.name == "kernels.py" or "njit" not in path.read_text(encoding="utf-8")
+
+
+def test_code_of_other_sources_lies_elsewhere(tmp_path: Path):
+    """A kernel changed, in whichever file: another folder for all. What is no kernel leaves the folder as it is."""
+    folders = []
+    for name, text in (("a.py", "@kernel\ndef f(): ..."), ("b/c.py", "@kernel\ndef g(): ..."), ("b/c.py", "@kernel\ndef g(): return 1")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        folders.append(code_folder.__wrapped__(tmp_path))
+    assert len(set(folders)) == 3
+    (tmp_path / "d.py").write_text("x = 1")
+    assert code_folder.__wrapped__(tmp_path) == folders[-1]
+
+
+def test_the_code_of_a_kernel_is_kept_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    code_folder.cache_clear()
+    compiled = kernel(ascending.py_func)
+    assert Path(compiled.stats.cache_path).is_relative_to(code_folder(SOURCE))
+    assert code_folder(SOURCE).is_relative_to(tmp_path)
+    assert SETTINGS.CACHE_DIR == ""
+    code_folder.cache_clear()
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64, 1000])

@@ -14,7 +14,7 @@ from tests.traces import make_trace
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 LAYERS = (
-    {"errors", "files", "progress", "ragged"},
+    {"errors", "files", "progress", "ragged", "kernels"},
     {"stats", "measures"},
     {"readout", "trace_schema", "trace", "results", "results_file"},
     {"corpora"},

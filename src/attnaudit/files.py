@@ -15,6 +15,11 @@ from typing import Any
 from attnaudit.errors import RunError
 
 
+def user_cache() -> Path:
+    """Where this user's programs keep what they can make, or fetch, again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnaudit"
+
+
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
     """A temporary path beside ``path``; on leaving, it is synced and renamed to ``path``, or removed after an error.

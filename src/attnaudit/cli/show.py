@@ -19,6 +19,7 @@ from attnaudit.report.about import About
 from attnaudit.report.comparison_view import print_comparison
 from attnaudit.report.record import read_record, read_summary
 from attnaudit.report.study_page import study_card
+from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.runner.sweep import Outcome
@@ -67,7 +68,9 @@ def show_study(folder: Path, as_json: bool) -> None:
         return
     console, spec = _console(), read_json(folder / "spec.json")
     console.print(_summary_table(rows, f"study {spec['study']['name']} of {spec['corpus']['source']}"))
-    study_card(read_summary(folder / "summary.json"), About.of(spec)).print(console)
+    base = next(iter(read_json(folder / "manifest.json")["trainings"].values()))
+    metadata = next(Trace.shards(folder.parent / "trainings" / base / "trace")).metadata
+    study_card(read_summary(folder / "summary.json"), About.of(spec, metadata)).print(console)
     for name, page in (("report", folder / "report.html"), ("all studies", folder.parent / "index.html")):
         console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
 

@@ -27,6 +27,7 @@ from attnaudit.corpora.snli import SNLI
 from attnaudit.corpora.sst import SST, SST5
 from attnaudit.corpora.trec import TREC6
 from attnaudit.errors import InputError
+from attnaudit.files import user_cache
 
 REGISTRY: dict[str, Registered] = {
     entry.name: entry
@@ -43,8 +44,7 @@ def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:
         return require_utf8(Path(data_dir)), "--data-dir"
     if given := os.environ.get("ATTNAUDIT_DATA"):
         return require_utf8(Path(given)), "$ATTNAUDIT_DATA"
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "attnaudit" / "corpora", "the user's cache"
+    return user_cache() / "corpora", "the user's cache"
 
 
 def corpus_folder(entry: Registered, data_dir: str | Path | None) -> Path:

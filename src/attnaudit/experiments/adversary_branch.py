@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from numba import njit, prange
+from numba import prange
 
 from attnaudit.experiments.adversary_climb import climb
 from attnaudit.experiments.adversary_exact import gain
@@ -22,6 +22,7 @@ from attnaudit.experiments.adversary_row import as_row, merged, own_logits, wort
 from attnaudit.experiments.adversary_support import first_attention, take_better
 from attnaudit.experiments.readout_identity import tvd_row
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction
+from attnaudit.kernels import kernel
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
@@ -59,7 +60,7 @@ def bounded_attention(
     return alpha.with_values(furthest), upper
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _bounded_rows(alpha, offsets, model, epsilon, streams, k, limits, furthest, upper):
     contribution, offset, allowed, sigmoid, weight, bias, tail = model
     for i in prange(len(upper)):
@@ -68,7 +69,7 @@ def _bounded_rows(alpha, offsets, model, epsilon, streams, k, limits, furthest, 
         upper[i] = _bounded(instance, epsilon, streams[i], k, limits, furthest[start:stop])
 
 
-@njit(cache=True)
+@kernel
 def _bounded(instance, epsilon, stream, k, limits, furthest):
     """The bound of one row, its best attention written into ``furthest``."""
     alpha, contribution, offset, head = instance
@@ -82,7 +83,7 @@ def _bounded(instance, epsilon, stream, k, limits, furthest):
     return max(upper, worth(row, best))
 
 
-@njit(cache=True)
+@kernel
 def bounded_row(row, furthest):
     """Writes the best attention found into ``furthest``; the bound."""
     furthest[:] = row.own
@@ -109,7 +110,7 @@ def bounded_row(row, furthest):
     return max(boxes.bound.max(), settled, found)
 
 
-@njit(cache=True)
+@kernel
 def _search_again(row, ends, furthest):
     """The best of ``furthest`` and of what the attentions ``ends`` lead to, into ``furthest``."""
     built, found = program(row, own_logits(row)), worth(row, furthest)
@@ -117,7 +118,7 @@ def _search_again(row, ends, furthest):
         found = climb(row, built, merged(end, row.stand_in, len(row.tokens)), found, furthest)
 
 
-@njit(cache=True)
+@kernel
 def _visit(row, built, boxes, k, found, furthest):
     """Bound box ``k``, whose bound so far is that of the box it was cut from, and try the attention that its program ends with."""
     box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
@@ -131,7 +132,7 @@ def _visit(row, built, boxes, k, found, furthest):
     return _improve(row, boxes.point[k], found, furthest)
 
 
-@njit(cache=True)
+@kernel
 def _boxes(row):
     """Room for as many boxes as a row of this size may take; the first is the whole problem."""
     length, classes = len(row.alpha), len(row.kept)
@@ -147,7 +148,7 @@ def _boxes(row):
     )  # fmt: skip
 
 
-@njit(cache=True)
+@kernel
 def _cut(row, boxes, k, new):
     """Cut box ``k`` in two, the upper part becoming box ``new``; false where nothing is left to cut."""
     box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
@@ -169,7 +170,7 @@ def _cut(row, boxes, k, new):
     return True
 
 
-@njit(cache=True)
+@kernel
 def _widest_chord(row, box, point):
     """The token whose chord is furthest above f at ``point``, where to cut it, and by how much; token −1 where all are tight."""
     best, token = 1e-6, -1
@@ -186,7 +187,7 @@ def _widest_chord(row, box, point):
     return token, min(max(point[token], box.low[token] + margin), box.high[token] - margin), best
 
 
-@njit(cache=True)
+@kernel
 def _loosest_class(row, box, point):
     """The class that loses most under ``point``, where to cut its probability, and how far the output is beyond ε; −1 within."""
     pooled, prediction = np.empty_like(row.offset), np.empty_like(row.target)
@@ -202,7 +203,7 @@ def _loosest_class(row, box, point):
     return (kind, side, excess) if excess > 1e-6 else (-1, 0.0, 0.0)
 
 
-@njit(cache=True)
+@kernel
 def _heaviest(box, point):
     """The token that has most beyond its least, and the middle of its side; −1 where none has much."""
     token = np.argmax(np.where(box.high - box.low > 1e-3, point - box.low, 0.0))
@@ -211,7 +212,7 @@ def _heaviest(box, point):
     return token, 0.5 * (box.low[token] + box.high[token])
 
 
-@njit(cache=True)
+@kernel
 def _improve(row, point, found, furthest):
     """The better of what was found and ``point`` drawn onto the allowed set; its value."""
     weights = np.where(point < 1e-9, 0.0, point)

@@ -7,12 +7,12 @@ step of sequential linear programming. What it ends with is drawn onto the allow
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.adversary_moves import draw_in, exchange
 from attnaudit.experiments.adversary_program import Box, bound_box, tightened
 from attnaudit.experiments.adversary_row import worth
 from attnaudit.experiments.adversary_support import take_better
+from attnaudit.kernels import kernel
 
 STEPS = 40
 FIRST = 0.1
@@ -21,7 +21,7 @@ SMALLEST = 1e-3
 GAIN = 1e-6
 
 
-@njit(cache=True)
+@kernel
 def climb(row, built, weights, found, furthest):
     """The best attention on the way from ``weights`` (changed in place), where it is further than ``found``, into ``furthest``."""
     if not draw_in(row, weights):
@@ -39,7 +39,7 @@ def climb(row, built, weights, found, furthest):
     return take_better(row, weights, found, furthest)
 
 
-@njit(cache=True)
+@kernel
 def _best_beside(row, built, weights, side, trial):
     """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
     low, high = np.maximum(weights - side, 0.0), np.minimum(weights + side, 1.0)

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numba import njit, prange
+from numba import prange
 from scipy.special import expit, logit
 
+from attnaudit.kernels import kernel
 from attnaudit.measures import LN2
 from attnaudit.ragged import Ragged
 from attnaudit.readout import IdentityTail, Readout
@@ -71,14 +72,14 @@ def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
     return np.maximum(0.5 * LN2 + gain, 0.0)
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _furthest_rows(alpha, offsets, relevance, low, high, furthest):
     for row in prange(len(low)):
         start, stop = offsets[row], offsets[row + 1]
         furthest_row(alpha[start:stop], relevance[start:stop], low[row], high[row], furthest[start:stop])
 
 
-@njit(cache=True)
+@kernel
 def furthest_row(alpha, relevance, low, high, furthest):
     """The best vertex of the slab, written into ``furthest``."""
     best = _best_single(alpha, relevance, low, high)
@@ -97,7 +98,7 @@ def furthest_row(alpha, relevance, low, high, furthest):
     furthest[other] += 1.0 - weight
 
 
-@njit(cache=True)
+@kernel
 def gain(weight, old):
     """f(a, â) = ½ [a ln(2a/(a+â)) + â ln(2â/(a+â))] − ½ â ln 2: JSD is ½ ln 2 plus the gains of the non-zero weights."""
     if weight <= 0.0:
@@ -108,7 +109,7 @@ def gain(weight, old):
     return 0.5 * (weight * math.log(2.0 * weight / total) + old * math.log(old / total))
 
 
-@njit(cache=True)
+@kernel
 def _best_single(alpha, relevance, low, high):
     """The best token that alone keeps the output: (JSD, token, token, 1), or token −1 for the attention as it is."""
     slack = 1e-13 * np.abs(relevance).max()
@@ -121,7 +122,7 @@ def _best_single(alpha, relevance, low, high):
     return value, token, token, 1.0
 
 
-@njit(cache=True)
+@kernel
 def _best_pair(alpha, relevance, order, c, best):
     """The best of ``best`` and all pairs with r_i < c < r_j, both sides taken in the order of their attention.
 
@@ -147,27 +148,27 @@ def _best_pair(alpha, relevance, order, c, best):
     return best
 
 
-@njit(cache=True)
+@kernel
 def _share(relevance, i, j, c):
     """The weight on i with which the pair (i, j) has relevance c."""
     return (relevance[j] - c) / (relevance[j] - relevance[i])
 
 
-@njit(cache=True)
+@kernel
 def _better(alpha, relevance, i, j, c, best):
     weight = _share(relevance, i, j, c)
     value = 0.5 * LN2 + gain(weight, alpha[i]) + gain(1.0 - weight, alpha[j])
     return (value, i, j, weight) if value > best[0] else best
 
 
-@njit(cache=True)
+@kernel
 def _bound(least, most, alpha_i, alpha_j):
     at_least = gain(least, alpha_i) + gain(1.0 - least, alpha_j)
     at_most = gain(most, alpha_i) + gain(1.0 - most, alpha_j)
     return 0.5 * LN2 + max(at_least, at_most)
 
 
-@njit(cache=True)
+@kernel
 def _worth_trying(alpha, i, partners, least, most, value):
     """How many of the first partners have a bound above ``value``."""
     start, stop = 0, len(partners)
@@ -180,7 +181,7 @@ def _worth_trying(alpha, i, partners, least, most, value):
     return start
 
 
-@njit(cache=True)
+@kernel
 def _inside(weight, r_i, r_j, low, high):
     """``weight`` moved by the few units in the last place that rounding may have put it outside the slab."""
     for power in range(8):

@@ -12,10 +12,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from attnaudit.kernels import kernel
 
 
-@njit(cache=True)
+@kernel
 def furthest_logits(slope, p, epsilon, low, high, moved):
     """A bound on h(``slope``), infinite where there is none; ``moved`` becomes the p′ of an allowed output that is furthest, or nearly."""
     gained, lost = room(p, epsilon, low, high)
@@ -24,7 +25,7 @@ def furthest_logits(slope, p, epsilon, low, high, moved):
     return _shift(slope, p, moved) + _gain(slope, gained, high, moved) + _lose(slope, lost, low, moved)
 
 
-@njit(cache=True)
+@kernel
 def room(p, epsilon, low, high):
     """What may still be gained, and lost, beyond what ``low`` and ``high`` force; negative where nothing is allowed."""
     gained, lost = epsilon, epsilon
@@ -34,14 +35,14 @@ def room(p, epsilon, low, high):
     return gained, lost
 
 
-@njit(cache=True)
+@kernel
 def vanishes(c, p, epsilon, low, high):
     """Whether class ``c`` may lose all it has."""
     _, lost = room(p, epsilon, low, high)
     return low[c] <= 0.0 and min(p[c], high[c]) <= lost
 
 
-@njit(cache=True)
+@kernel
 def _shift(slope, p, moved):
     """What is forced."""
     value = 0.0
@@ -51,7 +52,7 @@ def _shift(slope, p, moved):
     return value
 
 
-@njit(cache=True)
+@kernel
 def _gain(slope, budget, high, moved):
     """max of Σ μ_c ln((p_c + u_c)/p_c) over 0 ≤ u_c ≤ high_c − p_c with Σ u = budget, over the classes with μ_c > 0.
 
@@ -83,7 +84,7 @@ def _gain(slope, budget, high, moved):
     return value
 
 
-@njit(cache=True)
+@kernel
 def _lose(slope, budget, low, moved):
     """A bound on max of Σ |μ_c| ln(p_c/(p_c − d_c)) over 0 ≤ d_c ≤ p_c − low_c with Σ d ≤ budget, over the classes with μ_c < 0.
 
@@ -111,7 +112,7 @@ def _lose(slope, budget, low, moved):
     return value
 
 
-@njit(cache=True)
+@kernel
 def log_probabilities(logits, allowed):
     """ln softmax over the allowed classes, never below what still has an exponential."""
     highest, total = -math.inf, 0.0

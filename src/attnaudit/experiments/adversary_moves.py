@@ -8,12 +8,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.adversary_exact import gain
 from attnaudit.experiments.adversary_row import affordable, beyond, is_allowed, worth
 from attnaudit.experiments.readout_identity import tvd_row
 from attnaudit.experiments.readout_pooled import logit_slopes, pool, pooled_logits, pooled_prediction, tangent
+from attnaudit.kernels import kernel
 
 CLOSE = 1e-7
 EXCHANGES = 4000000
@@ -22,7 +22,7 @@ TURNS = 3
 NEARER = (0.99, 0.6, 0.0)
 
 
-@njit(cache=True)
+@kernel
 def reach(row, pooled, direction, limit):
     """How far one may go from an allowed attended sum along ``direction``: ``limit``, or a crossing before it, to the allowed side."""
     at_limit = beyond(row, pooled + limit * direction)
@@ -45,7 +45,7 @@ def reach(row, pooled, direction, limit):
     return near
 
 
-@njit(cache=True)
+@kernel
 def exchange(row, weights, takers):
     """Move weight from any token to one of ``takers`` as far as allowed, always the best such move, until none gains; in place.
 
@@ -71,14 +71,14 @@ def exchange(row, weights, takers):
         value = worth(row, weights)
 
 
-@njit(cache=True)
+@kernel
 def _shifted(row, weights, i, j, amount):
     """What moving ``amount`` from token j to token i adds to the divergence."""
     before = gain(weights[i], row.alpha[i]) + gain(weights[j], row.alpha[j])
     return gain(weights[i] + amount, row.alpha[i]) + gain(weights[j] - amount, row.alpha[j]) - before
 
 
-@njit(cache=True)
+@kernel
 def draw_in(row, weights):
     """Bring ``weights`` onto the allowed set, in place: towards their own output as far as ε goes, then nearer to the model's."""
     pooled, prediction = np.empty_like(row.offset), np.empty_like(row.target)
@@ -98,7 +98,7 @@ def draw_in(row, weights):
     return False
 
 
-@njit(cache=True)
+@kernel
 def settle(row, weights, aim):
     """Change the non-zero weights so that the logits of the classes kept come near ``aim``: damped Gauss-Newton, in place.
 
@@ -118,7 +118,7 @@ def settle(row, weights, aim):
     return False
 
 
-@njit(cache=True)
+@kernel
 def _newton(row, weights, aim):
     """The smallest step, each weight measured by itself, that brings the linear part of the logits to ``aim`` and keeps the sum."""
     members, classes = np.flatnonzero(weights > 0.0), len(row.kept)
@@ -147,7 +147,7 @@ def _newton(row, weights, aim):
         weights[members[k]] *= 1.0 + np.dot(slopes[k], short)
 
 
-@njit(cache=True)
+@kernel
 def _centre(row, logits):
     """Logits as the change in probability that they make: less their mean, times what the class counts for."""
     mean, total = 0.0, 0.0
@@ -158,7 +158,7 @@ def _centre(row, logits):
         logits[c] = max(row.target[row.kept[c]], row.epsilon) * (logits[c] - mean / total)
 
 
-@njit(cache=True)
+@kernel
 def eliminate(system, right):
     """Solve a small linear system in place, by elimination with row pivots; ``right`` becomes the solution."""
     size = len(right)

@@ -11,13 +11,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.adversary_exact import gain
 from attnaudit.experiments.adversary_hull import furthest_logits, log_probabilities, room, vanishes
 from attnaudit.experiments.adversary_row import Row
 from attnaudit.experiments.adversary_simplex import add_column, price, solution, solve, start
 from attnaudit.experiments.adversary_tangent import linearise
+from attnaudit.kernels import kernel
 from attnaudit.measures import LN2
 
 POINTS = 64
@@ -61,7 +61,7 @@ class Program(NamedTuple):
     moved: np.ndarray
 
 
-@njit(cache=True)
+@kernel
 def tightened(low, high):
     """No weight can be above what the least of the others leave; false where the box is empty."""
     total = low.sum()
@@ -70,7 +70,7 @@ def tightened(low, high):
     return total <= 1.0 + 1e-12 and high.sum() >= 1.0 - 1e-12
 
 
-@njit(cache=True)
+@kernel
 def program(row, logits):
     """The program of a row over the classes kept; ``logits`` are those of its own attention."""
     length, kept, classes = len(row.alpha), row.kept, len(row.kept)
@@ -98,7 +98,7 @@ def program(row, logits):
     return built
 
 
-@njit(cache=True)
+@kernel
 def bound_box(built, box, weights):
     """What the JSD cannot exceed in the box, −1 where the box is empty; ``weights`` becomes the attention that the program ends with."""
     gained, lost = room(built.p, built.epsilon, box.low_p, box.high_p)
@@ -122,7 +122,7 @@ def bound_box(built, box, weights):
     return best
 
 
-@njit(cache=True)
+@kernel
 def _begin(built, box):
     """The tableau with the tokens, the outputs known that lie in the box, and the classes that may vanish there."""
     rows, length = len(built.values), len(box.low)
@@ -152,7 +152,7 @@ def _begin(built, box):
     return columns
 
 
-@njit(cache=True)
+@kernel
 def _add_errors(built, columns):
     """By how much the logits may differ from the linear ones."""
     for i in range(2, len(built.values)):
@@ -164,7 +164,7 @@ def _add_errors(built, columns):
     return columns
 
 
-@njit(cache=True)
+@kernel
 def _add_output(built, output, columns):
     """One of the outputs of whose logits those of an attention are a mean."""
     if columns == len(built.upper):
@@ -179,7 +179,7 @@ def _add_output(built, output, columns):
     return columns + 1
 
 
-@njit(cache=True)
+@kernel
 def _add_ray(built, vanishing, columns):
     """A class that may vanish: its logit may fall as far as it likes."""
     if columns == len(built.upper):
@@ -193,7 +193,7 @@ def _add_ray(built, vanishing, columns):
     return columns + 1
 
 
-@njit(cache=True)
+@kernel
 def _lagrangian(built, box):
     """The bound by the prices of the tableau, and by how much h exceeds what the known outputs say of it."""
     _read_slope(built, box)
@@ -218,7 +218,7 @@ def _lagrangian(built, box):
     return bound + ROUNDING, spread - price(built.tableau, built.signs, 1)
 
 
-@njit(cache=True)
+@kernel
 def _read_slope(built, box):
     """The prices of the classes, summing to 0, none below 0 for a class that may vanish."""
     total, last = 0.0, built.last

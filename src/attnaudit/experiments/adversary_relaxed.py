@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from numba import njit, prange
+from numba import prange
 
 from attnaudit.experiments.readout_identity import tvd_row
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction, pull_back
+from attnaudit.kernels import kernel
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
@@ -44,7 +45,7 @@ def search_limits(search: Search) -> tuple[float, float, int, float]:
     return float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate)
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _search_rows(alpha, offsets, model, streams, limits, found):
     contribution, offset, allowed, sigmoid, weight, bias, tail = model
     for row in prange(len(streams)):
@@ -54,7 +55,7 @@ def _search_rows(alpha, offsets, model, streams, limits, found):
         found[:, start:stop] = search_row(starting_scores(streams[row], len(found), stop - start), instance, limits)
 
 
-@njit(cache=True)
+@kernel
 def starting_scores(stream, k, length):
     """Where the search starts, (k, T): log-uniform attention plus 3 · N(0, 1) in every score."""
     scores = np.empty((k, length))
@@ -64,7 +65,7 @@ def starting_scores(stream, k, length):
     return scores
 
 
-@njit(cache=True)
+@kernel
 def search_row(scores, instance, limits):
     """Adam with AMSGrad (Reddi et al. 2018) on ``scores``, in place; returns the attentions they end with."""
     epsilon, penalty, steps, learning_rate = limits
@@ -87,7 +88,7 @@ def search_row(scores, instance, limits):
     return weights
 
 
-@njit(cache=True)
+@kernel
 def softmax_rows(scores, weights):
     """``weights`` = softmax of every row of ``scores``."""
     for i in range(scores.shape[0]):
@@ -99,7 +100,7 @@ def softmax_rows(scores, weights):
             weights[i, t] /= total
 
 
-@njit(cache=True)
+@kernel
 def loss_slope(scores, instance, target, epsilon, penalty, weights, slope):
     """∂loss/∂scores, by hand: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
     alpha, contribution, offset, head = instance
@@ -124,7 +125,7 @@ def loss_slope(scores, instance, target, epsilon, penalty, weights, slope):
             slope[i, t] = weights[i, t] * (slope[i, t] - mean)
 
 
-@njit(cache=True)
+@kernel
 def _divergence_slope(weights, i, t, old):
     """How the divergences grow with weight t of attention i."""
     k, weight = len(weights), max(weights[i, t], 1e-300)
@@ -135,7 +136,7 @@ def _divergence_slope(weights, i, t, old):
     return 0.5 * math.log(2.0 * weight / (weight + old)) + (among / (k * (k - 1.0)) if k > 1 else 0.0)
 
 
-@njit(cache=True)
+@kernel
 def _logit_slope(prediction, target, sigmoid):
     """∂TVD/∂logits, written over ``prediction``."""
     if sigmoid:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.adversary_exact import gain
 from attnaudit.experiments.readout_identity import tvd_row
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_logits, pooled_prediction
+from attnaudit.kernels import kernel
 from attnaudit.measures import LN2
 from attnaudit.stats.ordering import ascending
 
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     epsilon: float
 
 
-@njit(cache=True)
+@kernel
 def as_row(alpha, contribution, offset, head, epsilon):
     """A row with its allowed answers alone."""
     answers = np.flatnonzero(head.allowed)
@@ -54,7 +54,7 @@ def as_row(alpha, contribution, offset, head, epsilon):
     return Row(tokens, stand_in, alpha[tokens], own, contribution, offset, head, target, kept, epsilon)
 
 
-@njit(cache=True)
+@kernel
 def _least_of_equals(alpha, contribution):
     """Of every set of tokens with the same readout the one of least attention; and which of these stands for each token."""
     least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
@@ -67,7 +67,7 @@ def _least_of_equals(alpha, contribution):
     return tokens, np.searchsorted(tokens, least)
 
 
-@njit(cache=True)
+@kernel
 def merged(weights, stand_in, count):
     """Every token's weight given to the one of ``count`` that stands for it."""
     total = np.zeros(count)
@@ -76,7 +76,7 @@ def merged(weights, stand_in, count):
     return total
 
 
-@njit(cache=True)
+@kernel
 def _classes_kept(contribution, offset, head, target):
     """The classes likely under the model's attention or under single tokens, as many as can be afforded, in the order they have."""
     likely, prediction = target.copy(), np.empty_like(target)
@@ -89,7 +89,7 @@ def _classes_kept(contribution, offset, head, target):
     return np.flatnonzero(chosen)
 
 
-@njit(cache=True)
+@kernel
 def own_logits(row):
     """The logits under the model's own attention."""
     pooled, logits = np.empty_like(row.offset), np.empty_like(row.target)
@@ -98,7 +98,7 @@ def own_logits(row):
     return logits
 
 
-@njit(cache=True)
+@kernel
 def worth(row, weights):
     """JSD of ``weights`` to the row's attention."""
     value = 0.5 * LN2
@@ -107,13 +107,13 @@ def worth(row, weights):
     return value
 
 
-@njit(cache=True)
+@kernel
 def affordable(row, additions):
     """How many outputs may be computed with so many additions, 16 at least."""
     return max(16, additions // (len(row.offset) * (1 + len(row.target))))
 
 
-@njit(cache=True)
+@kernel
 def beyond(row, pooled):
     """How far the output under an attended sum is beyond ε; allowed where this is not above 0."""
     prediction = np.empty_like(row.target)
@@ -121,7 +121,7 @@ def beyond(row, pooled):
     return tvd_row(prediction, row.target) - row.epsilon
 
 
-@njit(cache=True)
+@kernel
 def is_allowed(row, weights):
     pooled = np.empty_like(row.offset)
     pool(weights, row.contribution, row.offset, pooled)

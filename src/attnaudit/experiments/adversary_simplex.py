@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 
-from numba import njit
+from attnaudit.kernels import kernel
 
 BARRED = 1e3
 TINY = 1e-9
 
 
-@njit(cache=True)
+@kernel
 def start(matrix, right, cost, tableau, values, basis, signs, at_upper):
     """The tableau of ``matrix`` (m, n) with all columns at zero and the artificial ones taking up ``right``."""
     m, n = matrix.shape
@@ -33,7 +33,7 @@ def start(matrix, right, cost, tableau, values, basis, signs, at_upper):
         tableau[m, m + j] += cost[j]
 
 
-@njit(cache=True)
+@kernel
 def add_column(column, cost, tableau, signs, place):
     """One more column, at zero, of a program under way."""
     m = len(column)
@@ -47,13 +47,13 @@ def add_column(column, cost, tableau, signs, place):
         tableau[m, place] -= price(tableau, signs, k) * column[k]
 
 
-@njit(cache=True)
+@kernel
 def price(tableau, signs, k):
     """The price of row ``k``: what one more unit on its right side is worth."""
     return signs[k] * (-BARRED - tableau[len(signs), k])
 
 
-@njit(cache=True)
+@kernel
 def solve(tableau, values, basis, at_upper, upper, columns, steps):
     """Primal simplex with bounds from where the tableau stands, ``steps`` steps at most."""
     for _ in range(steps):
@@ -63,7 +63,7 @@ def solve(tableau, values, basis, at_upper, upper, columns, steps):
         _step(tableau, values, basis, at_upper, upper, columns, enter)
 
 
-@njit(cache=True)
+@kernel
 def _entering(tableau, at_upper, upper, columns):
     """The column whose move away from its bound pays best per unit."""
     m = len(tableau) - 1
@@ -75,7 +75,7 @@ def _entering(tableau, at_upper, upper, columns):
     return enter
 
 
-@njit(cache=True)
+@kernel
 def _step(tableau, values, basis, at_upper, upper, columns, enter):
     """Move ``enter`` until it meets its other bound or a basic column meets one, which then leaves."""
     m = len(values)
@@ -102,7 +102,7 @@ def _step(tableau, values, basis, at_upper, upper, columns, enter):
     _pivot(tableau, leave, enter, columns)
 
 
-@njit(cache=True)
+@kernel
 def _pivot(tableau, leave, enter, columns):
     scale = 1.0 / tableau[leave, enter]
     for j in range(columns):
@@ -114,7 +114,7 @@ def _pivot(tableau, leave, enter, columns):
                 tableau[i, j] -= factor * tableau[leave, j]
 
 
-@njit(cache=True)
+@kernel
 def solution(values, basis, at_upper, upper, x):
     """The value of every column, written into ``x``."""
     for j in range(len(x)):

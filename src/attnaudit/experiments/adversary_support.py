@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.adversary_exact import gain
 from attnaudit.experiments.adversary_moves import exchange, reach, settle
 from attnaudit.experiments.adversary_row import affordable, beyond, is_allowed, worth
+from attnaudit.kernels import kernel
 from attnaudit.measures import LN2
 from attnaudit.stats.ordering import ascending
 
@@ -19,7 +19,7 @@ MEMBERS = 12
 REPLACEMENTS = 200000
 
 
-@njit(cache=True)
+@kernel
 def first_attention(row, logits, furthest):
     """The best of the attentions that this file looks for, into ``furthest``; its value. Without a tail single tokens do."""
     value = try_single_tokens(row, 0.0, furthest)
@@ -30,7 +30,7 @@ def first_attention(row, logits, furthest):
     return value
 
 
-@njit(cache=True)
+@kernel
 def take_better(row, weights, value, furthest):
     """``weights`` into ``furthest`` where they are further than ``value``; the larger of both values."""
     reached = worth(row, weights)
@@ -40,7 +40,7 @@ def take_better(row, weights, value, furthest):
     return value
 
 
-@njit(cache=True)
+@kernel
 def try_single_tokens(row, value, furthest):
     """The best token that alone keeps the output."""
     token = -1
@@ -54,7 +54,7 @@ def try_single_tokens(row, value, furthest):
     return value
 
 
-@njit(cache=True)
+@kernel
 def try_thinning(row, logits, value, furthest):
     """The model's attention with its largest weights taken out, half of what is left while the rest can make up for it, then fewer."""
     weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
@@ -78,7 +78,7 @@ def try_thinning(row, logits, value, furthest):
     return take_better(row, weights, value, furthest)
 
 
-@njit(cache=True)
+@kernel
 def try_pairs(row, tokens, value, furthest):
     """The ends of what is allowed between two of ``tokens``."""
     for second in range(1, len(tokens)):
@@ -87,7 +87,7 @@ def try_pairs(row, tokens, value, furthest):
     return value
 
 
-@njit(cache=True)
+@kernel
 def _try_pair(row, i, j, value, furthest):
     """Walk from token j to token i in ``STEPS`` steps; where the output comes within ε, or leaves it, find the place."""
     along, start = row.contribution[i] - row.contribution[j], row.offset + row.contribution[j]
@@ -109,7 +109,7 @@ def _try_pair(row, i, j, value, furthest):
     return value
 
 
-@njit(cache=True)
+@kernel
 def try_swaps(row, logits, value, furthest):
     """Other tokens, of little attention, in the place of one of the few or beside them, the weights settled anew; and again."""
     aim, trial = logits[row.kept], np.empty_like(furthest)
@@ -135,7 +135,7 @@ def try_swaps(row, logits, value, furthest):
     return value
 
 
-@njit(cache=True)
+@kernel
 def _try_settled(row, trial, aim, value, furthest):
     if not (is_allowed(row, trial) or settle(row, trial, aim)) or worth(row, trial) < value - 0.03:
         return value

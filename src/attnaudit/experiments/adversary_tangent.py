@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.readout_pooled import bent
+from attnaudit.kernels import kernel
 
 ROUNDING = 1e-12
 
 
-@njit(cache=True)
+@kernel
 def attended_range(contribution, offset, box, floor, ceiling):
     """Between what values every entry of the attended sum lies for attentions in the box."""
     rest = max(1.0 - box.low.sum(), 0.0)
@@ -40,7 +40,7 @@ def attended_range(contribution, offset, box, floor, ceiling):
         ceiling[p] = fixed[p] + (rest * ceiling[p] if spread else 0.0) + slack
 
 
-@njit(cache=True)
+@kernel
 def between_planes(a, b):
     """(k, m⁻, m⁺) with k x + m⁻ ≤ tanh x ≤ k x + m⁺ for a ≤ x ≤ b."""
     at_a, at_b = bent(a), bent(b)
@@ -57,7 +57,7 @@ def between_planes(a, b):
     return k, least - ROUNDING, most + ROUNDING
 
 
-@njit(cache=True)
+@kernel
 def linearise(row, box, log_p, last, matrix, scale, error):
     """Write into ``matrix`` the logits of the classes kept less those of the last, less ln p, and their ``error`` each way."""
     width, kept = len(row.offset), row.kept

@@ -9,18 +9,18 @@ of O(T) each.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from attnaudit.kernels import kernel
 from attnaudit.stats.ordering import largest
 
 
-@njit(cache=True)
+@kernel
 def extreme_means(weights, value, kept):
     """The least and the greatest weighted mean of ``kept`` of the values; all of them NaN where the weights are 0."""
     return -_greatest_mean(weights, -value, kept), _greatest_mean(weights, value, kept)
 
 
-@njit(cache=True)
+@kernel
 def _greatest_mean(weights, value, kept):
     reached = _mean_of(weights, value, largest(weights, kept))
     while True:
@@ -30,7 +30,7 @@ def _greatest_mean(weights, value, kept):
         reached = better
 
 
-@njit(cache=True)
+@kernel
 def _mean_of(weights, value, chosen):
     mass, moment = 0.0, 0.0
     for t in chosen:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from attnaudit.experiments.comprehensiveness_bounds import extreme_means
 from attnaudit.experiments.erasure_rankings import by_chance, descending
 from attnaudit.experiments.erasure_walk import decision, left_after, row_of
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_logits, pooled_prediction
+from attnaudit.kernels import kernel
 from attnaudit.measures import ERASED_SHARES
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
@@ -49,13 +50,13 @@ def bounds(readout: Readout, alpha: Ragged) -> np.ndarray:
     return out
 
 
-@njit(cache=True)
+@kernel
 def taken(share, size):
     """How many tokens a share of T is: one at least."""
     return max(math.ceil(share * size - 1e-9), 1)
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _fall_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight, bias, tail, score, out):
     for i in prange(len(offset)):
         start, stop = offsets[i], offsets[i + 1]
@@ -63,7 +64,7 @@ def _fall_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight, b
         _fall_row(row, descending(score[start:stop]), out[i])
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _chance_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight, bias, tail, streams, orders, out):
     for i in prange(len(offset)):
         start, stop = offsets[i], offsets[i + 1]
@@ -71,14 +72,14 @@ def _chance_rows(alpha, offsets, contribution, offset, allowed, sigmoid, weight,
         _chance_row(row, streams[i], orders, out[i])
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _bound_rows(alpha, offsets, contribution, offset, out):
     for i in prange(len(offset)):
         start, stop = offsets[i], offsets[i + 1]
         _bound_row(alpha[start:stop], contribution[start:stop, 0], offset[i, 0], out[i])
 
 
-@njit(cache=True)
+@kernel
 def _chance_row(row, stream, orders, out):
     single = np.full_like(out, np.nan)
     out[:] = 0.0
@@ -87,7 +88,7 @@ def _chance_row(row, stream, orders, out):
         out += single / orders
 
 
-@njit(cache=True)
+@kernel
 def _fall_row(row, order, out):
     """Output without the first of ``order``, and with them alone, against the output of all."""
     size = len(order)
@@ -110,13 +111,13 @@ def _fall_row(row, order, out):
             out[1, k] = before - _probability(alone, row.head, decided, prediction)
 
 
-@njit(cache=True)
+@kernel
 def _probability(pooled, head, decided, prediction):
     pooled_prediction(pooled, head, prediction)
     return 1.0 - prediction[0] if head.sigmoid and decided == 0 else prediction[0 if head.sigmoid else decided]
 
 
-@njit(cache=True)
+@kernel
 def _bound_row(weights, value, offset, out):
     size = len(weights)
     if size < 2:

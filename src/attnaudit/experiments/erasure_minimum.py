@@ -13,14 +13,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.erasure_rankings import along, descending
 from attnaudit.experiments.erasure_walk import decision, without_one
 from attnaudit.experiments.readout_pooled import pooled_logits, pull_back
+from attnaudit.kernels import kernel
 
 
-@njit(cache=True)
+@kernel
 def smallest_flip(row, decided):
     """The first positions of an order, and how many of them, that flip the decision when removed; 0 where no removal does."""
     if row.head.tail:
@@ -38,7 +38,7 @@ def smallest_flip(row, decided):
     return best, fewest
 
 
-@njit(cache=True)
+@kernel
 def _fewest_against(margin, weights, wins_ties, slack):
     """How many of the largest margins must go for the sum of those left to be negative, or 0 where the rival ``wins_ties``.
 
@@ -54,7 +54,7 @@ def _fewest_against(margin, weights, wins_ties, slack):
     return order, fewest
 
 
-@njit(cache=True)
+@kernel
 def _greedy_flip(row, decided):
     """One position, where one is enough; else remove, one after another, that whose removal lowers the lead over the nearest rival most,
     the tail taken as its tangent."""
@@ -80,7 +80,7 @@ def _greedy_flip(row, decided):
     return order, 0
 
 
-@njit(cache=True)
+@kernel
 def _left(row, gone):
     mass, moment = 0.0, np.zeros(len(row.offset))
     for t in range(len(gone)):
@@ -90,7 +90,7 @@ def _left(row, gone):
     return mass, moment
 
 
-@njit(cache=True)
+@kernel
 def _slope_of_lead(pooled, row, logits, decided):
     """How the lead over the nearest rival moves with the attended sum."""
     rival, slopes, pull = -1, np.zeros(len(logits)), np.empty(len(pooled))
@@ -104,7 +104,7 @@ def _slope_of_lead(pooled, row, logits, decided):
     return pull
 
 
-@njit(cache=True)
+@kernel
 def _steepest(row, gone, mass, moment, pull):
     """The position to go next; −1 where none could go and leave weight."""
     best, least, whole, single = -1, math.inf, 0.0, along(row.contribution, pull)
@@ -119,7 +119,7 @@ def _steepest(row, gone, mass, moment, pull):
     return best
 
 
-@njit(cache=True)
+@kernel
 def _place_of(order, position):
     for k in range(len(order)):
         if order[k] == position:

@@ -10,22 +10,22 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.readout_pooled import pool, pooled_logits, pull_back
+from attnaudit.kernels import kernel
 from attnaudit.stats.keyed_random import draw_below
 from attnaudit.stats.ordering import ascending
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 
 
-@njit(cache=True)
+@kernel
 def descending(score):
     """Positions from the largest score to the smallest, equal ones as they stand."""
     return ascending(-score)
 
 
-@njit(cache=True)
+@kernel
 def by_chance(size, stream, number):
     """Random order ``number`` of a row (Fisher & Yates)."""
     order = np.arange(size)
@@ -35,7 +35,7 @@ def by_chance(size, stream, number):
     return order
 
 
-@njit(cache=True)
+@kernel
 def weight_gradient(row, decided):
     """``∂ log-odds of the decided class / ∂alpha_t`` at the model's own attention, ``(T,)``."""
     pooled, pull = np.empty_like(row.offset), np.empty_like(row.offset)
@@ -50,7 +50,7 @@ def weight_gradient(row, decided):
     return along(row.contribution, pull)
 
 
-@njit(cache=True)
+@kernel
 def along(contribution, pull):
     """What every position contributes along ``pull``, ``(T,)``."""
     total = np.zeros(len(contribution))
@@ -60,7 +60,7 @@ def along(contribution, pull):
     return total
 
 
-@njit(cache=True)
+@kernel
 def _against_the_others(logits, allowed, decided, slopes):
     """``∂(z_y − log Σ_{c≠y} exp z_c)/∂z``: 1 for the decided class, less the softmax of the others among themselves."""
     highest = -math.inf

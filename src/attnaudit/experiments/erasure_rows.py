@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from attnaudit.experiments.erasure_minimum import smallest_flip
 from attnaudit.experiments.erasure_rankings import RANKINGS, by_chance, descending, weight_gradient
 from attnaudit.experiments.erasure_walk import decision, fewest_kept, first_flip, row_of, without_one
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_logits, pooled_prediction
+from attnaudit.kernels import kernel
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
@@ -46,7 +47,7 @@ def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orde
     return Erased(removed, mass, kept, single, alpha.with_values(smallest))
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _erase_rows(
     alpha, offsets, contribution, offset, allowed, sigmoid, weight, bias, tail, streams, other, orders, epsilon, removed, mass, kept,
     single, smallest,
@@ -57,7 +58,7 @@ def _erase_rows(
         _erase_row(row, streams[i], other, orders, epsilon, removed[i], mass[i], kept[i], single[i], smallest[start:stop])
 
 
-@njit(cache=True)
+@kernel
 def _erase_row(row, stream, other, orders, epsilon, removed, mass, kept, single, smallest):
     size = len(row.weights)
     if size < 2:
@@ -84,20 +85,20 @@ def _erase_row(row, stream, other, orders, epsilon, removed, mass, kept, single,
         smallest[order[:count]] = True
 
 
-@njit(cache=True)
+@kernel
 def _the_smaller(order, count, other, flips):
     """The smaller of two sets that flip the decision: behind a tail a ranking may find one; with an identity tail only by rounding."""
     return (other, flips) if flips > 0 and (count == 0 or flips < count) else (order, count)
 
 
-@njit(cache=True)
+@kernel
 def _other_position(weights, stream, other, counter):
     """Any but that of the largest weight; as the released code draws it, any but the first, the largest too."""
     drawn = np.int64(draw_below(stream, counter, len(weights) - 1))
     return drawn + 1 if other == AS_RELEASED or drawn >= np.argmax(weights) else drawn
 
 
-@njit(cache=True)
+@kernel
 def _one_weight(row, decided, before, target, other, single):
     prediction, logits = np.empty(len(target)), np.empty(len(target))
     largest = np.argmax(row.weights)
@@ -110,7 +111,7 @@ def _one_weight(row, decided, before, target, other, single):
             single[3 + k] = 1.0 if decision(logits, row) != decided else 0.0
 
 
-@njit(cache=True)
+@kernel
 def output_divergence(p, q):
     """JSD of two predictions, in nats; of a single column the share of class 1, that of the other class is to be added."""
     total = 0.0
@@ -119,7 +120,7 @@ def output_divergence(p, q):
     return total
 
 
-@njit(cache=True)
+@kernel
 def _divergence_term(a, b):
     middle, term = 0.5 * (a + b), 0.0
     if a > 0.0:
@@ -129,7 +130,7 @@ def _divergence_term(a, b):
     return term
 
 
-@njit(cache=True)
+@kernel
 def _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept):
     """Means over the random orders, for what they remove over those that flip the decision; and the order that flips it first."""
     flipped, positions, weight, keeps = 0, 0.0, 0.0, 0.0

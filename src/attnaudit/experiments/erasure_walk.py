@@ -11,10 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from attnaudit.experiments.readout_identity import tvd_row
 from attnaudit.experiments.readout_pooled import Head, pooled_logits, pooled_prediction
+from attnaudit.kernels import kernel
 
 SLACK = 1e-13  # of the size of what is added up
 
@@ -32,7 +32,7 @@ class Row(NamedTuple):
     slack: float
 
 
-@njit(cache=True)
+@kernel
 def row_of(weights, contribution, offset, head):
     reach, gain = np.abs(offset).max() + np.abs(contribution).max() if len(weights) > 0 else 0.0, 1.0
     if head.tail:
@@ -40,7 +40,7 @@ def row_of(weights, contribution, offset, head):
     return Row(weights, contribution, offset, head, SLACK * reach * gain)
 
 
-@njit(cache=True)
+@kernel
 def decision(logits, row):
     """The class decided for: of one sigmoid output class 1 from 0 upwards, else the first of the largest that are allowed."""
     if row.head.sigmoid:
@@ -55,7 +55,7 @@ def decision(logits, row):
     return -1
 
 
-@njit(cache=True)
+@kernel
 def left_after(order, weights, contribution):
     """For every number of removals, 0 to T, the weight that is left ``(T + 1,)`` and its contributions ``(T + 1, P)``."""
     size, width = contribution.shape
@@ -68,7 +68,7 @@ def left_after(order, weights, contribution):
     return mass, moment
 
 
-@njit(cache=True)
+@kernel
 def first_flip(order, row, decided):
     """After how many removals in this order the decision is another one, and the weight that went; 0 where it never is."""
     mass, moment = left_after(order, row.weights, row.contribution)
@@ -81,7 +81,7 @@ def first_flip(order, row, decided):
     return 0, 0.0
 
 
-@njit(cache=True)
+@kernel
 def fewest_kept(order, row, target, epsilon):
     """How many of the first in this order must be kept, and all others removed, for an output within TVD ``epsilon`` of ``target``."""
     mass, moment, prediction = 0.0, np.zeros(len(row.offset)), np.empty(len(target))
@@ -96,7 +96,7 @@ def fewest_kept(order, row, target, epsilon):
     return len(order)
 
 
-@njit(cache=True)
+@kernel
 def without_one(gone, row, prediction, logits):
     """Logits and prediction without the position ``gone``; false where that leaves no weight."""
     mass, moment = 0.0, np.zeros(len(row.offset))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
 from attnaudit.experiments.readout_identity import compiled_arguments, predict_row, tvd_row
+from attnaudit.kernels import kernel
 from attnaudit.ragged import Ragged
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
@@ -21,7 +22,7 @@ def median_change(readout: Readout, alpha: Ragged, streams: np.ndarray, permutat
     return median
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _median_rows(alpha, offsets, contribution, offset, allowed, sigmoid, streams, permutations, median):
     """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T additions, not a model run."""
     classes = contribution.shape[1]
@@ -37,14 +38,14 @@ def _median_rows(alpha, offsets, contribution, offset, allowed, sigmoid, streams
         median[row] = _median(change)
 
 
-@njit(cache=True)
+@kernel
 def _median(values):
     ordered = values[ascending(values)]
     half = len(values) // 2
     return ordered[half] if len(values) % 2 else 0.5 * (ordered[half - 1] + ordered[half])
 
 
-@njit(cache=True)
+@kernel
 def shuffle(weights, stream, k):
     """Shuffle number ``k`` of a row, in place (Fisher & Yates); a shuffle of a shuffle is as random as one of the original."""
     size = len(weights)
@@ -53,7 +54,7 @@ def shuffle(weights, stream, k):
         weights[t], weights[other] = weights[other], weights[t]
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def shuffle_rows(values, offsets, streams, k):
     """Shuffle number ``k`` of every row of flat ``values``, in place."""
     for row in prange(len(streams)):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from attnaudit.kernels import kernel
 from attnaudit.ragged import Ragged
 from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
@@ -39,7 +40,7 @@ def agreement_by_chance(rationale: Ragged, lengths: np.ndarray) -> tuple[np.ndar
         return np.where(told, known / size, np.nan), np.where(told, average, np.nan)
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _agreement_rows(score, score_offsets, relevant, relevant_offsets, out):
     for row in prange(len(score_offsets) - 1):
         size = score_offsets[row + 1] - score_offsets[row]
@@ -49,7 +50,7 @@ def _agreement_rows(score, score_offsets, relevant, relevant_offsets, out):
             out[0, row], out[1, row] = agreement_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, wanted)
 
 
-@njit(cache=True)
+@kernel
 def agreement_row(score, relevant, wanted):
     """One walk down the groups of equal scores.
 

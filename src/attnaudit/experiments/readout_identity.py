@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from attnaudit.kernels import kernel
 from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
 
@@ -19,7 +19,7 @@ def compiled_arguments(readout: Readout) -> tuple[np.ndarray, np.ndarray, np.nda
     return contribution, offset, allowed, readout.activation == "sigmoid"
 
 
-@njit(cache=True)
+@kernel
 def predict_row(weights, contribution, offset, allowed, sigmoid, prediction):
     """``prediction = activation(offset + Σ_t weights_t · contribution_t)``, written into ``prediction``: T·C additions, no model."""
     prediction[:] = offset
@@ -42,7 +42,7 @@ def predict_row(weights, contribution, offset, allowed, sigmoid, prediction):
         prediction[c] /= total
 
 
-@njit(cache=True)
+@kernel
 def tvd_row(p, q):
     """Total variation distance of two predictions; a single column is the probability of class 1."""
     distance = 0.0

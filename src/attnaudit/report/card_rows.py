@@ -12,6 +12,7 @@ from attnaudit.report.about import About
 from attnaudit.report.numbers import count, figure, interval, percent
 from attnaudit.report.phrases import LN2, difference, output_change, share_of_yardstick, shuffling_matters
 
+WITHIN = 0.05  # mean TVD up to which a trained model is said to predict the same
 SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
 WEAK_YARDSTICK = 0.1  # below this τ two importance measures hardly agree, and a share of it says nothing
 CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are told: the mean over both is neither's
@@ -127,10 +128,20 @@ def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
         return
     label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
     sentence = _agreement_sentence(row, yardstick, figures.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
-    sentence += figures.apart("correlation", f"tau_{name}")
+    sentence += figures.apart("correlation", f"tau_{name}") + _over_seeds(figures, name, words)
     told = "no gradient–LOO τ is defined" if yardstick is None else f"gradient–LOO τ {figure(yardstick['value'])} {interval(yardstick)}"
     mark = None if yardstick is None else float(yardstick["value"])
     yield card_row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
+
+
+def _over_seeds(figures: Figures, name: str, words: str) -> str:
+    """How far scores agree with themselves, where a study of seeds tells."""
+    attention, itself = figures.value("seeds", "tau_alpha"), figures.value("seeds", f"tau_{name}")
+    if attention is None or itself is None:
+        return ""
+    return (
+        f" Trained with another seed, attention agrees with itself at τ {figure(attention)}, {words} at {figure(itself)}: not to be passed."
+    )
 
 
 def _agreement_sentence(row: Mapping[str, Any], yardstick: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str) -> str:
@@ -158,13 +169,19 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
     sentence = (
         f"With its attention weights shuffled among the tokens, the output {output_change(row['value'])} "
         f"(by {figure(row['value'], 3)} of probability for the average instance); {shuffling_matters(row['value'], peak)}."
-        f"{figures.apart('permutation', 'median_delta_y', 3)}"
+        f"{figures.apart('permutation', 'median_delta_y', 3)}{_trained_evenly(figures)}"
     )
     peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
     yield card_row(
         "How much does shuffling attention change the output?", "mean of the median Δŷ", row,
         f"{peaked}0: no change, 1: from one certain answer to another", sentence, places=3,
     )  # fmt: skip
+
+
+def _trained_evenly(figures: Figures) -> str:
+    """What a model loses that never had any other weights, where a study tells."""
+    row = figures.get("uniform", "difference_f1_uniform")
+    return "" if row is None else f" Trained with even attention, F1 differs by {figure(row['value'])} {interval(row)} from this model's."
 
 
 def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
@@ -181,14 +198,32 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     more = "; what exists may differ more" if gap else ""
     sentence = (
         f"On average {found} attention weights that differ {difference(row['value'])} from the model's own and keep the output {within} "
-        f"of what it was{more}; that they exist does not mean that training would find them (Wiegreffe & Pinter 2019).{proven}"
-        f"{figures.apart('adversary', 'emax_jsd', 3)}"
+        f"of what it was{more}; that they exist does not mean that training would find them (Wiegreffe & Pinter 2019)"
+        f"{_by_training(figures)}.{proven}{figures.apart('adversary', 'emax_jsd', 3)}"
     )
     bound = "" if not gap else f"at most {figure(upper, 3)} (upper bound), "
     yield card_row(
         "How different an attention gives nearly the same output?", "mean ε-max JSD, found", row,
         f"{bound}ln 2 = 0.693 (the most that two attentions can differ)", sentence, mark=upper if gap else LN2, scale=(0.0, LN2), places=3,
     )  # fmt: skip
+
+
+def _by_training(figures: Figures) -> str:
+    """What training did find, and another seed alone, where studies tell."""
+    reached, seed = furthest_trained(figures), figures.value("seeds", "jsd")
+    parts = [f"trained to, models reached JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
+    parts += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def furthest_trained(figures: Figures) -> tuple[float, float] | None:
+    """Mean TVD and mean JSD of the model, of those trained to attend elsewhere, that went furthest within a TVD of `WITHIN`."""
+    points = [
+        (figures.rows["adversary", f"tvd_{name}"]["value"], found["value"])
+        for (study, measure), found in figures.rows.items()
+        if study == "adversary" and measure.startswith("jsd_adversary_") and (name := measure.removeprefix("jsd_"))
+    ]
+    return max((point for point in points if point[0] < WITHIN), key=lambda point: point[1], default=None)
 
 
 def erasure(figures: Figures, about: About) -> Iterator[CardRow]:

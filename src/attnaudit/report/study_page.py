@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import polars as pl
 
 from attnaudit.files import read_json, write_text
 from attnaudit.report.about import About
-from attnaudit.report.card import Card
+from attnaudit.report.card import Card, verdict
 from attnaudit.report.card_rows import Figures
 from attnaudit.report.citations import bibtex
 from attnaudit.report.page import environment
@@ -47,16 +48,25 @@ def write_study(folder: Path, metadata: Mapping[str, Any]) -> Path:
 
 
 def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
-    """Write ``index.html`` over all studies in ``out``: one card of what each says, and links to their pages."""
+    """Write ``index.html`` over all studies in ``out``: one card of what each says, and links to their pages.
+
+    Where the base model was audited, in ``out/audit``, its verdict comes first, told in the light of the studies.
+    """
     found = [name for name in QUESTION if (out / name / "summary.json").exists()]
-    summary = pl.concat([read_summary(out / name / "summary.json") for name in found])
+    audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
+    summary = pl.concat([read_summary(out / name / "summary.json") for name in (*audited, *found)])
     about = About.of(read_json(out / found[0] / "spec.json"), metadata)
+    card = study_card(summary, about)
     content = {
-        "heading": "What does training again say?", "about": about, "card": study_card(summary, about), "figures": [], "legend": (),
+        "heading": "What does training again say?", "about": about, "figures": [], "legend": (),
+        "card": replace(card, rows=(*verdict(summary, about).rows, *card.rows)),
         "summaries": [], "settings": settings(about),
         "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],
         "bibtex": [bibtex(key) for key in dict.fromkeys(PAPERS[name] for name in found)],
-        "others": [(QUESTION[name], f"{name}/report.html") for name in found],
+        "others": [
+            *(("The audit of the base", f"{name}/report.html") for name in audited),
+            *((QUESTION[name], f"{name}/report.html") for name in found),
+        ],
     }  # fmt: skip
     write_text(out / "index.html", environment().get_template("study.html.j2").render(**content))
     return out / "index.html"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from attnaudit.report.about import About
-from attnaudit.report.card_rows import CardRow, Figures, card_row
+from attnaudit.report.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained
 from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
 from attnaudit.report.study_numbers import figure_and_model
 
-WITHIN = 0.05  # mean TVD up to which a model is said to predict the same
 HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
 
 
@@ -75,12 +74,7 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     row = figures.get("adversary", "area")
     if row is None:
         return
-    points = [
-        (figures.rows["adversary", f"tvd_{name}"]["value"], found["value"])
-        for (study, measure), found in figures.rows.items()
-        if study == "adversary" and measure.startswith("jsd_adversary_") and (name := measure.removeprefix("jsd_"))
-    ]
-    moved, apart = max((point for point in points if point[0] < WITHIN), key=lambda point: point[1], default=(None, None))
+    moved, apart = furthest_trained(figures) or (None, None)
     best = f"JSD {figure(apart)} at TVD {figure(moved, 3)}" if apart is not None else f"none within TVD {WITHIN}"
     frozen, seed = figures.value("adversary", "jsd_frozen_0.01"), figures.value("adversary", "jsd_seed")
     beside = ", ".join(

@@ -1,7 +1,8 @@
 """A study done: the trainings of its plan that are not there yet, then its analysis of all their traces, then its page.
 
-``OUT/trainings/<name>-<key>`` holds a training, shared by all studies of one folder; ``OUT/<study>`` what a study gave; ``OUT/index.html``
-joins them. A training's key is that of all it follows from, so that none is done twice and an interrupted study goes on where it was.
+``OUT/trainings/<name>-<key>`` holds a training, shared by all studies of one folder; ``OUT/<study>`` what a study gave; ``OUT/audit`` the
+battery on the base's trace; ``OUT/index.html`` joins them. A training's key is that of all it follows from, so that none is done twice
+and an interrupted study goes on where it was.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from attnaudit.errors import InputError, did_you_mean
 from attnaudit.files import write_json
 from attnaudit.progress import Progress, silent
 from attnaudit.results_file import table_file
+from attnaudit.runner.audits import audit_into
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record
 from attnaudit.runner.pipeline import TEACHER, read, train_into
 from attnaudit.runner.place import alone, check_place
@@ -24,13 +26,14 @@ from attnaudit.runner.settings import override
 from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key
 from attnaudit.runner.steps import RESULTS, manifest, trace_digests
 from attnaudit.studies import Study, Training
+from attnaudit.studies.plan import usual
 from attnaudit.studies.published import with_published
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
 
-TRAININGS = "trainings"
+TRAININGS, AUDIT = "trainings", "audit"
 NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
 Say = Callable[[str], None]
 
@@ -101,6 +104,9 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
 
         ledger.step("report", content_key("report", analysed.files, plain), ("report.html",), lambda: None, keep)
         ledger.close({**manifest(ledger), "kind": "study", "trainings": {name: folder.name for name, folder in folders.items()}})
+    base = folders.get(usual(spec.base, spec.base.seed).name)
+    if base is not None:
+        audit_into(out / AUDIT, base / "trace", progress=progress)
     write_studies(out, metadata)
     return place
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int64
-from numba import njit, prange
+from numba import prange
 
+from attnaudit.kernels import kernel
 from attnaudit.stats.keyed_random import draw_below, stream_keys
 
 
@@ -66,17 +67,17 @@ def resample_keys(seed: int, resamples: int) -> np.ndarray:
 
 def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
     """The rows in an order that depends on what they hold alone; rows that are equal stand together."""
-    bits = np.ascontiguousarray(values, dtype=np.float64).view(np.int64)
-    return np.ascontiguousarray(values[np.argsort(stream_keys(0, "order", *bits.T), kind="stable")])
+    columns = (np.ascontiguousarray(column, dtype=np.float64).view(np.int64) for column in values.T)
+    return np.ascontiguousarray(values[np.argsort(stream_keys(0, "order", *columns), kind="stable")])
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _resampled_means(values, keys, means):
     for b in prange(len(keys)):
         _means(values, resample(keys[b], len(values)), means[b])
 
 
-@njit(cache=True)
+@kernel
 def resample(key, n):
     """How often each of ``n`` rows is drawn in ``n`` draws: drawn first and read afterwards, the rows are walked in order."""
     count = np.zeros(n, np.int32)
@@ -85,7 +86,7 @@ def resample(key, n):
     return count
 
 
-@njit(cache=True)
+@kernel
 def _means(values, count, means):
     m = values.shape[1]
     total, known = np.zeros(m), np.zeros(m)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from numba import njit, prange
+from numba import prange
 
+from attnaudit.kernels import kernel
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
 
@@ -78,13 +79,13 @@ def _scores_and_resamples(
     return value, statistics
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _resampled_scores(label, predicted, score, order, keys, statistics):
     for b in prange(len(keys)):
         statistics[b] = _weighted_scores(label, predicted, score, order, resample(keys[b], len(label)).astype(np.float64))
 
 
-@njit(cache=True)
+@kernel
 def _weighted_scores(label, predicted, score, order, weight):
     """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
     columns = score.shape[1]
@@ -102,14 +103,14 @@ def _weighted_scores(label, predicted, score, order, weight):
     return accuracy, _defined_mean(f1), _defined_mean(auc)
 
 
-@njit(cache=True)
+@kernel
 def _f1(confusion, k):
     """2 TP / (2 TP + FP + FN), undefined for a class that neither occurs nor is predicted."""
     occurs = confusion[k].sum() + confusion[:, k].sum()
     return 2.0 * confusion[k, k] / occurs if occurs > 0 else math.nan
 
 
-@njit(cache=True)
+@kernel
 def _roc_auc(score, positive, order, weight):
     """Share of pairs (positive, negative) in the right order, ties counted half: one walk up the sorted scores."""
     below, won, positives = 0.0, 0.0, 0.0
@@ -130,7 +131,7 @@ def _roc_auc(score, positive, order, weight):
     return won / (positives * below) if positives > 0 and below > 0 else math.nan
 
 
-@njit(cache=True)
+@kernel
 def _defined_mean(values):
     known = values[~np.isnan(values)]
     return known.mean() if len(known) else math.nan

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from attnaudit.kernels import kernel
 from attnaudit.ragged import Ragged
 from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
@@ -23,14 +24,14 @@ def kendall_tau(x: Ragged, y: Ragged) -> tuple[np.ndarray, np.ndarray]:
     return tau, p_value
 
 
-@njit(cache=True, parallel=True)
+@kernel(parallel=True)
 def _kendall_rows(x, y, offsets, tau, p_value):
     for row in prange(len(offsets) - 1):
         start, stop = offsets[row], offsets[row + 1]
         tau[row], p_value[row] = kendall_tau_row(x[start:stop], y[start:stop])
 
 
-@njit(cache=True)
+@kernel
 def kendall_tau_row(x, y):
     """Knight's algorithm, O(T log T): discordant pairs are the exchanges of a merge sort of ``y`` taken in the order of ``x``.
 
@@ -57,7 +58,7 @@ def kendall_tau_row(x, y):
     return min(1.0, max(-1.0, tau)), math.erfc(abs(balance) / math.sqrt(2.0 * variance))
 
 
-@njit(cache=True)
+@kernel
 def _ties(values):
     """Over the groups of c equal neighbours: Σ c(c−1)/2, Σ c(c−1)(c−2) and Σ c(c−1)(2c+5)."""
     pairs, triples, spread = 0.0, 0.0, 0.0
@@ -72,7 +73,7 @@ def _ties(values):
     return pairs, triples, spread
 
 
-@njit(cache=True)
+@kernel
 def _joint_ties(x, y):
     """Pairs of neighbours equal in both."""
     pairs = 0.0
@@ -84,7 +85,7 @@ def _joint_ties(x, y):
     return pairs
 
 
-@njit(cache=True)
+@kernel
 def _exchanges(values):
     """Pairs out of order, counted while merging runs of 1, 2, 4, … values."""
     source, target = values.copy(), np.empty_like(values)

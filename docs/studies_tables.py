@@ -1,0 +1,128 @@
+"""The studies of docs/studies.md: does what is not yet there, and writes the page's tables.
+
+    python docs/studies_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--only CORPUS...] [--done]
+
+Each is an ordinary ``attnaudit study`` in the folder ``OUT/<corpus>``; what is finished is not done again. The tables stand between two
+marks of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from attnaudit.files import read_json, write_text
+from attnaudit.report.study_numbers import figure_and_model, model_label
+from attnaudit.runner.study import StudySpec, run_study
+
+PAGE = Path(__file__).parent / "studies.md"
+BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
+TRAINED = ("uniform", "seeds", "guide", "adversary")
+# A tenth, or a quarter, of train where all of it would take hours; as much of test as leave-one-out of every seed allows.
+CORPORA: dict[str, dict[str, float]] = {
+    "sst": {},
+    "20news_sports": {},
+    "ag_news": {"corpus.train_kept": 0.1, "corpus.test_kept": 0.5},
+    "imdb": {"corpus.train_kept": 0.25, "corpus.test_kept": 0.05},
+}
+DECEIVED = ("deceptive_pronoun", "deceptive_sst_wiki")
+Found = Mapping[str, dict[str, Any]]
+
+
+def of_study(name: str, corpus: str, options: argparse.Namespace) -> Found | None:
+    """The summary of a study over all instances by measure; None where it is not finished and nothing is to be done."""
+    place = options.out / corpus / name
+    if not options.done:
+        vectors = None if corpus in DECEIVED else str(options.vectors)
+        settings = CORPORA.get(corpus, {})
+        run_study(
+            StudySpec.of(name, corpus, data_dir=str(options.data_dir), vectors=vectors, settings=settings), options.out / corpus, say=print
+        )
+    if not (place / "manifest.json").exists():
+        return None
+    return {row["measure"]: row for row in read_json(place / "summary.json") if row["group"] == "all"}
+
+
+def cell(row: dict[str, Any] | None, places: int = 3) -> str:
+    """Value, interval, and what the paper has (°)."""
+    if row is None or row["value"] is None:
+        return "–"
+    told = f"{row['value']:.{places}f}"
+    told += f" [{row['low']:.{places}f}, {row['high']:.{places}f}]" if row["low"] is not None else ""
+    return told + (f" ({row['reference']:g}°)" if row["reference"] is not None else "")
+
+
+def table(columns: list[str], rows: list[list[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows))
+
+
+def by_corpus(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
+    """A row for every corpus, a column for every measure."""
+    rows = [[corpus, *(cell(measures.get(name)) for name in columns)] for corpus, measures in found.items()]
+    return table(["corpus", *columns.values()], rows)
+
+
+def by_model(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
+    """A row for every corpus and model, a column for every figure."""
+    rows = []
+    for corpus, measures in found.items():
+        cells = {figure_and_model(name): cell(row) for name, row in measures.items()}
+        models = dict.fromkeys(model for _, model in cells if model)
+        rows += [[corpus, model_label(model), *(cells.get((figure, model), "–") for figure in columns)] for model in models]
+    return table(["corpus", "model", *columns.values()], rows)
+
+
+def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    done = {
+        name: {corpus: found for corpus in CORPORA if corpus in options.only and (found := of_study(name, corpus, options))}
+        for name in TRAINED
+    }
+    differences = {
+        f"difference_{figure}_uniform": f"{name}, even less own"
+        for figure, name in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
+    }
+    yield "### uniform", by_corpus(done["uniform"], {"f1_base": "F1, own attention", "f1_uniform": "F1, even attention", **differences})
+    again = {
+        "jsd": "JSD of attention",
+        "tvd": "TVD of output",
+        "tau_alpha": "τ, attention with itself",
+        "tau_gradient": "τ, gradient with itself",
+    }
+    again |= {
+        "tau_loo": "τ, leave-one-out with itself",
+        "tau_alpha_gradient": "τ, attention – gradient",
+        "tau_alpha_loo": "τ, attention – leave-one-out",
+    }
+    yield "### seeds", by_corpus(done["seeds"], again)
+    guides = {f"f1_{name}": f"F1, {name}" for name in ("uniform", "learned", "base", "gradient", "adversary")}
+    yield "### guide", by_corpus(done["guide"], guides)
+    yield "### adversary", by_model(done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "another decision"})
+    yield "", by_corpus(done["adversary"], {"area": "area under the curve, of what there could be"})
+    deceived = {corpus: found for corpus in DECEIVED if corpus in options.only and (found := of_study("deceive", corpus, options))}
+    figures = {
+        "accuracy": "accuracy",
+        "mass": "attention on impermissible tokens",
+        "tau_loo": "τ, leave-one-out",
+        "tau_gradient": "τ, gradient",
+    }
+    yield "### deceive", by_model(deceived, figures)
+
+
+def main() -> None:
+    names = [*CORPORA, *DECEIVED]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--vectors", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/studies"))
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CORPUS")
+    parser.add_argument("--done", action="store_true", help="tables of the studies that are finished; train nothing")
+    options = parser.parse_args()
+    made = "\n\n".join("\n\n".join(part for part in parts if part) for parts in tables(options))
+    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+    write_text(PAGE, f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
+
+
+if __name__ == "__main__":
+    main()
