@@ -24,7 +24,7 @@ from attnaudit.trace import Trace
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
     "seeds.seeds": 2, "guide.seeds": 2, "guide.epochs": 3, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
-    "adversary.epochs": 3, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
+    "adversary.epochs": 3, "deceive.epochs": 2, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
 }  # fmt: skip
 
 
@@ -209,6 +209,7 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
         "training.epochs": 2,
         "deceive.words": ("good", "bad"),
         "deceive.seeds": 1,
+        "deceive.epochs": 5,
         "deceive.models": ("embedding",),
     }
     out = run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu", settings=settings), tmp_path / "out")

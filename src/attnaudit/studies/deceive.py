@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 MODELS: dict[str, dict[str, Any]] = {
-    "embedding": {"encoder": "none", "embedding": 128, "heads": 1},
-    "bilstm": {"encoder": "bilstm", "embedding": 128, "hidden": 64, "heads": 1},
+    "embedding": {"encoder": "none", "attention": "dot", "embedding": 128, "heads": 1},
+    "bilstm": {"encoder": "bilstm", "attention": "dot", "embedding": 128, "hidden": 64, "heads": 1},
     "transformer": _TRANSFORMER, "transformer_max": _TRANSFORMER,
 }  # fmt: skip
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
@@ -36,6 +36,9 @@ MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "c
 @dataclass(frozen=True)
 class Deceive:
     """Each of ``models`` trained with ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)``, for each λ of ``strengths`` and ``seeds`` seeds.
+
+    As in the paper the weights are a softmax of the products with one learned vector, no parameter decays, and there are ``epochs`` epochs;
+    of these the one of least loss on dev is kept.
 
     The impermissible tokens I are the ``words``, or those of the corpus's rationale where there are none. One more training of each has
     them removed from the texts: what can be known without them.
@@ -53,6 +56,7 @@ class Deceive:
     models: tuple[str, ...] = tuple(MODELS)
     strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
     seeds: int = 5
+    epochs: int = 15
     words: tuple[str, ...] | None = None
     seed: int = 0
 
@@ -64,7 +68,7 @@ class Deceive:
         if not self.models or not self.strengths or min(self.strengths) < 0:
             came = f"{list(self.models)} and {list(self.strengths)}"
             raise InputError("study", "settings deceive.models and deceive.strengths (λ)", came, "one or more models, λ of 0 or more")
-        check_least(self, seeds=1)
+        check_least(self, seeds=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         from attnaudit.corpora.removal import marks
@@ -83,18 +87,17 @@ class Deceive:
     def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int) -> Training:
         from attnaudit.objectives import Deceive as Objective
 
-        spec = _small(seeded(base, seed), model)
-        spec = replace(
-            spec,
-            training=replace(spec.training, select="loss"),
-            objective=Objective(strength, self.words, "max" if model.endswith("_max") else "mean"),
-        )
-        return Training(f"deceive-{model}-{strength:g}-s{seed}", spec)
+        objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
+        return Training(f"deceive-{model}-{strength:g}-s{seed}", replace(self._small(seeded(base, seed), model), objective=objective))
 
     def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
-        spec = without_scores(_small(seeded(base, seed), model))
-        corpus = replace(spec.corpus, removed=self.words or "rationale")
-        return Training(f"removed-{model}-s{seed}", replace(spec, corpus=corpus, training=replace(spec.training, select="loss")))
+        spec = without_scores(self._small(seeded(base, seed), model))
+        return Training(f"removed-{model}-s{seed}", replace(spec, corpus=replace(spec.corpus, removed=self.words or "rationale")))
+
+    def _small(self, spec: RunSpec, model: str) -> RunSpec:
+        """The study's own model, whose word vectors start at random, and its training."""
+        training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
+        return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
         parts = []
@@ -135,11 +138,6 @@ class Deceive:
             known = [name for name in MEASURES if part[name].is_not_null().any()]
             rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
-
-
-def _small(spec: RunSpec, model: str) -> RunSpec:
-    """The study's own model, whose word vectors start at random."""
-    return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]))
 
 
 def _named(name: str) -> tuple[str, str, float | None, int]:
