@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import json
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
 from attnaudit.errors import InputError, RunError
+from attnaudit.files import read_json
 from attnaudit.runner import StudySpec, run_study
-from attnaudit.runner.study import TRAININGS, key_of
+from attnaudit.runner.study import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.plan import usual
@@ -49,6 +51,7 @@ def no_page(folder: Path, metadata: object) -> Path:
 def quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
     monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
+    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace: no_page(folder, trace))
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +71,7 @@ def test_studies_share_their_trainings(folder: Path) -> None:
         *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
         "adversary-0.1-s1", *guided,
     ])  # fmt: skip
-    assert {path.name for path in folder.iterdir()} == {TRAININGS, *STUDIES, "index.html"}
+    assert {path.name for path in folder.iterdir()} == {TRAININGS, AUDIT, *STUDIES, "index.html"}
 
 
 @pytest.mark.parametrize("study", STUDIES)
@@ -82,6 +85,20 @@ def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
     page = (folder / study / "report.html").read_text()
     assert page.count("<svg") >= 1
     assert "undefined" not in page.partition("<main")[2].partition('id="numbers"')[0]
+
+
+def test_the_joining_page_tells_the_verdict_in_the_light_of_the_studies(folder: Path) -> None:
+    text = html.unescape((folder / "index.html").read_text(encoding="utf-8"))
+    figures = {
+        (row["experiment"], row["measure"]): row["value"] for name in STUDIES for row in read_json(folder / name / "summary.json")[::-1]
+    }
+    itself = f"attention agrees with itself at τ {figures['seeds', 'tau_alpha']:.2f}, gradients at {figures['seeds', 'tau_gradient']:.2f}"
+    assert itself.replace("-", "−") in text
+    assert f"another seed alone gives JSD {figures['seeds', 'jsd']:.2f}" in text
+    assert "Trained with even attention, F1 differs by" in text
+    assert 'href="audit/report.html"' in text
+    alone = (folder / AUDIT / "report.html").read_text(encoding="utf-8")
+    assert "another seed" not in alone
 
 
 def test_a_finished_study_trains_nothing_again(folder: Path) -> None:
@@ -112,6 +129,7 @@ KILLED = """
 import os, random, sys
 from pathlib import Path
 import attnaudit.report.study_page as page
+from attnaudit.files import read_json
 from attnaudit.runner import StudySpec, run_study
 page.write_study = page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
 spec = StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings={settings})

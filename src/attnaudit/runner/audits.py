@@ -72,7 +72,7 @@ def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     kept = {key: value for key, value in read_json(folder / MANIFEST).items() if key != "steps"}
     ledger, spec = Ledger(folder), read_spec(folder)
     (folder / "report.html").unlink(missing_ok=True)
-    report_step(ledger, Path(spec["trace"]) if spec.get("kind") == "audit" else None, progress or silent)
+    report_step(ledger, folder / spec["trace"] if spec.get("kind") == "audit" else None, progress or silent)
     ledger.close({**kept, **manifest(ledger)})
     return folder / "report.html"
 

@@ -18,17 +18,17 @@ from attnaudit.errors import InputError, did_you_mean
 from attnaudit.files import write_json
 from attnaudit.progress import Progress, silent
 from attnaudit.results_file import table_file
-from attnaudit.runner.audits import audit_into
+from attnaudit.runner.audits import choose
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record
 from attnaudit.runner.pipeline import TEACHER, read, train_into
 from attnaudit.runner.place import alone, check_place
 from attnaudit.runner.settings import override
 from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key
-from attnaudit.runner.steps import RESULTS, manifest, trace_digests
+from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
 from attnaudit.studies import Study, Training
 from attnaudit.studies.plan import usual
 from attnaudit.studies.published import with_published
-from attnaudit.trace import Trace
+from attnaudit.trace import Trace, trace_task
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
@@ -106,9 +106,21 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         ledger.close({**manifest(ledger), "kind": "study", "trainings": {name: folder.name for name, folder in folders.items()}})
     base = folders.get(usual(spec.base, spec.base.seed).name)
     if base is not None:
-        audit_into(out / AUDIT, base / "trace", progress=progress)
+        _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
+
+
+def _audit(place: Path, base: Path, progress: Progress) -> None:
+    """The battery on the trace of the training ``base``, with its page."""
+    trace = base / "trace"
+    battery, ledger = choose((), {}, trace_task(trace)), Ledger(place)
+    spec = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
+    with alone(place):
+        write_json(place / "spec.json", spec)
+        audit_step(ledger, trace, battery, progress)
+        report_step(ledger, trace, progress)
+        ledger.close({**manifest(ledger), "kind": "audit"})
 
 
 def _analyse(ledger: Ledger, study: Study, corpus: str, folders: Mapping[str, Path], progress: Progress) -> Record:
