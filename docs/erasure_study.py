@@ -2,8 +2,8 @@
 
     python docs/erasure_study.py --data-dir DIR [--runs runs/serrano2019] [--only CORPUS...] [--done]
 
-Every run is an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again, but audited again, so
-that all numbers are of one version. The tables stand between two marks of the page.
+Every run is the training of an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again, but audited
+again, so that all numbers are of one version. The tables stand between two marks of the page.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from typing import Any
 import polars as pl
 
 from attnaudit.files import read_json, write_text
-from attnaudit.runner import RunSpec, audit_into, run
+from attnaudit.runner import RunSpec, audit_into
+from attnaudit.runner.pipeline import train_into
 
 PAGE = Path(__file__).parent / "experiments" / "erasure.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
@@ -47,7 +48,7 @@ def finished(options: argparse.Namespace) -> Iterator[tuple[str, str, str, Path]
                 if options.done and not (out / "manifest.json").exists():
                     continue
                 if not options.done:
-                    run(spec_of(corpus, network, encoder, options.data_dir), out)
+                    train_into(spec_of(corpus, network, encoder, options.data_dir), out)
                 print(out, flush=True)
                 yield corpus, network, encoder, audit_into(out.with_name(f"{out.name}-audit"), out, ("prediction", "erasure"))
 

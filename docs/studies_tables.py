@@ -13,33 +13,43 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attnaudit.collector import collect
+from attnaudit.experiments.adversary import divergence
 from attnaudit.files import read_json, write_text
+from attnaudit.measures import tvd
+from attnaudit.models import load_model
+from attnaudit.progress import silent
 from attnaudit.report.study_numbers import figure_and_model, model_label
+from attnaudit.runner.pipeline import read
 from attnaudit.runner.study import StudySpec, run_study
 
 PAGE = Path(__file__).parent / "studies.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 TRAINED = ("uniform", "seeds", "guide", "adversary")
 # A tenth, or a quarter, of train where all of it would take hours; as much of test as leave-one-out of every seed allows.
-CORPORA: dict[str, dict[str, float]] = {
+CORPORA: dict[str, dict[str, Any]] = {
     "sst": {},
     "20news_sports": {},
-    "ag_news": {"corpus.train_kept": 0.1, "corpus.test_kept": 0.5},
-    "imdb": {"corpus.train_kept": 0.25, "corpus.test_kept": 0.05},
+    "ag_news": {"corpus.train_kept": 0.1, "corpus.test_kept": 0.5, "seeds.seeds": 5},
+    "imdb": {"corpus.train_kept": 0.25, "corpus.test_kept": 0.05, "seeds.seeds": 4, "adversary.strengths": (3e-4, 1e-3, 3e-3)},
+    "deceptive_pronoun": {"deceive.models": ("embedding", "bilstm", "transformer")},
+    "deceptive_sst_wiki": {"deceive.models": ("embedding", "bilstm")},
 }
 DECEIVED = ("deceptive_pronoun", "deceptive_sst_wiki")
 Found = Mapping[str, dict[str, Any]]
+
+
+def spec_of(name: str, corpus: str, options: argparse.Namespace) -> StudySpec:
+    vectors = None if corpus in DECEIVED else str(options.vectors)
+    settings = {key: value for key, value in CORPORA[corpus].items() if key.partition(".")[0] in ("corpus", "training", name)}
+    return StudySpec.of(name, corpus, data_dir=str(options.data_dir), vectors=vectors, settings=settings)
 
 
 def of_study(name: str, corpus: str, options: argparse.Namespace) -> Found | None:
     """The summary of a study over all instances by measure; None where it is not finished and nothing is to be done."""
     place = options.out / corpus / name
     if not options.done:
-        vectors = None if corpus in DECEIVED else str(options.vectors)
-        settings = CORPORA.get(corpus, {})
-        run_study(
-            StudySpec.of(name, corpus, data_dir=str(options.data_dir), vectors=vectors, settings=settings), options.out / corpus, say=print
-        )
+        run_study(spec_of(name, corpus, options), options.out / corpus, say=print)
     if not (place / "manifest.json").exists():
         return None
     return {row["measure"]: row for row in read_json(place / "summary.json") if row["group"] == "all"}
@@ -74,9 +84,24 @@ def by_model(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
     return table(["corpus", "model", *columns.values()], rows)
 
 
+def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
+    """The models of the study of adversaries, on the texts that they were trained on: where they were asked to differ."""
+    place = options.out / corpus
+    folders = {name: place / "trainings" / folder for name, folder in read_json(place / "adversary" / "manifest.json")["trainings"].items()}
+    spec = spec_of("adversary", corpus, options).base
+    base = f"base-s{spec.seed}"
+    texts = read(spec.corpus, spec.seed, spec.preset, silent)
+    traces = {name: collect(load_model(folder / "model"), texts, split="train", scores=()) for name, folder in folders.items()}
+    for name in folders:
+        if name == base:
+            continue
+        apart = divergence(traces[base].alpha, traces[name].alpha).mean()
+        yield [corpus, name, f"{tvd(traces[base].prediction, traces[name].prediction).mean():.3f}", f"{apart:.3f}"]
+
+
 def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     done = {
-        name: {corpus: found for corpus in CORPORA if corpus in options.only and (found := of_study(name, corpus, options))}
+        name: {corpus: found for corpus in options.only if corpus not in DECEIVED and (found := of_study(name, corpus, options))}
         for name in TRAINED
     }
     differences = {
@@ -100,7 +125,9 @@ def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     yield "### guide", by_corpus(done["guide"], guides)
     yield "### adversary", by_model(done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "another decision"})
     yield "", by_corpus(done["adversary"], {"area": "area under the curve, of what there could be"})
-    deceived = {corpus: found for corpus in DECEIVED if corpus in options.only and (found := of_study("deceive", corpus, options))}
+    rows = [row for corpus in done["adversary"] for row in on_train(corpus, options)]
+    yield "The same models on the texts they were trained on:", table(["corpus", "model", "mean TVD", "mean JSD"], rows)
+    deceived = {corpus: found for corpus in options.only if corpus in DECEIVED and (found := of_study("deceive", corpus, options))}
     figures = {
         "accuracy": "accuracy",
         "mass": "attention on impermissible tokens",
@@ -111,7 +138,7 @@ def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    names = [*CORPORA, *DECEIVED]
+    names = list(CORPORA)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--vectors", type=Path, required=True)
