@@ -2,8 +2,8 @@
 
     python docs/erasure_study.py --data-dir DIR [--runs runs/serrano2019] [--only CORPUS...] [--done]
 
-Every run is the training of an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again, but audited
-again, so that all numbers are of one version. The tables stand between two marks of the page.
+Every run is the training of an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again, but
+audited again, so that all numbers are of one version. The tables stand between two marks of the page.
 """
 
 from __future__ import annotations

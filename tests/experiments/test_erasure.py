@@ -104,6 +104,14 @@ def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> 
         assert all(abs(count - wanted) < 5 * np.sqrt(2000) * (wanted > 0) + 0.5 for count, wanted in zip(counts, expected, strict=True))
 
 
+def test_the_single_weight_does_not_depend_on_how_many_orders_are_drawn() -> None:
+    trace = some_trace("sigmoid", 60, (1, 9), seed=3)
+    single = ["delta_js", "delta_alpha", "flip_max", "flip_random"]
+    few, many = (Erasure(orders=orders)(trace) for orders in (1, 40))
+    assert few.select(single).equals(many.select(single))
+    assert not few["removed_random"].equals(many["removed_random"])
+
+
 @pytest.mark.parametrize("kind", EXACT)
 def test_the_smallest_set_is_that_of_exhaustive_search(kind: str) -> None:
     trace = some_trace(kind, 60, (1, 9), seed=3)

@@ -68,7 +68,7 @@ def _erase_row(row, stream, other, orders, epsilon, removed, mass, kept, single,
     pooled_logits(pooled, row.head, logits)
     pooled_prediction(pooled, row.head, target)
     decided = decision(logits, row)
-    _one_weight(row, decided, logits, target, _other_position(row.weights, stream, other, orders * size), single)
+    _one_weight(row, decided, logits, target, _other_position(row.weights, stream, other), single)
     order, count = smallest_flip(row, decided)
     walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept)
     order, count = _the_smaller(order, count, walked, flips)
@@ -92,9 +92,12 @@ def _the_smaller(order, count, other, flips):
 
 
 @kernel
-def _other_position(weights, stream, other, counter):
-    """Any but that of the largest weight; as the released code draws it, any but the first, the largest too."""
-    drawn = np.int64(draw_below(stream, counter, len(weights) - 1))
+def _other_position(weights, stream, other):
+    """Any but that of the largest weight; as the released code draws it, any but the first, the largest too.
+
+    Drawn with the number 0 of the row's stream, which no random order uses (`by_chance`).
+    """
+    drawn = np.int64(draw_below(stream, 0, len(weights) - 1))
     return drawn + 1 if other == AS_RELEASED or drawn >= np.argmax(weights) else drawn
 
 
