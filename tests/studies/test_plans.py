@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,18 @@ def test_a_finished_study_trains_nothing_again(folder: Path) -> None:
     run_study(tiny("uniform"), folder, say=said.append)
     assert said == []
     assert digests(folder / TRAININGS) == before
+
+
+def test_a_folder_that_is_named_otherwise_or_was_moved_is_the_same(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(folder, tmp_path / "moved")
+    monkeypatch.chdir(tmp_path)
+    said: list[str] = []
+    run_study(tiny("guide"), "moved", say=said.append)
+    assert said == []
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "moved" / TRAININGS).rglob("weights.safetensors")}
+    assert written == {
+        tmp_path / "moved" / path.relative_to(folder): path.stat().st_mtime_ns for path in (folder / TRAININGS).rglob("weights.safetensors")
+    }
 
 
 def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:

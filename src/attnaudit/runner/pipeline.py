@@ -165,7 +165,8 @@ class _Run:
         vectors, spec = Path(self.spec.vectors), self.plain
         digest = sha256(vectors) if vectors.is_file() else None
         parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
-        parts |= {name: spec[name] for name in ("objective", "teacher") if spec[name] is not None}
+        if spec["objective"] is not None:
+            parts["objective"] = spec["objective"]  # what a teacher says is in the fingerprint, wherever its trace lies
         key = content_key("train", spec["fingerprint"], parts, digest, self.device)
         checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
         return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint), self._save)
