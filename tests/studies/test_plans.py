@@ -17,11 +17,12 @@ from typer.testing import CliRunner
 from attnaudit.cli.app import app
 from attnaudit.errors import InputError, RunError
 from attnaudit.files import read_json
+from attnaudit.report.study_numbers import model_label
 from attnaudit.runner import StudySpec, run_study
 from attnaudit.runner.study import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES
 from attnaudit.studies.deceive import MODELS
-from attnaudit.studies.plan import usual
+from attnaudit.studies.plan import strength_text, usual
 from attnaudit.trace import Trace
 
 TINY = {
@@ -141,14 +142,16 @@ def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> N
 KILLED = """
 import os, random, sys
 from pathlib import Path
+import attnaudit.report as report
 import attnaudit.report.study_page as page
 from attnaudit.files import read_json
+from attnaudit.report.study_numbers import model_label
 from attnaudit.runner import StudySpec, run_study
-page.write_study = page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
+page.write_study = page.write_studies = report.write_report = lambda folder, metadata: (folder / "report.html").write_text("page")
 spec = StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:
-    left = chance.randint(2, 6)
+    left = chance.randint(2, 6 + kills // 10)  # a step of many files gets done at last
     child = os.fork()
     if child == 0:
         def replace(self, target):
@@ -270,3 +273,36 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert {row["measure"] for row in json.loads(done.stdout)} >= {"f1_base", "f1_uniform", "difference_f1_uniform"}
     assert "uniform-s0: " in done.stderr
     assert "(2 of 2)" in done.stderr
+
+
+def test_a_folder_holds_studies_of_one_model_and_corpus(folder: Path) -> None:
+    before = digests(folder)
+    with pytest.raises(RunError, match=r"of another model or corpus: .*model\.hidden = 5, there 4"):
+        run_study(tiny("seeds", **{"model.hidden": 5, "seeds.seeds": 1}), folder)
+    with pytest.raises(RunError, match=r"remove .*uniform \(the trainings stay\)"):
+        run_study(tiny("uniform", **{"uniform.seeds": 2}), folder)
+    assert digests(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("study", "corpus", "settings", "said"),
+    [
+        ("seeds", "planted-decisive", {"collect.scores": ("gradient",)}, r"setting collect\.scores: .*without loo"),
+        ("seeds", "planted-decisive", {"model.heads": 2, "model.hidden": 8}, r"2 heads.*one attention a text"),
+        ("deceive", "planted-question", {}, r"deceive on planted-question: .*without questions"),
+        ("deceive", "planted-decisive", {"deceive.words": ("Foo", "BAR")}, r"words Foo, BAR: none in train"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_trained(tmp_path: Path, study: str, corpus: str, settings: dict, said: str) -> None:
+    known = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", study)}
+    encoder = "transformer" if "model.heads" in settings else "bilstm"
+    spec = StudySpec.of(study, corpus, vectors="random", device="cpu", encoder=encoder, settings=known | settings)
+    with pytest.raises(InputError, match=said):
+        run_study(spec, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_strengths_that_are_nearly_the_same_keep_their_names_apart() -> None:
+    texts = [strength_text(strength) for strength in (0.12345678, 0.12345679, 1e-4, 1.0, 1e6)]
+    assert texts == ["0.12345678", "0.12345679", "0.0001", "1", "1e+06"]
+    assert model_label("adversary_1e+06") == "adversary, λ = 1e+06"

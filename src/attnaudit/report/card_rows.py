@@ -139,9 +139,7 @@ def _over_seeds(figures: Figures, name: str, words: str) -> str:
     attention, itself = figures.value("seeds", "tau_alpha"), figures.value("seeds", f"tau_{name}")
     if attention is None or itself is None:
         return ""
-    return (
-        f" Trained with another seed, attention agrees with itself at τ {figure(attention)}, {words} at {figure(itself)}: not to be passed."
-    )
+    return f" Trained with another seed, attention agrees with itself at τ {figure(attention)}, {words} at {figure(itself)}."
 
 
 def _agreement_sentence(row: Mapping[str, Any], yardstick: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str) -> str:
@@ -218,12 +216,16 @@ def _by_training(figures: Figures) -> str:
 
 def furthest_trained(figures: Figures) -> tuple[float, float] | None:
     """Mean TVD and mean JSD of the model, of those trained to attend elsewhere, that went furthest within a TVD of `WITHIN`."""
-    points = [
-        (figures.rows["adversary", f"tvd_{name}"]["value"], found["value"])
+    return max((point for point in trained_adversaries(figures) if point[0] < WITHIN), key=lambda point: point[1], default=None)
+
+
+def trained_adversaries(figures: Figures) -> list[tuple[float, float]]:
+    """Mean TVD and mean JSD of every λ."""
+    return [
+        (float(figures.rows["adversary", f"tvd_{name}"]["value"]), float(found["value"]))
         for (study, measure), found in figures.rows.items()
         if study == "adversary" and measure.startswith("jsd_adversary_") and (name := measure.removeprefix("jsd_"))
     ]
-    return max((point for point in points if point[0] < WITHIN), key=lambda point: point[1], default=None)
 
 
 def erasure(figures: Figures, about: About) -> Iterator[CardRow]:

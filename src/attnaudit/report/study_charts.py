@@ -33,7 +33,7 @@ def curve_chart(points: pl.DataFrame) -> Drawing:
     named = points.group_by("group", maintain_order=True).agg(pl.col("tvd").last(), pl.col("jsd").last())
     layers = [
         alt.Chart(points.filter(pl.col("strength").is_not_null())).mark_line(strokeWidth=1.6).encode(
-            x=x, y=y, color=palette.colour(), strokeDash=palette.dash(), order=alt.Order("tvd:Q")
+            x=x, y=y, color=palette.colour(), strokeDash=palette.dash(), order=alt.Order("strength:Q")
         ),
         chart.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=palette.colour()),
         alt.Chart(named).mark_text(align="left", dx=8, dy=-8).encode(x=x, y=y, text=alt.Text("group:N")),

@@ -55,8 +55,8 @@ def adversary_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     caption = (
         "Each point is a model, or a set of single-instance adversaries, against the base: how far its predictions are from the base's "
         "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and attend "
-        "elsewhere, by λ. Low and far left, where another seed lies, is what chance gives; a curve that rises early says that attention "
-        "can be had otherwise."
+        "elsewhere, from the least λ to the greatest. The nearer to the upper left corner, the more of its attention can be had otherwise "
+        "at the same predictions; what lies no further right than another seed predicts as nearly the same as training again does."
     )
     return Figure("adversary", "How far can attention go while the predictions stay?", caption, (
         Panel("", render(chart, "adversary-curve", "Mean JSD of attention against mean TVD of predictions of every model")),
@@ -78,7 +78,7 @@ def seeds_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     taus = quantile_chart(agreement, "median τ with itself under another seed", (-1.0, 1.0))
     caption = (
         "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over seeds. Left: how far attention moves "
-        "when only the seed does. Right: how well a score ranks the tokens as it did before: the ceiling for its agreement with any other."
+        "when only the seed does. Right: how well a score ranks the tokens as it did before: what agreement with any other is read against."
     )
     panels = (
         Panel("How far attention moves", render(divergences, "seeds-jsd", "Divergence to another seed's attention, by bin and class")),

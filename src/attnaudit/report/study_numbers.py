@@ -55,6 +55,13 @@ def figure_and_model(measure: str) -> tuple[str, str]:
 def model_label(model: str) -> str:
     """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance by itself within an ε."""
     start, _, strength = model.rpartition("_")
-    if not strength.replace(".", "").replace("e-", "").isdigit() or not start:
+    if not start or not _is_number(strength):
         return model.replace("_removed", ", tokens removed")
     return f"each instance by itself, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False

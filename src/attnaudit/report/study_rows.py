@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from attnaudit.report.about import About
-from attnaudit.report.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained
+from attnaudit.report.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained, trained_adversaries
 from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
 from attnaudit.report.study_numbers import figure_and_model
@@ -41,8 +43,8 @@ def seeds(figures: Figures, about: About) -> Iterator[CardRow]:
     told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _WORDS.items() if (tau := taus[name]))
     sentence = (
         f"With another seed alone attention differs {difference(row['value'])} from what it was. An adversary, or any other attention, "
-        f"says something only beyond that. Trained twice, a score agrees with itself only so far (τ: {told}): no two different scores can "
-        "be asked to agree better."
+        f"says something only beyond that. Trained twice, a score agrees with itself so far (τ: {told}): that is what agreement with "
+        "another score is to be read against."
     )
     yield card_row("Is attention stable?", "JSD to another seed's attention", row, f"τ with itself: {told}", sentence, scale=(0.0, LN2))
 
@@ -62,11 +64,16 @@ def guide(figures: Figures, about: About) -> Iterator[CardRow]:
     sentence += (
         "So the weights tell another model which tokens count."
         if row["low"] > 0
-        else "So they mislead another model."
+        else f"So they do not help another model, which does better without them{_nor_its_own(own, even)}."
         if row["high"] < 0
         else "The interval holds no difference: nothing here shows that they carry over."
     )  # fmt: skip
     yield card_row("Does attention carry over?", "F1 led by it, less F1 with even weights", row, told or "–", sentence, scale=(-1.0, 1.0))
+
+
+def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:
+    """Where a model's own weights serve it no better, it is no fault of those it was given."""
+    return f"; its own, learned with it, do it no good either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
 
 
 def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
@@ -74,23 +81,30 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     row = figures.get("adversary", "area")
     if row is None:
         return
-    moved, apart = furthest_trained(figures) or (None, None)
-    best = f"JSD {figure(apart)} at TVD {figure(moved, 3)}" if apart is not None else f"none within TVD {WITHIN}"
-    frozen, seed = figures.value("adversary", "jsd_frozen_0.01"), figures.value("adversary", "jsd_seed")
-    beside = ", ".join(
-        text
-        for text in (
-            f"another seed {figure(seed)}" if seed is not None else "",
-            f"each instance by itself, the model frozen, {figure(frozen)} at 0.01" if frozen is not None else "",
+    reached, trained = furthest_trained(figures), trained_adversaries(figures)
+    frozen, seed = figures.value("adversary", "jsd_frozen_0.01"), figures.value("adversary", "tvd_seed")
+    best = f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}" if reached else f"none within TVD {WITHIN}"
+    if reached:
+        sentence = f"Models trained to predict the same and attend elsewhere get as far as a mean {best}. "
+    else:
+        moved, apart = min(trained, default=(math.nan, math.nan))
+        sentence = (
+            f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN} here; the nearest has "
+            f"{figure(moved, 3)}, its attention a JSD of {figure(apart)} away. "
         )
-        if text
-    )
-    sentence = f"Models trained to predict the same and attend elsewhere get as far as a mean {best} (beside: {beside}). "
+    near = [apart for moved, apart in trained if seed is not None and moved <= seed]
+    if seed is not None and near:
+        sentence += (
+            f"Another seed alone changes the predictions by {figure(seed, 3)}; as near as that, attention can be had at a JSD of "
+            f"{figure(max(near))}. "
+        )
     sentence += (
-        "The same predictions can be had with a quite different attention."
-        if apart is not None and apart > 0.5 * LN2
+        "So nearly the same predictions can be had with a quite different attention."
+        if any(apart > 0.5 * LN2 for apart in (*near, *(reached[1:] if reached else ())))
         else "No model was found that predicts the same with a quite different attention; a longer search might."
     )
+    if frozen is not None:
+        sentence += f" Each instance by itself, the model as it is: a JSD of {figure(frozen)} within 0.01."
     measure = "area under the curve of JSD within TVD, of what there could be"
     yield card_row("Can attention be attacked?", measure, row, best, sentence)
 
@@ -114,12 +128,13 @@ def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     without = f" Without these tokens it is right on {percent(removed)}." if removed is not None else ""
     taus = (figures.value("deceive", f"tau_loo_{model}_{strength}") for strength in (least, most))
     before, after = (figure(tau) for tau in taus)
+    honest = "trained as ever" if float(least) == 0 else f"trained with λ = {least}"
     sentence = (
-        f"A {model} model trained to hide it (λ = {most}) puts {percent(told('mass', most))} of its attention on the tokens it must not "
-        f"use, {percent(told('mass', least))} when trained as ever, and is right on {percent(told('accuracy', most))} "
+        f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(told('mass', most))} of its attention on the "
+        f"tokens it must not use, {percent(told('mass', least))} when {honest}, and is right on {percent(told('accuracy', most))} "
         f"({percent(told('accuracy', least))}).{without} An audit sees τ to leave-one-out go from {before} to {after}."
     )
-    beside = f"{percent(told('mass', least))} when trained as ever"
+    beside = f"{percent(told('mass', least))} when {honest}"
     yield card_row("Can attention be made to deceive?", f"attention on impermissible tokens, λ = {most}", row, beside, sentence)
 
 

@@ -15,10 +15,13 @@ from attnaudit.runner.spec import differences
 SHOWN = 4  # differing settings that an error line names
 
 
-def check_place(out: Path, spec: Mapping[str, Any]) -> None:
+def check_place(
+    out: Path, spec: Mapping[str, Any], do: str = "resume that run by giving its options, or keep it and choose another --out"
+) -> None:
     """Raise RunError unless ``out`` is free or holds work of this ``spec``, finished or not.
 
-    Before the corpus is read ``spec`` has no ``fingerprint``; that of a run there is then not compared.
+    ``do`` is what is said to be done otherwise. Before the corpus is read ``spec`` has no ``fingerprint``; that of a run there is then not
+    compared.
     """
     if is_free(out):
         return
@@ -32,7 +35,7 @@ def check_place(out: Path, spec: Mapping[str, Any]) -> None:
     if differing:
         raise RunError(
             "run", str(out), f"it holds a run of another spec: {some_of(differing)}", "the same spec",
-            "resume that run by giving its options, or keep it and choose another --out",
+            do,
         )  # fmt: skip
 
 

@@ -14,16 +14,16 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.errors import InputError, did_you_mean
-from attnaudit.files import write_json
+from attnaudit.errors import InputError, RunError, did_you_mean
+from attnaudit.files import read_json, write_json
 from attnaudit.progress import Progress, silent
 from attnaudit.results_file import table_file
 from attnaudit.runner.audits import choose
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record
 from attnaudit.runner.pipeline import TEACHER, read, train_into
-from attnaudit.runner.place import alone, check_place
+from attnaudit.runner.place import alone, check_place, some_of
 from attnaudit.runner.settings import override
-from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key
+from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key, differences
 from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
 from attnaudit.studies import Study, Training
 from attnaudit.studies.plan import usual
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
 
 TRAININGS, AUDIT = "trainings", "audit"
+OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
 NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
 Say = Callable[[str], None]
 
@@ -86,17 +87,18 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
 
     out, progress = Path(out), progress or silent
     place, plain = out / spec.study.name, spec.to_json()
-    check_place(place, plain)
+    _check_places(out, place, plain)
     corpus = read(spec.base.corpus, spec.base.seed, spec.base.preset, progress)
     plain["fingerprint"] = corpus.fingerprint
-    check_place(place, plain)
+    _check_places(out, place, plain)
     plan = spec.study.plan(spec.base, corpus)
     folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
-    metadata = next(Trace.shards(folders[plan[0].name] / "trace")).metadata
+    base = folders.get(usual(spec.base, spec.base.seed).name)
+    metadata = next(Trace.shards((base or folders[plan[0].name]) / "trace")).metadata
     ledger = Ledger(place)
     with alone(place):
         write_json(place / "spec.json", plain)
-        analysed = _analyse(ledger, spec.study, corpus.name, folders, progress)
+        analysed = _analyse(ledger, spec, corpus.name, folders, progress)
 
         def keep(_: None) -> dict[str, Any]:
             write_study(place, metadata)
@@ -104,11 +106,26 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
 
         ledger.step("report", content_key("report", analysed.files, plain), ("report.html",), lambda: None, keep)
         ledger.close({**manifest(ledger), "kind": "study", "trainings": {name: folder.name for name, folder in folders.items()}})
-    base = folders.get(usual(spec.base, spec.base.seed).name)
     if base is not None:
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
+
+
+def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
+    """Raise RunError where the study is there with other settings, or another study of another model, corpus or seed."""
+    about = {key: value for key, value in plain.items() if key not in ("study", "kind")}
+    for other in sorted(out.glob("*/spec.json")):
+        found = read_json(other)
+        if found.get("kind") == "study":
+            base = {key: value for key, value in found.items() if key in about}
+            differing = differences(about, base)
+            if differing:
+                raise RunError(
+                    "study", str(out), f"{other.parent.name} there is of another model or corpus: {some_of(differing)}",
+                    "all studies of a folder about the same", "choose another --out",
+                )  # fmt: skip
+    check_place(place, plain, f"give its options, or remove {place} (the trainings stay), or choose another --out")
 
 
 def _audit(place: Path, base: Path, progress: Progress) -> None:
@@ -123,11 +140,15 @@ def _audit(place: Path, base: Path, progress: Progress) -> None:
         ledger.close({**manifest(ledger), "kind": "audit"})
 
 
-def _analyse(ledger: Ledger, study: Study, corpus: str, folders: Mapping[str, Path], progress: Progress) -> Record:
+def _analyse(ledger: Ledger, spec: StudySpec, corpus: str, folders: Mapping[str, Path], progress: Progress) -> Record:
+    study = spec.study
+    comparable = spec.study.name not in OF_A_BILSTM or spec.base.model.encoder == "bilstm"
+
     def make() -> Any:
         progress("compare the trainings", 0, 0)
         table = study({name: Trace.read(folder / "trace") for name, folder in folders.items()})
-        return table, with_published(study.summarise(table), study.name, corpus)
+        summary = study.summarise(table)
+        return table, with_published(summary, study.name, corpus) if comparable else summary
 
     def keep(made: Any) -> dict[str, Any]:
         table, summary = made

@@ -15,7 +15,7 @@ from attnaudit.measures import LN2, predicted_class, tvd
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.studies.over_seeds import by_seed, mean_rows, summary_row
-from attnaudit.studies.plan import Training, check_least, same_instances, seeded, usual, without_scores
+from attnaudit.studies.plan import Training, check_least, one_attention, same_instances, seeded, strength_text, usual, without_scores
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -59,6 +59,7 @@ class ModelAdversary:
             raise InputError("study", "setting adversary.limit", str(self.limit), "a distance above 0, up to 1")
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        one_attention(self.name, base)
         first = usual(base, base.seed)
         controls = [usual(base, base.seed + k) for k in range(1, self.controls + 1)]
         adversaries = [self.against(first, base, strength, base.seed + k) for k in range(1, self.seeds + 1) for strength in self.strengths]
@@ -72,7 +73,7 @@ class ModelAdversary:
         spec = without_scores(seeded(base, seed))
         training = replace(spec.training, epochs=self.epochs, patience=self.patience, select="loss")
         marks = ("released-" if self.scaling == "released" else "") + ("reversed-" if self.divergence == "reversed" else "")
-        return Training(f"adversary-{marks}{strength:g}-s{seed}", replace(spec, training=training, objective=objective), first)
+        return Training(f"adversary-{marks}{strength_text(strength)}-s{seed}", replace(spec, training=training, objective=objective), first)
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
         same_instances(traces)
@@ -84,7 +85,7 @@ class ModelAdversary:
         rows: list[Mapping[str, Any]] = []
         curve = []
         for (kind, strength), part in table.group_by("kind", "strength", maintain_order=True):
-            label = str(kind) if strength is None else f"{kind}_{strength:g}"
+            label = str(kind) if strength is None else f"{kind}_{strength_text(float(strength))}"
             rows += mean_rows(self.name, label, part, ("tvd", "jsd", "flipped"), self.seed)
             if kind == "adversary":
                 values = by_seed(part, ("tvd", "jsd"))

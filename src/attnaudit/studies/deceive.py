@@ -17,7 +17,7 @@ from attnaudit.ragged import Ragged
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import mean_rows
-from attnaudit.studies.plan import Training, check_least, seeded, without_scores
+from attnaudit.studies.plan import Training, check_least, seeded, strength_text, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ class Deceive:
 
     The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``), the ``mass`` of
     attention on I, ``tau_loo`` and ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0
-    (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: it is left out there. The
-    summary has their means, over seeds and instances; ``tau_loo`` before and after tells whether an audit notices. Of a model of several
-    heads all are means over heads, and ``mass_max`` is that of the head which attends to I most; ``transformer`` is trained with a penalty
-    on the mean of its heads, ``transformer_max`` on that one.
+    (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: it is left out there, and
+    the text out of ``mass``. The summary has their means, over seeds and instances; ``tau_loo`` before and after tells whether an audit
+    notices. Of a model of several heads all are means over heads, and ``mass_max`` is that of the head which attends to I most;
+    ``transformer`` is trained with a penalty on the mean of its heads, ``transformer_max`` on that one.
     """
 
     name: ClassVar[str] = "deceive"
@@ -73,8 +73,14 @@ class Deceive:
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         from attnaudit.corpora.removal import marks
 
-        for name, split in corpus.splits.items():
-            marks(split, self.words or "rationale", name)  # what cannot be marked is told before anything is trained
+        if corpus.task != "classification":
+            raise InputError("study", f"{self.name} on {corpus.name}", corpus.task, "a corpus of texts alone, without questions")
+        marked = {name: marks(split, self.words or "rationale", name) for name, split in corpus.splits.items()}
+        for name, rows in marked.items():
+            if not any(map(any, rows)):
+                told = f"words {', '.join(self.words)}" if self.words else "the rationale"
+                do = "give deceive.words as they stand in the texts that were read (lower case, for most)"
+                raise InputError("study", f"impermissible tokens, {told}", f"none in {name}", "some in every split", do)
         return [
             training
             for seed, model in product(range(base.seed, base.seed + self.seeds), self.models)
@@ -88,7 +94,9 @@ class Deceive:
         from attnaudit.objectives import Deceive as Objective
 
         objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
-        return Training(f"deceive-{model}-{strength:g}-s{seed}", replace(self._small(seeded(base, seed), model), objective=objective))
+        return Training(
+            f"deceive-{model}-{strength_text(strength)}-s{seed}", replace(self._small(seeded(base, seed), model), objective=objective)
+        )
 
     def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
         spec = without_scores(self._small(seeded(base, seed), model))
@@ -103,7 +111,7 @@ class Deceive:
         parts = []
         for name, trace in traces.items():
             kind, model, strength, seed = _named(name)
-            honest = traces.get(f"deceive-{model}-{min(self.strengths):g}-s{seed}") if kind == "deceive" else None
+            honest = traces.get(f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}") if kind == "deceive" else None
             parts.append(self._rows(trace, model, strength, seed, honest))
         return pl.concat(parts)
 
@@ -111,6 +119,7 @@ class Deceive:
         """``honest`` is the model of the least λ; None where the words are removed, and nothing but accuracy is known."""
         unknown = np.full(len(trace), np.nan)
         mass, covered = self._mass(trace) if honest else (unknown, np.zeros(len(trace), bool))
+        mass = np.where(covered, np.nan, mass)
         taus = {name: kendall_tau(trace.alpha, trace.ragged(name))[0] if honest else unknown for name in ("loo", "gradient")}
         rows = pl.DataFrame({
             "instance": trace.instance, "accuracy": (trace.predicted == trace.array("label")).astype(np.float64), "mass": mass,
@@ -134,7 +143,7 @@ class Deceive:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
         for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
-            label = f"{model}_removed" if strength is None else f"{model}_{strength:g}"
+            label = f"{model}_removed" if strength is None else f"{model}_{strength_text(float(strength))}"
             known = [name for name in MEASURES if part[name].is_not_null().any()]
             rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)

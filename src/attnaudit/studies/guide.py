@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import compare_models, predictions
-from attnaudit.studies.plan import Training, check_least, seeded, usual, without_scores
+from attnaudit.studies.plan import Training, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -56,6 +56,11 @@ class Guide:
         check_least(self, seeds=1, patience=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        from attnaudit.corpora.taught import taught_by
+
+        one_attention(self.name, base)
+        for path in self.traces:
+            taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is told before anything is trained
         first = usual(base, base.seed)
         teachers = {"base": first, "gradient": first, "rationale": first, "adversary": self._adversary(first, base)}
         chosen = self.weights or (*USUAL, *(["rationale"] if _tells_rationale(corpus) else []))

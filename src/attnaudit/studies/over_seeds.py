@@ -89,7 +89,7 @@ def summary_row(
     experiment: str, measure: str, over_seeds: np.ndarray, resampled: np.ndarray, n: int, undefined: int = 0
 ) -> Mapping[str, Any]:
     low, high = percentile_interval(resampled[:, None])
-    numbers = {"value": over_seeds.mean(), "std": over_seeds.std(), "low": low[0], "high": high[0]}
+    numbers = {"value": over_seeds.mean(), "std": over_seeds.std() if len(over_seeds) > 1 else np.nan, "low": low[0], "high": high[0]}
     known = {name: None if np.isnan(number) else float(number) for name, number in numbers.items()}
     return {
         "experiment": experiment,

@@ -58,6 +58,18 @@ def seeded(base: RunSpec, seed: int) -> RunSpec:
     return replace(base, seed=seed, corpus=replace(base.corpus, seed=base.seed))
 
 
+def one_attention(study: str, base: RunSpec) -> None:
+    """Raise InputError for a model of several heads, which have no order from one training to the next."""
+    if base.model.heads > 1:
+        raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
+
+
+def strength_text(strength: float) -> str:
+    """A λ as names and labels have it: short, and no two alike."""
+    short = f"{strength:g}"
+    return short if float(short) == strength else repr(strength)
+
+
 def check_least(study: Study, **least: int) -> None:
     """Raise InputError for a setting below the number given for it."""
     for name, number in least.items():

@@ -1,4 +1,4 @@
-"""How far does attention move when only the seed does? The ceiling that every other comparison is read against."""
+"""How far does attention move when only the seed does? The noise that every other comparison is read against."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import polars as pl
 
+from attnaudit.errors import InputError
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.measures import tvd
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.plan import Training, check_least, same_instances, usual
+from attnaudit.studies.plan import Training, check_least, one_attention, same_instances, usual
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -29,11 +30,11 @@ BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups
 class Seeds:
     """The same training with ``seeds`` more seeds; the base is that of the study's own.
 
-    The table has a row per instance with medians over the other seeds: ``jsd`` and ``tvd`` are how far their attention and output are from
-    the base's; ``tau_alpha``, ``tau_gradient`` and ``tau_loo`` how a score ranks the tokens in both (τ between the base's and theirs): no
-    two different scores can be expected to agree better than one does with itself trained again. ``tau_alpha_gradient`` and
-    ``tau_alpha_loo`` are between attention and importance of the same seed. ``max_alpha`` is the base's largest weight, and groups the
-    summary as the predicted class does (Wiegreffe & Pinter 2019, §4).
+    The table has a row per instance with medians over the other seeds: ``jsd`` and ``tvd`` are how far their attention and output are
+    from the base's; ``tau_alpha``, ``tau_gradient`` and ``tau_loo`` how a score ranks the tokens in both (τ between the base's and
+    theirs): what the agreement of two different scores is read against. ``tau_alpha_gradient`` and ``tau_alpha_loo`` are between
+    attention and importance of the same seed. ``max_alpha`` is the base's largest weight, and groups the summary as the predicted class
+    does (Wiegreffe & Pinter 2019, §4).
     """
 
     name: ClassVar[str] = "seeds"
@@ -45,6 +46,11 @@ class Seeds:
         check_least(self, seeds=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        one_attention(self.name, base)
+        missing = sorted({"gradient", "loo"} - set(base.collect.scores))
+        if missing:
+            came = f"{list(base.collect.scores)}, without {' and '.join(missing)}"
+            raise InputError("study", "setting collect.scores", came, "gradient and loo, which seeds are compared by")
         return [usual(base, base.seed + k) for k in range(self.seeds + 1)]
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
