@@ -30,13 +30,13 @@ def curve_chart(points: pl.DataFrame) -> Drawing:
     x = alt.X("tvd:Q", title="mean TVD of the predictions", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
     y = alt.Y("jsd:Q", title="mean JSD of attention", scale=alt.Scale(domain=[0, 0.7], nice=False), axis=alt.Axis(tickCount=7))
     chart = alt.Chart(points)
-    named = points.group_by("group", maintain_order=True).agg(pl.col("tvd").last(), pl.col("jsd").last())
+    named = points.group_by("group", maintain_order=True).agg(pl.col("tvd").first(), pl.col("jsd").first())
     layers = [
         alt.Chart(points.filter(pl.col("strength").is_not_null())).mark_line(strokeWidth=1.6).encode(
             x=x, y=y, color=palette.colour(), strokeDash=palette.dash(), order=alt.Order("strength:Q")
         ),
         chart.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=palette.colour()),
-        alt.Chart(named).mark_text(align="left", dx=8, dy=-8).encode(x=x, y=y, text=alt.Text("group:N")),
+        alt.Chart(named).mark_text(align="left", dx=6, dy=13).encode(x=x, y=y, text=alt.Text("group:N")),
     ]  # fmt: skip
     return alt.layer(*layers).properties(width=440, height=300)
 

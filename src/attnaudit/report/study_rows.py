@@ -12,6 +12,7 @@ from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
 from attnaudit.report.study_numbers import figure_and_model
 
+DIFFERENT = 0.5 * LN2  # of JSD: from here on an attention is called quite different
 HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
 
 
@@ -99,8 +100,10 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
             f"{figure(max(near))}. "
         )
     sentence += (
-        "So nearly the same predictions can be had with a quite different attention."
-        if any(apart > 0.5 * LN2 for apart in (*near, *(reached[1:] if reached else ())))
+        "So the same predictions can be had with a quite different attention."
+        if reached and reached[1] > DIFFERENT
+        else "So predictions as much alike as those of two trainings go with a quite different attention."
+        if any(apart > DIFFERENT for apart in near)
         else "No model was found that predicts the same with a quite different attention; a longer search might."
     )
     if frozen is not None:
