@@ -68,8 +68,8 @@ def show_study(folder: Path, as_json: bool) -> None:
         return
     console, spec = _console(), read_json(folder / "spec.json")
     console.print(_summary_table(rows, f"study {spec['study']['name']} of {spec['corpus']['source']}"))
-    base = next(iter(read_json(folder / "manifest.json")["trainings"].values()))
-    metadata = next(Trace.shards(folder.parent / "trainings" / base / "trace")).metadata
+    training = next(iter(read_json(folder / "manifest.json")["trainings"].values()))  # any of them names the corpus
+    metadata = next(Trace.shards(folder.parent / "trainings" / training / "trace")).metadata
     study_card(read_summary(folder / "summary.json"), About.of(spec, metadata)).print(console)
     for name, page in (("report", folder / "report.html"), ("all studies", folder.parent / "index.html")):
         console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
