@@ -182,7 +182,7 @@ class _Work:
 
 
 @contextmanager
-def frozen(model: AttentionModel) -> Iterator[None]:
+def frozen(model: nn.Module) -> Iterator[None]:
     """Within it no weight wants a gradient, nothing is dropped out and a GPU computes in full float32; afterwards the model is as it was.
 
     Training mode is what cuDNN gives gradients of a recurrent layer in.

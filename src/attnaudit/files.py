@@ -66,6 +66,12 @@ def write_text(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content``, whole or not at all. Raises RunError."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write JSON with sorted keys, whole or not at all; NaN is refused."""
     write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")

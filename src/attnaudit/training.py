@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,12 +20,14 @@ from attnaudit.corpora import Corpus
 from attnaudit.errors import InputError
 from attnaudit.measures import predicted_class
 from attnaudit.models.batch import Inputs, batches_by_length
+from attnaudit.models.encoder_decoder import EncoderDecoder
 from attnaudit.models.model import AttentionModel, Forward
 from attnaudit.models.settings import ERASURE_PRESETS
 from attnaudit.objectives import Loss, Objective, labels_loss
 from attnaudit.progress import Progress
 from attnaudit.stats.classification import classification_scores
 
+Trainable = AttentionModel | EncoderDecoder
 POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
 EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
 
@@ -95,7 +97,34 @@ def train(
     With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
     without the interruption. The test split is never looked at.
     """
-    data, dev = (_Part.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
+    data, dev = (_Texts.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
+    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
+
+
+@runtime_checkable
+class Part(Protocol):
+    """A split as training reads it."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        """All rows in batches of about ``size``."""
+        ...
+
+    def loss(self, model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
+        """What is minimised, a mean over the batch of ``rows``."""
+        ...
+
+    def scores(self, model: Any, select: str) -> tuple[float, float]:
+        """The score that selects, and accuracy."""
+        ...
+
+
+def minimise(
+    model: Trainable, data: Part, dev: Part, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
+    checkpoint: Path | None = None, progress: Progress | None = None,
+) -> list[Epoch]:  # fmt: skip
+    """The loop of `train`, of whatever has a loss on ``data`` and a score on ``dev``."""
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(model, optimizer, checkpoint)
@@ -107,8 +136,7 @@ def train(
             group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
         with _dropout_of(seed, number):
             loss = _epoch(model, optimizer, data, settings, np.random.default_rng((seed, number)), progress)
-        scores = _dev_scores(model, dev, settings.select)
-        history.append(Epoch(number, loss, *scores, time.perf_counter() - started))
+        history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         if checkpoint is not None:
@@ -137,36 +165,42 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A split as training reads it, and what is minimised on it."""
+class _Texts:
+    """A split of texts with labels, and what is minimised on it."""
 
     inputs: Inputs
     label: np.ndarray
-    loss: Loss
+    of_pass: Loss
 
     @classmethod
-    def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Part:
+    def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Texts:
         """Positives weigh as many times as train has negatives for each of them."""
         split, learned = corpus.splits[name], corpus.splits["train"].label
         positives = max(int((learned == 1).sum()), 1)
         loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
         return cls(model.inputs(split), split.label, loss if objective is None else objective.loss(model, split, loss))
 
+    def __len__(self) -> int:
+        return len(self.inputs)
 
-def _dev_scores(model: AttentionModel, dev: _Part, select: str) -> tuple[float, float]:
-    """The score that selects, and accuracy."""
-    probabilities = predict(model, dev.inputs)
-    predicted = predicted_class(probabilities)
-    accuracy = float((predicted == dev.label).mean())
-    if select == "loss":
-        return -_mean_loss(model, dev), accuracy
-    if model.asks or select == "accuracy":
-        return accuracy, accuracy
-    return classification_scores(dev.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        return shuffled_batches(self.inputs.lengths, size, random)
 
+    def loss(self, model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
+        return self.of_pass(model(self.inputs.batch(rows, device)), rows)
 
-def _mean_loss(model: AttentionModel, part: _Part) -> float:
-    return sum(float(part.loss(done, rows)) * len(rows) for rows, done in _passes(model, part.inputs)) / len(part.inputs)
+    def scores(self, model: AttentionModel, select: str) -> tuple[float, float]:
+        probabilities = predict(model, self.inputs)
+        predicted = predicted_class(probabilities)
+        accuracy = float((predicted == self.label).mean())
+        if select == "loss":
+            return -self._mean_loss(model), accuracy
+        if model.asks or select == "accuracy":
+            return accuracy, accuracy
+        return classification_scores(self.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+
+    def _mean_loss(self, model: AttentionModel) -> float:
+        return sum(float(self.of_pass(done, rows)) * len(rows) for rows, done in _passes(model, self.inputs)) / len(self)
 
 
 def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
@@ -196,7 +230,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _optimizer(model: AttentionModel, settings: TrainingSettings) -> torch.optim.Adam:
+def _optimizer(model: Trainable, settings: TrainingSettings) -> torch.optim.Adam:
     attention = [] if model.settings.attention_decay else list(model.attention.parameters())
     spared = {id(parameter) for parameter in attention}
     groups = [
@@ -207,22 +241,22 @@ def _optimizer(model: AttentionModel, settings: TrainingSettings) -> torch.optim
 
 
 def _epoch(
-    model: AttentionModel, optimizer: torch.optim.Adam, data: _Part, settings: TrainingSettings, random: np.random.Generator,
+    model: Trainable, optimizer: torch.optim.Adam, data: Part, settings: TrainingSettings, random: np.random.Generator,
     progress: Progress | None,
 ) -> float:  # fmt: skip
     device = next(model.parameters()).device
-    batches = shuffled_batches(data.inputs.lengths, settings.batch_size, random)
+    batches = data.batches(settings.batch_size, random)
     total = 0.0
     model.train()
     for done, rows in enumerate(batches):
-        loss = data.loss(model(data.inputs.batch(rows, device)), rows)
+        loss = data.loss(model, rows, device)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
         total += _finite(float(loss.detach()), settings) * len(rows)
         if progress is not None:
             progress("train", done + 1, len(batches))
-    return total / len(data.inputs)
+    return total / len(data)
 
 
 def _finite(loss: float, settings: TrainingSettings) -> float:
@@ -255,6 +289,6 @@ def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
     return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
 
 
-def _resume(model: AttentionModel, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
+def _resume(model: Trainable, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
     state = load_checkpoint(checkpoint, model, optimizer) if checkpoint is not None else None
     return ([Epoch(**epoch) for epoch in state.history], state.best) if state else ([], None)

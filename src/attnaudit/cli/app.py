@@ -219,6 +219,44 @@ def study(
     show_study(folder, as_json)
 
 
+@app.command(short_help="Train a translator, translate, audit where it looks.")
+def translate(
+    corpus: o.PairsName,
+    seed: o.Seed = 0,
+    out: o.Out = None,
+    settings: o.Settings = None,
+    data_dir: o.DataDir = None,
+    preset: Annotated[str, typer.Option("--preset", help="Sizes: small, or paper (Snell et al. 2020).")] = "small",
+    device: o.Device = "auto",
+    as_json: o.Json = False,
+) -> None:
+    """Train a translator with attention, translate the test split, and audit where it looks for each token.
+
+    CORPUS is a registered name, or a folder with train, dev and test files of one text a line: train.src and train.trg, gzipped or not;
+    other endings are corpus.source_ending and corpus.target_ending. A file train.align beside them holds alignments (0-0 1-2 …).
+
+    DIR is runs/<corpus>-<attention>-s<seed> by default. Writes translations.jsonl, the trace (a row for each reference token), its audit
+    and two pages. A run that was stopped goes on when the same command is given again.
+
+    \b
+    Examples:
+      attnaudit translate multi30k_en_de --data-dir data
+      attnaudit translate deceptive_en_de --data-dir data --set model.attention=additive --set collect.pairs=500
+      attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --set training.epochs=10
+    """
+    from attnaudit.cli.show import show_translation
+    from attnaudit.runner import TranslationSpec, parse_assignments
+    from attnaudit.runner import translate as run_translation
+
+    spec = TranslationSpec.of(
+        corpus, preset=preset, seed=seed, device=device, settings=parse_assignments(settings or ()),
+        data_dir=None if data_dir is None else str(data_dir),
+    )  # fmt: skip
+    with progress() as bar:
+        folder = run_translation(spec, out or Path("runs") / spec.name, bar)
+    show_translation(folder, as_json)
+
+
 @app.command(short_help="Run a paper's whole sweep again.")
 def reproduce(
     source: Annotated[str, typer.Argument(metavar="PAPER", help="Whose tables: jain2019.")] = "jain2019",

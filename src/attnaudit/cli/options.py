@@ -16,6 +16,12 @@ CorpusName = Annotated[
         "planted-question.",
     ),
 ]  # fmt: skip
+PairsName = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS", show_default=False, help="A registered parallel corpus (multi30k_en_de, deceptive_en_de), or a folder of pairs."
+    ),
+]
 TracePath = Annotated[
     Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
 ]

@@ -75,6 +75,21 @@ def show_study(folder: Path, as_json: bool) -> None:
         console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
+def show_translation(folder: Path, as_json: bool) -> None:
+    """BLEU, what the alignments say, the audit of the attention, and where the pages are."""
+    rows, manifest = read_json(folder / "summary.json"), read_json(folder / "manifest.json")
+    if as_json:
+        show_json({"run": str(folder), "notes": manifest["notes"], "skipped": manifest["skipped"], "summary": rows})
+        return
+    console = _console()
+    console.print(_summary_table(rows, f"translation of {manifest['corpus']['name']}"))
+    for line in _remarks(manifest):
+        console.print(line, markup=False, highlight=False)
+    pages = (("report", "translation.html"), ("audit of the attention", "report.html"))
+    for name, page in ((name, folder / page) for name, page in pages if (folder / page).exists()):
+        console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
 def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:
     """What a summary says over all instances."""
     table = Table(title=escape(title), title_justify="left")

@@ -28,6 +28,21 @@ _ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
         "author": "Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.",
         "booktitle": "Proceedings of ACL 2020", "pages": "4782--4793", "year": "2020", "doi": "10.18653/v1/2020.acl-main.432",
     }),
+    "snell2020": ("misc", {
+        "title": "Understanding Attention Training via Output Relevance", "author": "Snell, Charlie and Zhong, Ruiqi and Steinhardt, Jacob "
+                  "and Klein, Dan", "year": "2020", "eprint": "2008.07070", "archiveprefix": "arXiv",
+    }),
+    "luong2015": ("inproceedings", {
+        "title": "Effective Approaches to Attention-based Neural Machine Translation",
+        "author": "Luong, Minh-Thang and Pham, Hieu and Manning, Christopher D.", "booktitle": "Proceedings of EMNLP 2015",
+        "pages": "1412--1421", "year": "2015", "doi": "10.18653/v1/D15-1166",
+    }),
+    "elliott2016": ("inproceedings", {
+        "title": "{Multi30K}: Multilingual {English-German} Image Descriptions",
+        "author": "Elliott, Desmond and Frank, Stella and Sima'an, Khalil and Specia, Lucia",
+        "booktitle": "Proceedings of the 5th Workshop on Vision and Language", "pages": "70--74", "year": "2016",
+        "doi": "10.18653/v1/W16-3210",
+    }),
     "deyoung2020": ("inproceedings", {
         "title": "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
         "author": "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard "

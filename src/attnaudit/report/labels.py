@@ -47,6 +47,12 @@ _SCORES = {
 
 def measure_label(measure: str) -> str:
     """A measure's meaning; a name without one is its own label."""
+    for start, meaning in (
+        ("precision_at_1_", "greatest score on an aligned unit"),
+        ("aer_", "alignment error rate of the greatest score"),
+    ):
+        if measure.startswith(start):
+            return f"{meaning}, {_score(measure.removeprefix(start))}"
     if measure in _LABELS:
         return _LABELS[measure]
     if "_minus_tau_" in measure:

@@ -10,8 +10,10 @@ from attnaudit.runner.spec import CorpusSpec, RunSpec, demo_spec
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.runner.sweep import Sweep, reproduce
 from attnaudit.runner.sweep_plan import plan
+from attnaudit.runner.translation import translate
+from attnaudit.runner.translation_spec import TranslationSpec
 
 __all__ = [
-    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "audit_into", "compare_runs", "demo_spec", "parse_assignments", "plan", "report_into",
-    "reproduce", "run", "run_study", "site_into",
+    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "demo_spec", "parse_assignments",
+    "plan", "report_into", "reproduce", "run", "run_study", "site_into", "translate",
 ]  # fmt: skip

@@ -21,6 +21,8 @@ TEACHER = "teacher"  # the folder of what a training takes as given from another
 SPLITS = ("train", "dev", "test")
 
 if TYPE_CHECKING:
+    from torch.nn import Module
+
     from attnaudit.corpora import Corpus
     from attnaudit.models import AttentionModel
     from attnaudit.trace import Trace
@@ -116,7 +118,7 @@ def resolve_device(device: str) -> str:
     return device
 
 
-def weights_fingerprint(model: AttentionModel) -> str:
+def weights_fingerprint(model: Module) -> str:
     """sha256 of a model's parameters by name, whatever file they lie in."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):

@@ -24,6 +24,17 @@ def bootstrap_means(
     return percentile_interval(means, level)
 
 
+def bootstrap_ratios(
+    numerator: Float[np.ndarray, "n m"], denominator: Float[np.ndarray, "n m"], *, seed: int, resamples: int = 1000, level: float = 0.95
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """Percentile interval of ``Σ numerator / Σ denominator`` of every column, rows drawn with what belongs to them: clusters, say."""
+    both = canonical_order(np.hstack([numerator, denominator]).astype(np.float64))
+    means = np.full((resamples, both.shape[1]), np.nan)
+    _resampled_means(both, resample_keys(seed, resamples), means)
+    top, bottom = np.hsplit(means, 2)
+    return percentile_interval(np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0), level)
+
+
 def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000) -> Float[np.ndarray, "M resamples"]:
     """Resampled means of M measures of n rows under S seeds; a resample draws rows, and seeds, alike for all measures.
 

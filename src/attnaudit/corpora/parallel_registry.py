@@ -1,0 +1,76 @@
+"""The parallel corpora that have a name, and where their files are looked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from attnaudit.corpora.parallel import OPERATION, ReadingOfPairs
+from attnaudit.corpora.registry import data_folder
+from attnaudit.corpora.units import UnitName
+from attnaudit.errors import InputError, did_you_mean
+
+
+@dataclass(frozen=True)
+class RegisteredPairs:
+    """A named parallel corpus.
+
+    Its files lie in a folder of its name as one of ``layouts`` says: the endings of source and target, and the names of dev and test.
+    ``units`` are what its texts are cut into unless the user says otherwise.
+    """
+
+    name: str
+    title: str
+    citation: str
+    bibtex: str
+    licence: str
+    layouts: tuple[tuple[tuple[str, str], str, str], ...]
+    units: UnitName
+    homepage: str
+
+
+_ELLIOTT = """@inproceedings{elliott2016multi30k,
+  title = {Multi30K: Multilingual English-German Image Descriptions},
+  author = {Elliott, Desmond and Frank, Stella and Sima'an, Khalil and Specia, Lucia},
+  booktitle = {Proceedings of the 5th Workshop on Vision and Language},
+  year = {2016}
+}"""
+_PRUTHI = """@inproceedings{pruthi2020deceive,
+  title = {Learning to Deceive with Attention-Based Explanations},
+  author = {Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.},
+  booktitle = {Proceedings of ACL},
+  year = {2020}
+}"""
+PARALLEL: dict[str, RegisteredPairs] = {
+    entry.name: entry
+    for entry in (
+        RegisteredPairs(
+            "multi30k_en_de", "captions in English and German", "Elliott et al. 2016", _ELLIOTT, "CC BY-NC-SA 4.0, as far as known",
+            ((("src", "trg"), "dev", "test_2016_flickr"), (("en", "de"), "val", "test_2016_flickr")), "pieces",
+            "https://github.com/multi30k/dataset",
+        ),
+        RegisteredPairs(
+            "deceptive_en_de", "the same captions, cut into words, with alignments", "Pruthi et al. 2020", _PRUTHI, "not stated",
+            ((("src", "trg"), "dev", "test"), (("en-de.src", "en-de.trg"), "dev", "test")), "words",
+            "https://github.com/danishpruthi/deceptive-attention",
+        ),
+    )
+}  # fmt: skip
+
+
+def locate_pairs(source: str | Path, data_dir: str | Path | None, how: ReadingOfPairs) -> tuple[Path, str, ReadingOfPairs]:
+    """The folder of a named parallel corpus, or of the user's own, its name, and how its files are read. Raises InputError."""
+    if isinstance(source, str) and source in PARALLEL:
+        place, chosen_by = data_folder(data_dir)
+        folder, entry = place / source, PARALLEL[source]
+        for endings, dev, test in entry.layouts:
+            if any((folder / f"train.{endings[0]}{packed}").is_file() for packed in ("", ".gz")):
+                named = how.test if how.test != ReadingOfPairs.test else test
+                return folder, source, replace(how, endings=endings, dev=dev, test=named)
+        wanted, do = f"the files of {entry.title}", f"get them from {entry.homepage}, or give their place with --data-dir"
+        raise InputError(f"read corpus {source}", str(folder), f"no train.src ({chosen_by})", wanted, do)
+    folder = Path(source).expanduser()
+    if not folder.is_dir():
+        hint = did_you_mean(str(source), PARALLEL)
+        raise InputError(OPERATION, str(source), "no such folder", f"one of {', '.join(PARALLEL)}, or a folder of pairs", hint)
+    return folder, folder.resolve().name, how

@@ -1,0 +1,101 @@
+"""Does attention find the source words that a target word translates? Scores of every gold token against known alignments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from attnaudit.experiments.rows import keys
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.stats.bootstrap import bootstrap_ratios
+from attnaudit.trace import Trace
+
+SCORES = {"alpha": "alpha", "relevance": "importance_relevance", "gradient": "gradient", "loo": "loo"}
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The position of a row's greatest score against its ``rationale``, the source units aligned with the gold token.
+
+    The table has, for every score that the trace has, ``hit_<score>``: the share of the positions of the greatest score that are aligned
+    (1 or 0 where one is the greatest), beside ``aligned``, how many are, and ``chance``, which share of all; null where the alignment is
+    not known. The summary has ``precision_at_1_<score>`` and the alignment error rate (Och & Ney 2003) of one link a row,
+    ``aer_<score> = 1 − 2 Σ hit / (Σ 1 + Σ aligned)``. Intervals draw whole instances.
+    """
+
+    name: ClassVar[str] = "alignment"
+    needs: ClassVar[tuple[str, ...]] = ("query", "rationale")
+    paper: ClassVar[str] = "snell2020"
+    seed: int = 0
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        marks = trace.ragged("rationale")
+        known = marks.lengths > 0
+        rows = np.flatnonzero(known)
+        told = marks.take(rows)
+        aligned = told.with_values(told.values.astype(np.float64)).sum()
+        columns = {"aligned": aligned, "chance": aligned / told.lengths}
+        for name, column in SCORES.items():
+            if trace.has(column):
+                score = trace.ragged(column).take(rows)
+                greatest = score.values == score.spread(score.max())
+                hits = score.with_values((greatest & told.values).astype(np.float64)).sum()
+                columns[f"hit_{name}"] = hits / score.with_values(greatest.astype(np.float64)).sum()
+        return keys(trace).with_columns(_spread(name, values, known) for name, values in columns.items())
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        known = table.drop_nulls("aligned")
+        sums = known.group_by("instance").agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum()).sort("instance")
+        rows = list(_rows(self.name, sums, len(known), len(table) - len(known), self.seed)) if len(sums) else []
+        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _spread(name: str, values: Float[np.ndarray, " k"], known: np.ndarray) -> pl.Series:
+    column = np.full(len(known), np.nan)
+    column[known] = values
+    return pl.Series(name, column, nan_to_null=True)
+
+
+def _rows(experiment: str, sums: pl.DataFrame, n: int, undefined: int, seed: int) -> Iterator[dict[str, Any]]:
+    rows, aligned = (sums[name].to_numpy().astype(np.float64) for name in ("rows", "aligned"))
+    figures = {"precision_at_1_chance": (sums["chance"].to_numpy(), rows)}
+    for column in (name for name in sums.columns if name.startswith("hit_")):
+        score, hits = column.removeprefix("hit_"), sums[column].to_numpy()
+        figures |= {f"precision_at_1_{score}": (hits, rows), f"aer_{score}": (rows + aligned - 2.0 * hits, rows + aligned)}
+    top, bottom = (np.stack([pair[k] for pair in figures.values()], axis=1) for k in (0, 1))
+    low, high = bootstrap_ratios(top, bottom, seed=seed)
+    for k, measure in enumerate(figures):
+        yield {
+            "experiment": experiment, "measure": measure, "group": "all", "value": float(top[:, k].sum() / bottom[:, k].sum()), "std": None,
+            "low": float(low[k]), "high": float(high[k]), "n": n, "undefined": undefined, "reference": None, "source": None,
+        }  # fmt: skip
+
+
+def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
+    """What the model has learned that words mean, by output relevance: {source, target, count, relevance, alpha, aligned}.
+
+    A row for each pair of a source unit and a gold token that stand in the same pair at least ``least`` times, the strongest first:
+    ``relevance`` is the mean over them of how far the source unit's output relevance for the token is above the mean of its sentence
+    (nats), ``alpha`` the mean attention, ``aligned`` the share in which they are aligned (null where alignments are not known).
+    """
+    relevance, alpha = trace.ragged("importance_relevance"), trace.ragged("alpha")
+    above = relevance.values - relevance.spread(relevance.sum() / relevance.lengths)
+    frame = pl.DataFrame({
+        "source": [token for row in trace.table.column("tokens").to_pylist() for token in row],
+        "target": np.repeat(np.array(trace.table.column("gold").to_pylist(), dtype=object), relevance.lengths),
+        "relevance": above, "alpha": alpha.values, "aligned": _marks(trace, relevance.lengths),
+    })  # fmt: skip
+    pairs = frame.group_by("source", "target").agg(pl.len().alias("count"), pl.col("relevance", "alpha", "aligned").mean())
+    return pairs.filter(pl.col("count") >= least).sort(["relevance", "source", "target"], descending=[True, False, False])
+
+
+def _marks(trace: Trace, lengths: np.ndarray) -> pl.Series:
+    if not trace.has("rationale"):
+        return pl.Series([None] * int(lengths.sum()), dtype=pl.Float64)
+    rows = trace.table.column("rationale").to_pylist()
+    return pl.Series([mark for row, size in zip(rows, lengths.tolist(), strict=True) for mark in (row or [None] * size)]).cast(pl.Float64)

@@ -1,0 +1,103 @@
+"""A translator: a model that writes targets, with the units that its texts are cut into; learned from train, kept without pickle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+
+from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.units import MARK, Pieces, UnitName, Units, Words, learn_pieces
+from attnaudit.corpora.vocabulary import Vocabulary
+from attnaudit.errors import InputError, RunError
+from attnaudit.files import atomic, read_json, write_bytes, write_json
+from attnaudit.models.encoder_decoder import EncoderDecoder, PairSettings, build_pair_model
+from attnaudit.models.pairs import PairInputs
+
+_FILES = ("weights.safetensors", "vocab.json", "pieces.model")
+
+
+@dataclass(frozen=True)
+class Translator:
+    """``model`` reads and writes numbers of its vocabularies; ``units`` cut texts into what these number, and join them again."""
+
+    model: EncoderDecoder
+    units: Units
+
+    @classmethod
+    def learn(cls, settings: PairSettings, train: Pairs, units: UnitName, pieces: int, min_df: int, seed: int) -> Translator:
+        """Units and vocabularies of the train pairs, and a model with fresh weights. A word must occur in ``min_df`` texts of its side.
+
+        Raises InputError where no word does.
+        """
+        cut = learn_pieces([*train.source, *train.target], pieces) if units == "pieces" else Words()
+        sides = [cut(train.source), cut(train.target)]
+        if settings.shared:
+            both = Vocabulary.build([*sides[0], *sides[1]], min_df)
+            vocabularies = both, both
+        else:
+            vocabularies = Vocabulary.build(sides[0], min_df), Vocabulary.build(sides[1], min_df)
+        if not all(vocabulary.known for vocabulary in vocabularies):
+            came = f"{min_df}: no word of a side of train is in so many texts"
+            raise InputError("read settings", "setting corpus.min_df", came, f"fewer than the {len(train)} pairs there are")
+        return cls(build_pair_model(settings, *vocabularies, seed), cut)
+
+    def inputs(self, pairs: Pairs, name: str = "pairs") -> PairInputs:
+        """The pairs as numbers. Raises InputError where the vocabulary covers no word of a side; ``name`` tells of which split."""
+        source, target = self.units(pairs.source), self.units(pairs.target)
+        links = None if pairs.links is None else self._links(pairs, source, target)
+        made = PairInputs.of(source, target, (self.model.source, self.model.target), links)
+        for side, ids in (("source", made.source), ("target", made.target)):
+            if not (ids.values > 1).any():
+                came = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"
+                raise InputError("read pairs", name, came, "texts in the languages that the model learned")
+        return made
+
+    def _links(self, pairs: Pairs, source: list[list[str]], target: list[list[str]]) -> Int[np.ndarray, "three k"]:
+        """Alignments of words as alignments of units: every piece of one with every piece of the other."""
+        assert pairs.links is not None
+        if isinstance(self.units, Words):
+            return pairs.links
+        pieces = [[_pieces_of_words(tokens) for tokens in side] for side in (source, target)]
+        found = [(row, a, b) for row, i, j in pairs.links.T.tolist() for a in pieces[0][row][i : i + 1] for b in pieces[1][row][j : j + 1]]
+        spread = [(row, s, t) for row, a, b in found for s in range(*a) for t in range(*b)]
+        return np.array(spread, dtype=np.int64).reshape(-1, 3).T
+
+    def save(self, folder: Path) -> None:
+        """Write weights (with the settings), vocabularies and, where there are any, the pieces. Raises RunError."""
+        model = self.model
+        metadata = {"attnaudit": json.dumps({"pair_settings": asdict(model.settings)}, sort_keys=True)}
+        weights = {name: tensor.detach().cpu().clone().contiguous() for name, tensor in model.state_dict().items()}
+        with atomic(folder / _FILES[0]) as temporary:
+            save_file(weights, temporary, metadata=metadata)
+        write_json(folder / _FILES[1], {"source": model.source.to_json(), "target": model.target.to_json()})
+        if isinstance(self.units, Pieces):
+            write_bytes(folder / _FILES[2], self.units.model)
+
+    @classmethod
+    def load(cls, folder: Path) -> Translator:
+        """What `save` wrote. Raises RunError when it is missing or damaged."""
+        path = folder / _FILES[0]
+        words = read_json(folder / _FILES[1])
+        try:
+            with safe_open(path, framework="pt") as file:
+                settings = PairSettings(**json.loads(file.metadata()["attnaudit"])["pair_settings"])
+            vocabularies = (Vocabulary.from_json(words[side]) for side in ("source", "target"))
+            model = EncoderDecoder(settings, *vocabularies)
+            model.load_state_dict(load_file(path))
+            units = Pieces((folder / _FILES[2]).read_bytes()) if (folder / _FILES[2]).exists() else Words()
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise RunError("load model", str(path), reason, "weights written by attnaudit", "train the model again") from error
+        return cls(model, units)
+
+
+def _pieces_of_words(tokens: list[str]) -> list[tuple[int, int]]:
+    """Where the pieces of every word begin and end."""
+    starts = [place for place, token in enumerate(tokens) if token.startswith(MARK) or place == 0]
+    return list(zip(starts, [*starts[1:], len(tokens)], strict=True))

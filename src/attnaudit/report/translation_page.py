@@ -1,0 +1,82 @@
+"""The page of a translation run: how well it translates, where it looks for each word, and what it has learned that words mean."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from attnaudit.files import read_json, write_text
+from attnaudit.report.about import About
+from attnaudit.report.citations import bibtex
+from attnaudit.report.page import environment
+from attnaudit.report.provenance import settings
+from attnaudit.report.record import read_summary
+from attnaudit.report.summary_table import summary_tables
+from attnaudit.trace import Trace
+
+EXAMPLES = 8  # translations that are shown: the first of the test split
+MATRICES = 4
+LENGTHS = (5, 16)  # source units of the sentences whose matrices are shown: neither trivial nor too wide for a page
+WORDS = 30  # lines of the dictionary
+OWN = ("translation", "alignment")  # experiments whose numbers are this page's
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """One sentence: ``rows`` are (gold token, weight and known alignment of every source unit), for each of the two scores."""
+
+    title: str
+    source: list[str]
+    attention: list[tuple[str, list[tuple[float, bool]]]]
+    relevance: list[tuple[str, list[tuple[float, bool]]]]
+
+
+def write_translation(folder: str | Path) -> Path:
+    """Write ``translation.html`` of a translation run and return its path. Raises RunError and TraceError."""
+    folder = Path(folder)
+    spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
+    lines = (folder / "translations.jsonl").read_text(encoding="utf-8").splitlines()
+    trace = Trace.read(folder / "trace") if (folder / "trace").exists() else None
+    about = About.of(spec, trace.metadata if trace else {"corpus": {"name": Path(spec["corpus"]["source"]).name}})
+    own = summary.filter(pl.col("experiment").is_in(OWN))
+    known = {(row["experiment"], row["measure"]): row for row in own.iter_rows(named=True)}
+    words = folder / "dictionary.parquet"
+    content = {
+        "about": about, "title": f"{about.attention} attention on {about.title}", "bleu": known["translation", "bleu"],
+        "summaries": summary_tables(own), "examples": [json.loads(line) for line in lines[:EXAMPLES]],
+        "matrices": _matrices(trace) if trace else [], "known": bool(trace and trace.has("rationale")),
+        "dictionary": pl.read_parquet(words).head(WORDS).to_dicts() if words.exists() else [],
+        "traced": trace is not None, "settings": settings(about), "left_out": (),
+        "bibtex": [bibtex(key) for key in ("snell2020", "luong2015")],
+    }  # fmt: skip
+    write_text(folder / "translation.html", environment().get_template("translation.html.j2").render(**content))
+    return folder / "translation.html"
+
+
+def _matrices(trace: Trace) -> list[Matrix]:
+    """The first sentences of a fit length; of several heads the first."""
+    lengths = trace.alpha.lengths
+    first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
+    fit = trace.instance[first_head & (lengths >= LENGTHS[0]) & (lengths <= LENGTHS[1])]
+    chosen = list(dict.fromkeys((fit if len(fit) else trace.instance).tolist()))[:MATRICES]
+    return [_matrix(trace, np.flatnonzero(first_head & (trace.instance == instance)), instance) for instance in chosen]
+
+
+def _matrix(trace: Trace, rows: np.ndarray, instance: int) -> Matrix:
+    part = trace.take(rows)
+    gold: list[str] = part.table.column("gold").to_pylist()
+    marks: list[Any] = part.table.column("rationale").to_pylist() if part.has("rationale") else [None] * len(part)
+
+    def cells(scores: list[np.ndarray]) -> list[tuple[str, list[tuple[float, bool]]]]:
+        return [
+            (token, list(zip(np.round(score, 4).tolist(), known or [False] * len(score), strict=True)))
+            for token, score, known in zip(gold, scores, marks, strict=True)
+        ]
+
+    probability = [np.exp(row) for row in part.ragged("importance_relevance")]
+    return Matrix(f"Pair {instance}", part.tokens(0), cells(list(part.alpha)), cells(probability))

@@ -1,0 +1,292 @@
+"""A translation run: train → collect → translate → audit → report → manifest, each step done once for what it follows from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from attnaudit.files import read_json, sha256, write_json, write_text
+from attnaudit.progress import Progress, silent
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results_file import table_file
+from attnaudit.runner.ledger import Ledger, Record
+from attnaudit.runner.pipeline import resolve_device, weights_fingerprint
+from attnaudit.runner.place import alone, check_place
+from attnaudit.runner.spec import content_key
+from attnaudit.runner.steps import RESULTS, Battery, keep_results, manifest, trace_digests
+from attnaudit.runner.translation_spec import TranslationSpec
+from attnaudit.runner.versions import versions
+
+if TYPE_CHECKING:
+    from attnaudit.corpora.parallel import Pairs, ParallelCorpus
+    from attnaudit.models.translator import Translator
+    from attnaudit.results import Results
+    from attnaudit.trace import Trace
+    from attnaudit.training import Epoch
+
+TRANSLATIONS = "translations.jsonl"
+DICTIONARY = "dictionary.parquet"
+PAGES = ("report.html", "translation.html")
+SPLITS = ("train", "dev", "test")
+
+
+def translate(spec: TranslationSpec, out: str | Path, progress: Progress | None = None, corpus: ParallelCorpus | None = None) -> Path:
+    """Train a translator, translate the test split, trace and audit its attention, into the folder ``out``; returns it.
+
+    A run that was killed goes on where its last whole step or epoch ended; a finished one is left as it is. Raises InputError for bad
+    input and RunError where ``out`` holds another run, is no empty folder, or is full.
+    """
+    return _prepared(spec, Path(out), progress or silent, corpus)()
+
+
+def train_translator_into(
+    spec: TranslationSpec, out: str | Path, progress: Progress | None = None, corpus: ParallelCorpus | None = None
+) -> Path:
+    """The first half of `translate`: train and collect into the folder ``out``; returns it."""
+    return _prepared(spec, Path(out), progress or silent, corpus).train()
+
+
+def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None) -> _Run:
+    plain = spec.to_json()
+    check_place(out, plain)
+    device = resolve_device(spec.device)
+    corpus = corpus or spec.corpus.read(spec.seed, progress)
+    plain["fingerprint"] = corpus.fingerprint
+    check_place(out, plain)
+    return _Run(spec, plain, corpus, device, Ledger(out), progress)
+
+
+@dataclass(frozen=True)
+class _Fitted:
+    translator: Translator
+    history: list[Epoch]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The steps of one run whose corpus is read and whose place is its own."""
+
+    spec: TranslationSpec
+    plain: dict[str, Any]
+    corpus: ParallelCorpus
+    device: str
+    ledger: Ledger
+    progress: Progress
+
+    def __call__(self) -> Path:
+        with alone(self.ledger.out):
+            trained = self._train()
+            traced = self.spec.model.attention != "none"
+            if traced:
+                self._collect(trained)
+            self._translate(trained)
+            self._judge(traced)
+            self._report(traced)
+            self.ledger.close(self._manifest())
+        return self.ledger.out
+
+    def train(self) -> Path:
+        """Train and collect, and no more."""
+        with alone(self.ledger.out):
+            self._collect(self._train())
+            self.ledger.close(self._manifest())
+        return self.ledger.out
+
+    def _train(self) -> Record:
+        parts = {name: self.plain[name] for name in ("model", "training", "seed", "objective")}
+        cut = (self.spec.corpus.chosen_units, self.spec.corpus.pieces, self.spec.corpus.chosen_min_df)
+        key = content_key("train", self.plain["fingerprint"], parts, cut, self.device)
+        checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
+        return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint), self._save)
+
+    def _fit(self, checkpoint: Path) -> _Fitted:
+        from attnaudit.models.translator import Translator
+        from attnaudit.pair_training import train_translator
+
+        spec, texts = self.spec, self.spec.corpus
+        self.progress("learn the units", 0, 0)
+        translator = Translator.learn(
+            spec.model, self.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed
+        )
+        for name, pairs in self.corpus.splits.items():
+            translator.inputs(pairs, f"{name} split")  # what it cannot read is told before hours of training
+        if not (self.ledger.out / "spec.json").exists():
+            write_json(self.ledger.out / "spec.json", self.plain)
+        history = train_translator(
+            translator, self.corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
+            objective=spec.objective,
+        )  # fmt: skip
+        return _Fitted(translator, history)
+
+    def _save(self, fitted: _Fitted) -> dict[str, Any]:
+        from attnaudit.training import best_epoch
+
+        fitted.translator.save(self.ledger.out / "model")
+        return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best_epoch(fitted.history).epoch}
+
+    def _translator(self) -> Translator:
+        from attnaudit.models.translator import Translator
+
+        translator = Translator.load(self.ledger.out / "model")
+        translator.model.to(self.device)
+        return translator
+
+    def _collect(self, train: Record) -> Record:
+        from attnaudit.trace import write_shards
+
+        key = content_key("collect", self.plain["fingerprint"], train.files, self.plain["collect"], self.spec.seed, self.device)
+        folder = self.ledger.out / "trace"
+        return self.ledger.step(
+            "collect", key, ("trace",), lambda: self._shards(train), lambda shards: {"shards": len(write_shards(folder, shards))}
+        )
+
+    def _shards(self, train: Record) -> Iterator[Trace]:
+        from attnaudit.corpora.parallel import probe_of
+        from attnaudit.pair_collector import collect_pairs
+
+        translator, pairs, settings = self._translator(), self.corpus.splits["test"], self.spec.collect
+        probe = pairs if settings.pairs is None else probe_of(pairs, settings.pairs, self.spec.seed)
+        metadata = self._metadata(train, translator)
+        yield from collect_pairs(translator, probe, "test", settings, metadata=metadata, progress=self.progress)
+
+    def _metadata(self, train: Record, translator: Translator) -> dict[str, Any]:
+        """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
+        spec, corpus = self.plain, self.corpus
+        settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
+        return {
+            "corpus": {
+                **settings, "name": corpus.name, "task": "translation", "fingerprint": corpus.fingerprint, "notes": list(corpus.notes),
+            },
+            "collect": spec["collect"],
+            "model": {
+                "encoder": "bilstm", **asdict(translator.model.settings), "preset": spec["preset"],
+                "fingerprint": weights_fingerprint(translator.model),
+            },
+            "training": {**spec["training"], "best_epoch": train.notes["best_epoch"]},
+            "seed": self.spec.seed,
+            "versions": versions(),
+        }  # fmt: skip
+
+    def _translate(self, train: Record) -> Record:
+        key = content_key("translate", self.plain["fingerprint"], train.files, self.plain["decode"], self.device)
+        return self.ledger.step("translate", key, (TRANSLATIONS,), self._written, self._keep_written)
+
+    def _written(self) -> tuple[list[str], dict[str, Any]]:
+        """Translations of the test split, and how well gold tokens are told with teacher forcing."""
+        from attnaudit.decoding import decode, words_of
+        from attnaudit.pair_training import teacher_forced
+
+        translator, pairs = self._translator(), self.corpus.splits["test"]
+        inputs = translator.inputs(pairs, "test split")
+        rows = words_of(translator.model, decode(translator.model, inputs, self.spec.decode.beam, self.progress))
+        loss, accuracy = teacher_forced(translator.model, inputs)
+        return [translator.units.join(row) for row in rows], {"loss": loss, "token_accuracy": accuracy, "tokens": int(inputs.tokens.sum())}
+
+    def _keep_written(self, made: tuple[list[str], dict[str, Any]]) -> dict[str, Any]:
+        written, notes = made
+        pairs = self.corpus.splits["test"]
+        columns = zip(pairs.instance.tolist(), pairs.source, pairs.target, written, strict=True)
+        rows = (dict(zip(("instance", "source", "reference", "translation"), row, strict=True)) for row in columns)
+        write_text(self.ledger.out / TRANSLATIONS, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        return notes
+
+    def _judge(self, traced: bool) -> Record:
+        """Audit the trace, and beside it what the translations and the alignments say."""
+        out, trace = self.ledger.out, self.ledger.out / "trace"
+        names = [name for name in self.spec.experiments if name != "prediction"]  # every gold token is of one class
+        battery, made = Battery(names, self.spec.experiments), self.ledger.scratch / "audit"
+        digests = trace_digests(trace) if traced else None
+        key = content_key("audit", digests, self.ledger.records["translate"].files, list(battery.names), battery.settings)
+
+        def keep(results: Results | None) -> dict[str, Any]:
+            notes: dict[str, Any] = {}
+            if results is not None:
+                notes = keep_results(results, made, out, trace)
+            rows = [*(read_json(out / RESULTS[1]) if results is not None else []), *self._rows(traced)]
+            write_json(out / RESULTS[1], rows)
+            return notes
+
+        outputs = (*RESULTS, DICTIONARY) if traced else RESULTS
+        return self.ledger.step("audit", key, outputs, lambda: battery(trace, made, self.progress) if traced else None, keep)
+
+    def _rows(self, traced: bool) -> list[dict[str, Any]]:
+        from attnaudit.experiments.alignment import Alignment, dictionary
+        from attnaudit.trace import Trace
+
+        rows = translation_rows(self.corpus.splits["test"], read_translations(self.ledger.out), self.ledger.records["translate"].notes)
+        if not traced:
+            (self.ledger.out / RESULTS[0]).mkdir(exist_ok=True)
+            return rows
+        trace = Trace.read(self.ledger.out / "trace")
+        tables = {DICTIONARY: dictionary(trace)}
+        if trace.has(*Alignment.needs):
+            table = tables[f"{RESULTS[0]}/{Alignment.name}.parquet"] = Alignment()(trace)
+            rows += Alignment().summarise(table).to_dicts()
+        for name, table in tables.items():
+            with table_file(self.ledger.out / name) as add:
+                add(table)
+        return rows
+
+    def _report(self, traced: bool) -> Record:
+        from attnaudit.report import write_report
+        from attnaudit.report.translation_page import write_translation
+
+        pages = PAGES if traced else PAGES[1:]
+
+        def keep(_: None) -> dict[str, Any]:
+            self.progress("write the report", 0, 0)
+            if traced:
+                write_report(self.ledger.out)
+            write_translation(self.ledger.out)
+            return {}
+
+        made_from = {name: record.files for name, record in self.ledger.records.items() if name in ("collect", "translate", "audit")}
+        key = content_key("report", made_from, sha256(self.ledger.out / "spec.json"))
+        return self.ledger.step("report", key, pages, lambda: None, keep)
+
+    def _manifest(self) -> dict[str, Any]:
+        records = self.ledger.records
+        return {
+            **manifest(self.ledger),
+            "kind": "translation",
+            "device": self.device,
+            "seeds": {"run": self.spec.seed},
+            "corpus": {
+                "name": self.corpus.name,
+                "task": "translation",
+                "fingerprint": self.corpus.fingerprint,
+                "rows": {name: len(pairs) for name, pairs in self.corpus.splits.items()},
+            },
+            "notes": list(self.corpus.notes),
+            "training": {name: records["train"].notes[name] for name in ("best_epoch", "history")},
+            "skipped": [asdict(row) for row in self.corpus.skipped],
+        }
+
+
+def read_translations(out: Path) -> list[dict[str, Any]]:
+    """{instance, source, reference, translation} of every pair of the test split."""
+    return [json.loads(line) for line in (out / TRANSLATIONS).read_text(encoding="utf-8").splitlines()]
+
+
+def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
+    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), accuracy and loss of gold tokens."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    bleu = BLEU()
+    texts = [row["translation"] for row in written]
+    plain = bleu.corpus_score(texts, [list(pairs.target)])
+    drawn = bleu.corpus_score(texts, [list(pairs.target)], n_bootstrap=1000)
+    half, middle = (getattr(drawn, f"_{name}") for name in ("ci", "mean"))
+    figures = [("bleu", plain.score, middle - half, middle + half, len(pairs), str(bleu.get_signature()))]
+    figures += [(name, notes[name], None, None, notes["tokens"], None) for name in ("token_accuracy", "loss")]
+    rows = [
+        {"experiment": "translation", "measure": name, "group": "all", "value": value, "low": low, "high": high, "n": n, "undefined": 0,
+         "std": None, "reference": None, "source": source}
+        for name, value, low, high, n, source in figures
+    ]  # fmt: skip
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).to_dicts()

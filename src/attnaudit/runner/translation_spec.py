@@ -1,0 +1,135 @@
+"""What a translation run is: its whole resolved configuration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from attnaudit.errors import InputError
+from attnaudit.runner.settings import coerce, override
+from attnaudit.runner.spec import SCHEMA, experiment_settings
+
+if TYPE_CHECKING:
+    from attnaudit.corpora.parallel import ParallelCorpus
+    from attnaudit.models.encoder_decoder import PairSettings
+    from attnaudit.pair_collector import PairCollectSettings
+    from attnaudit.pair_training import DeceivePairs
+    from attnaudit.progress import Progress
+    from attnaudit.training import TrainingSettings
+
+PairPreset = Literal["small", "paper"]
+_LEARNING_RATE = 1e-3
+
+
+@dataclass(frozen=True)
+class ParallelSpec:
+    """Where the pairs come from: a registered name, or a folder of files ``<split>.<ending>``.
+
+    ``source_ending``, ``target_ending``, ``dev`` and ``test`` name the files of a folder; of a registered corpus only ``test`` can be
+    chosen. ``units`` are ``pieces``, of which at most so many are learned from train, or the ``words`` that white space parts, each in at
+    least ``min_df`` train texts; None is the corpus's own. ``seed`` draws what is kept; None is the run's.
+    """
+
+    source: str
+    data_dir: str | None = None
+    source_ending: str = "src"
+    target_ending: str = "trg"
+    dev: str = "dev"
+    test: str = "test"
+    max_words: int = 100
+    on_bad_row: Literal["error", "skip"] = "error"
+    train_kept: float = 1.0
+    test_kept: float = 1.0
+    units: Literal["pieces", "words"] | None = None
+    pieces: int = 4000
+    min_df: int | None = None
+    seed: int | None = None
+
+    def read(self, seed: int, progress: Progress) -> ParallelCorpus:
+        """The pairs, drawn with this spec's own seed, else with ``seed``. Raises InputError."""
+        from attnaudit.corpora.parallel import ReadingOfPairs, read_parallel
+        from attnaudit.corpora.parallel_registry import locate_pairs
+
+        how = ReadingOfPairs(
+            (self.source_ending, self.target_ending), self.dev, self.test, self.max_words, self.on_bad_row, self.train_kept, self.test_kept
+        )
+        folder, name, how = locate_pairs(self.source, self.data_dir, how)
+        seed = seed if self.seed is None else self.seed
+        return read_parallel(folder, name, how, seed, lambda split, rows: progress(f"read {split}", rows, 0))
+
+    @property
+    def chosen_units(self) -> Literal["pieces", "words"]:
+        from attnaudit.corpora.parallel_registry import PARALLEL
+
+        return self.units or (PARALLEL[self.source].units if self.source in PARALLEL else "pieces")
+
+    @property
+    def chosen_min_df(self) -> int:
+        """A word that one text has teaches nothing of it; a piece is in many."""
+        return self.min_df or (2 if self.chosen_units == "words" else 1)
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """``beam`` targets are kept at each step; 1 is the greedy choice."""
+
+    beam: int = 5
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise InputError("read settings", "setting decode.beam", str(self.beam), "1 or more")
+
+
+@dataclass(frozen=True)
+class TranslationSpec:
+    """One training of a translator, its translations and the audit of its attention, with every setting resolved."""
+
+    corpus: ParallelSpec
+    model: PairSettings
+    training: TrainingSettings
+    collect: PairCollectSettings
+    decode: Decoding
+    experiments: Mapping[str, Mapping[str, Any]]
+    preset: PairPreset = "small"
+    seed: int = 0
+    device: str = "auto"
+    objective: DeceivePairs | None = None
+
+    @classmethod
+    def of(
+        cls, source: str | Path, *, preset: str = "small", seed: int = 0, device: str = "auto", data_dir: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> TranslationSpec:  # fmt: skip
+        """A run of ``source``; ``settings`` are dotted names, as ``{"training.epochs": 4}``. Raises InputError."""
+        chosen: PairPreset = coerce(preset, PairPreset, "preset")
+        sections = {"corpus": ParallelSpec(str(source), data_dir), **_sizes(chosen), "decode": Decoding()}
+        given = dict(settings or {})
+        own = {key: value for key, value in given.items() if key.partition(".")[0] in sections}
+        changed = override(sections, own)
+        experiments = experiment_settings({key: value for key, value in given.items() if key not in own})
+        return cls(**changed, experiments=experiments, preset=chosen, seed=seed, device=device)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        return {"schema": SCHEMA, "kind": "translation", **json.loads(json.dumps(asdict(self)))}
+
+    @property
+    def name(self) -> str:
+        """``<corpus>-<attention>-s<seed>``, the default name of the run directory."""
+        return f"{Path(self.corpus.source).name}-{self.model.attention}-s{self.seed}"
+
+
+def _sizes(preset: PairPreset) -> dict[str, Any]:
+    """``paper``: as Snell et al. 2020 say; ``small``: one layer each, which two cores train in a quarter of an hour or two."""
+    from attnaudit.models.encoder_decoder import PairSettings
+    from attnaudit.pair_collector import PairCollectSettings
+    from attnaudit.training import TrainingSettings
+
+    model = PairSettings(layers=2, dropout=0.5) if preset == "paper" else PairSettings()
+    training = TrainingSettings(
+        epochs=30, batch_size=64, learning_rate=_LEARNING_RATE, weight_decay=0.0, class_weight=False, patience=4, plateau=1, select="loss"
+    )
+    return {"model": model, "training": training, "collect": PairCollectSettings()}
