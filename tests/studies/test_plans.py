@@ -133,6 +133,49 @@ def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
 
 
 @pytest.mark.usefixtures("quick_pages")
+@pytest.mark.parametrize("manifest", ['{"files": {', "no JSON", "[]"])
+def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder: Path, tmp_path: Path, manifest: str) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
+    (training / "manifest.json").write_text(manifest)
+    said: list[str] = []
+    run_study(tiny("uniform"), tmp_path / "out", say=said.append)
+    assert [line.partition(":")[0] for line in said] == ["uniform-s1"]
+    assert digests(training) == digests(folder / TRAININGS / training.name)
+    assert digests(tmp_path / "out" / "uniform") == digests(folder / "uniform")
+
+
+@pytest.mark.parametrize("spec", ['{"schema":', "[]", None])
+def test_a_training_that_cannot_be_told_is_refused_with_its_folder(folder: Path, tmp_path: Path, spec: str | None) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
+    (training / "spec.json").unlink() if spec is None else (training / "spec.json").write_text(spec)
+    with pytest.raises(RunError, match=rf"; remove \S*{training.name}(:| to make anew) what it held"):
+        run_study(tiny("uniform"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("spec", ['{"schema":', "[]"])
+def test_a_study_whose_spec_is_damaged_is_named(folder: Path, tmp_path: Path, spec: str) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    (tmp_path / "out" / "seeds" / "spec.json").write_text(spec)
+    with pytest.raises(RunError, match=r"; remove \S*seeds to make anew what it held"):
+        run_study(tiny("uniform"), tmp_path / "out")
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(study: object, table: pl.DataFrame) -> pl.DataFrame:
+        raise InputError("compare models", "traces", "of different instances", "traces of the same test split")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("attnaudit.studies.uniform.Uniform.summarise", fail)
+        with pytest.raises(InputError, match="of different instances"):
+            run_study(tiny("uniform", **{"uniform.seeds": 1}), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [TRAININGS]
+    assert (run_study(tiny("uniform", **{"uniform.seeds": 2}), tmp_path / "out") / "manifest.json").exists()
+
+
+@pytest.mark.usefixtures("quick_pages")
 def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> None:
     run_study(tiny("adversary"), tmp_path / "alone")
     assert digests(tmp_path / "alone" / "adversary" / "results") == digests(folder / "adversary" / "results")
