@@ -92,6 +92,7 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     plain["fingerprint"] = corpus.fingerprint
     _check_places(out, place, plain)
     plan = spec.study.plan(spec.base, corpus)
+    notes = _notes(plan, say)
     folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
     base = folders.get(usual(spec.base, spec.base.seed).name)
     metadata = next(Trace.shards((base or folders[plan[0].name]) / "trace")).metadata
@@ -99,15 +100,24 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         analysed = _analyse(ledger, spec, plain, corpus.name, folders, progress)
 
         def keep(_: None) -> dict[str, Any]:
-            write_study(place, metadata)
+            write_study(place, metadata, notes)
             return {}
 
-        ledger.step("report", content_key("report", analysed.files, plain), ("report.html",), lambda: None, keep)
-        ledger.close({**manifest(ledger), "kind": "study", "trainings": {name: folder.name for name, folder in folders.items()}})
+        ledger.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), lambda: None, keep)
+        trainings = {name: folder.name for name, folder in folders.items()}
+        ledger.close({**manifest(ledger), "kind": "study", "notes": notes, "trainings": trainings})
     if base is not None:
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
+
+
+def _notes(plan: Sequence[Training], say: Say) -> list[str]:
+    """What is to be known of the trainings, said before they are begun."""
+    notes = list(dict.fromkeys(training.note for training in plan if training.note))
+    for note in notes:
+        say(f"note: {note}")
+    return notes
 
 
 def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
