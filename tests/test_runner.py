@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 
 from attnaudit.errors import InputError, RunError
 from attnaudit.runner import RunSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
-from attnaudit.runner.ledger import MANIFEST, UNFINISHED
+from attnaudit.runner.ledger import MANIFEST, UNFINISHED, read_manifest
 from attnaudit.runner.place import alone
 from attnaudit.runner.settings import coerce
 from attnaudit.runner.spec import content_key, differences
@@ -195,6 +196,60 @@ def test_a_damaged_file_is_made_again_and_the_rest_kept(whole: Path, tmp_path: P
     assert (out / "model" / "weights.safetensors").stat().st_mtime_ns == weights
 
 
+def half_a_record(manifest: str) -> str:
+    told = json.loads(manifest)
+    del told["steps"]["train"]["key"]
+    return json.dumps(told)
+
+
+SPOILT: dict[str, Callable[[str], str]] = {
+    "truncated": lambda text: text[: len(text) // 2], "no JSON": lambda text: "no JSON", "a list": lambda text: "[]",
+    "no steps": lambda text: "{}", "half a record": half_a_record,
+    "another sha256": lambda text: text.replace('"model/weights.safetensors": "', '"model/weights.safetensors": "0'),
+}  # fmt: skip
+
+
+def spoilt(whole: Path, out: Path, how: str) -> Path:
+    """A copy of a run whose manifest is damaged."""
+    shutil.copytree(whole, out)
+    (out / MANIFEST).write_text(SPOILT[how]((whole / MANIFEST).read_text()))
+    return out
+
+
+@pytest.mark.parametrize("how", SPOILT)
+def test_a_run_with_a_damaged_manifest_is_made_again(whole: Path, tmp_path: Path, how: str) -> None:
+    out = run(tiny(), spoilt(whole, tmp_path / "run", how))
+    assert results(out) == results(whole)
+    assert read_manifest(out)["files"] == read_manifest(whole)["files"]
+    assert not (out / UNFINISHED).exists()
+
+
+@pytest.mark.parametrize("how", [how for how in SPOILT if how != "another sha256"])
+def test_a_page_of_a_run_with_a_damaged_manifest_is_left_as_it_is(whole: Path, tmp_path: Path, how: str) -> None:
+    out = spoilt(whole, tmp_path / "run", how)
+    before = digests(out)
+    with pytest.raises(RunError, match=r"manifest\.json: .*run the command that make"):
+        report_into(out)
+    assert digests(out) == before
+
+
+def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(whole: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    shutil.copytree(whole, out)
+    (out / MANIFEST).unlink()
+    (out / UNFINISHED).mkdir()
+    (out / UNFINISHED / "train.json").write_text('{"key": "')
+    run(tiny(), out)
+    assert results(out) == results(whole)
+
+
+def test_a_damaged_specification_is_told_with_the_folder_to_remove(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    (tmp_path / "run" / "spec.json").write_text('{"schema":')
+    with pytest.raises(RunError, match=r"spec\.json: Expecting.*; remove .*run to make anew what it held"):
+        run(tiny(), tmp_path / "run")
+
+
 def test_another_spec_is_refused_with_both_values(whole: Path) -> None:
     before = digests(whole)
     with pytest.raises(RunError, match=r"training\.epochs = 4, there 3.*--out"):
@@ -223,6 +278,28 @@ def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None
     with alone(out), pytest.raises(RunError, match="another process is at work there; wanted a run of one process at a time"):
         run(tiny(), out)
     assert (run(tiny(), out) / MANIFEST).exists()
+
+
+def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Path) -> None:
+    """A temporary file is swept away by the one process that holds the folder, and by no other."""
+    out, audit = run(tiny(), tmp_path / "run"), audit_into(tmp_path / "audit", whole / "trace", ["permutation"])
+    again: dict[Path, Callable[[], object]] = {out: lambda: run(tiny(), out), audit: lambda: audit_into(audit, whole / "trace")}
+    for place, command in [*again.items(), (out, lambda: report_into(out))]:
+        half_written = place / ".report.html.abcd_123"
+        with alone(place):
+            half_written.write_text("half a page")
+            with pytest.raises(RunError, match="another process is at work there"):
+                command()
+            assert half_written.read_text() == "half a page"
+        command()
+        assert not half_written.exists()
+
+
+def test_a_place_below_a_file_is_refused(whole: Path, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("do not lose")
+    for command in (run, lambda _, out: audit_into(out, whole / "trace", ["permutation"])):
+        with pytest.raises(RunError, match="wanted a place that can be written"):
+            command(tiny(), tmp_path / "thesis.txt" / "run")
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

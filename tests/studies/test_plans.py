@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import html
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def no_page(folder: Path, metadata: object) -> Path:
+def no_page(folder: Path, metadata: object, notes: object = ()) -> Path:
     """In place of the real pages, whose charts take seconds."""
     page = folder / "report.html"
     page.write_text("page")
@@ -87,6 +88,9 @@ def test_a_study_has_the_promised_layout(folder: Path, study: str) -> None:
     page = (folder / study / "report.html").read_text()
     assert page.count("<svg") >= 1
     assert "undefined" not in page.partition("<main")[2].partition('id="numbers"')[0]
+    heading = html.unescape(page.partition('<p class="subtitle">')[2].partition("</p>")[0])
+    own = "the study's own models (embedding, bilstm, transformer, transformer_max)"
+    assert heading.startswith(f"{own if study == 'deceive' else 'bilstm + additive'} on ")
 
 
 def test_the_joining_page_tells_the_verdict_in_the_light_of_the_studies(folder: Path) -> None:
@@ -133,6 +137,49 @@ def test_a_training_s_key_follows_from_what_it_is_made_of() -> None:
 
 
 @pytest.mark.usefixtures("quick_pages")
+@pytest.mark.parametrize("manifest", ['{"files": {', "no JSON", "[]"])
+def test_a_training_with_a_damaged_manifest_is_made_again_and_said(folder: Path, tmp_path: Path, manifest: str) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
+    (training / "manifest.json").write_text(manifest)
+    said: list[str] = []
+    run_study(tiny("uniform"), tmp_path / "out", say=said.append)
+    assert [line.partition(":")[0] for line in said] == ["uniform-s1"]
+    assert digests(training) == digests(folder / TRAININGS / training.name)
+    assert digests(tmp_path / "out" / "uniform") == digests(folder / "uniform")
+
+
+@pytest.mark.parametrize("spec", ['{"schema":', "[]", None])
+def test_a_training_that_cannot_be_told_is_refused_with_its_folder(folder: Path, tmp_path: Path, spec: str | None) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
+    (training / "spec.json").unlink() if spec is None else (training / "spec.json").write_text(spec)
+    with pytest.raises(RunError, match=rf"; remove \S*{training.name}(:| to make anew) what it held"):
+        run_study(tiny("uniform"), tmp_path / "out")
+
+
+@pytest.mark.parametrize("spec", ['{"schema":', "[]"])
+def test_a_study_whose_spec_is_damaged_is_named(folder: Path, tmp_path: Path, spec: str) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    (tmp_path / "out" / "seeds" / "spec.json").write_text(spec)
+    with pytest.raises(RunError, match=r"; remove \S*seeds to make anew what it held"):
+        run_study(tiny("uniform"), tmp_path / "out")
+
+
+@pytest.mark.usefixtures("quick_pages")
+def test_a_study_that_could_not_be_analysed_leaves_its_trainings_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(study: object, table: pl.DataFrame) -> pl.DataFrame:
+        raise InputError("compare models", "traces", "of different instances", "traces of the same test split")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("attnaudit.studies.uniform.Uniform.summarise", fail)
+        with pytest.raises(InputError, match="of different instances"):
+            run_study(tiny("uniform", **{"uniform.seeds": 1}), tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").iterdir()] == [TRAININGS]
+    assert (run_study(tiny("uniform", **{"uniform.seeds": 2}), tmp_path / "out") / "manifest.json").exists()
+
+
+@pytest.mark.usefixtures("quick_pages")
 def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> None:
     run_study(tiny("adversary"), tmp_path / "alone")
     assert digests(tmp_path / "alone" / "adversary" / "results") == digests(folder / "adversary" / "results")
@@ -147,7 +194,7 @@ import attnaudit.report.study_page as page
 from attnaudit.files import read_json
 from attnaudit.report.study_numbers import model_label
 from attnaudit.runner import StudySpec, run_study
-page.write_study = page.write_studies = report.write_report = lambda folder, metadata: (folder / "report.html").write_text("page")
+page.write_study = page.write_studies = report.write_report = lambda folder, metadata, notes=(): (folder / "report.html").write_text("page")
 spec = StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:
@@ -246,12 +293,22 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
         "deceive.epochs": 5,
         "deceive.models": ("embedding",),
     }
-    out = run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu", settings=settings), tmp_path / "out")
+    said: list[str] = []
+    out = run_study(StudySpec.of("deceive", tmp_path / "mine.csv", device="cpu", settings=settings), tmp_path / "out", say=said.append)
     table = pl.read_parquet(out / "results" / "deceive.parquet").filter(strength=1.0)
     covered = table.filter("covered")["instance"].to_list()
     assert covered
     assert (table.filter(~pl.col("covered"))["mass"] < 1.0).all()
-    assert f"whose penalty is infinite, count by their label alone: {covered[0]}" in (out / "report.html").read_text()
+    told = said[0].removeprefix("note: ")
+    assert told.startswith("Instances with no other token, whose penalty is infinite, count by their label alone: ")
+    assert told in (out / "report.html").read_text(encoding="utf-8").partition("<figcaption>")[2].partition("</figcaption>")[0]
+    assert read_json(out / "manifest.json")["notes"] == [told]
+    counts = {split: int(number) for number, split in re.findall(r"(\d+) of (train|dev|test) \(", told)}
+    assert sum(counts.values()) == 40
+    assert counts["test"] == len(covered)
+    named = dict(re.findall(r"of (\w+) \(([\d, ]+)", told))
+    assert named["test"] == ", ".join(map(str, sorted(covered)))
+    assert {int(row) for rows in named.values() for row in rows.split(",")} <= set(range(40))  # in the file these texts come first
     summary = {row["measure"]: row for row in json.loads((out / "summary.json").read_text())}
     assert summary["covered_embedding_1"]["value"] == pytest.approx(len(covered) / table.height)
 

@@ -10,7 +10,7 @@ from attnaudit.report.figure import Figure, Panel
 from attnaudit.report.numbers import count
 from attnaudit.report.phrases import LN2
 from attnaudit.report.study_charts import curve_chart, interval_chart, quantile_chart, quantiles
-from attnaudit.report.study_numbers import figure_and_model, model_label
+from attnaudit.report.study_numbers import figure_and_model, model_label, seeds_of_models
 from attnaudit.report.svg import render
 
 Draw = Callable[[pl.DataFrame, pl.DataFrame], Figure]
@@ -23,27 +23,25 @@ def uniform_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
         Panel(title, render(interval_chart(_of_models(summary, name), title), f"uniform-{name}", f"{title} of both models with intervals"))
         for name, title in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
     )
-    seeds = table["seed"].n_unique()
     caption = (
-        f"The model with its own attention (base) and with even attention, trained alike with {count(seeds, 'seed')}: means over seeds, "
-        "intervals over seeds and instances. The numbers below have the paired differences."
+        f"The model with its own attention (base) and with even attention, trained alike with {_seeds(table)}. The numbers below have the "
+        "paired differences."
     )
     return Figure("uniform", "What is lost without attention?", caption, panels)
 
 
 def guide_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     """F1 under each set of weights, and the paired difference to even weights."""
-    seeds = table["seed"].n_unique()
-    gaps = _of_models(summary, "difference_f1")
+    gaps, title = _of_models(summary, "difference_f1"), "Less F1 with even weights"
     panels = (
         Panel("F1 by weights", render(interval_chart(_of_models(summary, "f1"), "F1"), "guide-f1", "F1 of the guided model by weights")),
-        Panel(
-            "Less F1 with even weights", render(interval_chart(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights")
-        ),
+        Panel(title, render(interval_chart(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights"))
+        if gaps.height
+        else Panel(title, note="No weights but even ones were given."),
     )
     caption = (
-        f"A model that sees one token at a time, led by weights from elsewhere, {count(seeds, 'seed')}: means over seeds, intervals over "
-        "seeds and instances; right, the paired difference to even weights."
+        f"A model that sees one token at a time, led by weights from elsewhere, {_seeds(table)}; right, the paired difference to even "
+        "weights."
     )
     return Figure("guide", "Do the weights carry information to another model?", caption, panels)
 
@@ -103,20 +101,18 @@ def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
         panels.append(
             Panel(title, render(interval_chart(_of_models(summary, measure), title), f"deceive-{measure}", f"{title} of every model by λ"))
         )
-    covered = table.filter("covered")["instance"].unique().sort().to_list()
-    left_out = (
-        f" Instances with no other token, whose penalty is infinite, count by their label alone: {_some(covered)}." if covered else ""
-    )
     caption = (
-        f"Models trained with a penalty λ on attention to the impermissible tokens, {count(table['seed'].n_unique(), 'seed')}: means over "
-        "seeds and instances with intervals. Where accuracy stays, attention falls and the tokens are needed (removed), attention hides "
-        f"what the model uses; the right panel is what an audit of that model says.{left_out}"
+        f"Models trained with a penalty λ on attention to the impermissible tokens, {_seeds(table)}. Where accuracy stays, attention falls "
+        "and the tokens are needed (removed), attention hides what the model uses; the right panel is what an audit of that model says."
     )
     return Figure("deceive", "Does attention hide what the model uses?", caption, tuple(panels))
 
 
-def _some(instances: list[int]) -> str:
-    return ", ".join(map(str, instances[:8])) + (f" and {len(instances) - 8} more" if len(instances) > 8 else "")
+def _seeds(table: pl.DataFrame) -> str:
+    """How many seeds each model of a study has, and what the intervals are over."""
+    _, seeds = seeds_of_models(table)
+    spread = "intervals over instances alone" if seeds == 1 else "means over seeds, intervals over seeds and instances"
+    return f"{count(seeds, 'seed')}: {spread}"
 
 
 KINDS = {

@@ -10,13 +10,17 @@ FIGURES = {
     "difference_accuracy": "accuracy, less that of the reference", "difference_f1": "F1, less that of the reference",
     "difference_roc_auc": "ROC-AUC, less that of the reference", "accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC",
     "tvd": "mean TVD of the output", "jsd": "mean JSD of attention", "flipped": "share whose decision is another",
-    "mass_max": "attention on impermissible tokens, of the head with most", "mass": "attention on impermissible tokens",
+    "mass": "attention on impermissible tokens", "mass_max": "attention on impermissible tokens, of the head with most",
     "tau_loo": "τ, attention – leave-one-out", "tau_gradient": "τ, attention – gradient", "covered": "share with no other token",
 }  # fmt: skip
 SEEDS = {
     "jsd": "JSD to the base's attention", "tvd": "TVD to the base's output", "tau_alpha": "τ, attention with itself",
     "tau_gradient": "τ, gradient with itself", "tau_loo": "τ, leave-one-out with itself",
     "tau_alpha_gradient": "τ, attention – gradient of the same seed", "tau_alpha_loo": "τ, attention – leave-one-out of the same seed",
+}  # fmt: skip
+MODELS = {
+    "base": "the base's attention", "uniform": "even attention", "learned": "learned with the model", "gradient": "the base's gradients",
+    "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
 }  # fmt: skip
 AREA = "area"
 
@@ -48,15 +52,23 @@ def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
 
 def figure_and_model(measure: str) -> tuple[str, str]:
     """``f1_base`` is F1 of the base; a measure that is of no model, such as the area, has an empty one."""
-    figure = next((figure for figure in FIGURES if measure.startswith(f"{figure}_")), None)
+    figure = max((figure for figure in FIGURES if measure.startswith(f"{figure}_")), key=len, default=None)
     return (measure, "") if figure is None else (figure, measure.removeprefix(f"{figure}_"))
 
 
+def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
+    """How many seeds a model of a study's table has, the fewest and the most."""
+    models = [name for name in ("model", "kind", "strength") if name in table.columns]
+    seeds = table.group_by(models).agg(pl.col("seed").n_unique())["seed"].to_list()
+    return min(seeds), max(seeds)
+
+
 def model_label(model: str) -> str:
-    """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance by itself within an ε."""
+    """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance by itself within an ε; ``seed``: another seed."""
     start, _, strength = model.rpartition("_")
     if not start or not _is_number(strength):
-        return model.replace("_removed", ", tokens removed")
+        number = model.removeprefix("trace")
+        return f"trace {number} that was given" if number.isdecimal() else MODELS.get(model, model.replace("_removed", ", tokens removed"))
     return f"each instance by itself, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
 
 

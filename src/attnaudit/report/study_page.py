@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,29 +18,30 @@ from attnaudit.report.page import environment
 from attnaudit.report.provenance import settings
 from attnaudit.report.record import read_summary
 from attnaudit.report.study_figures import FIGURES
-from attnaudit.report.study_numbers import study_tables
+from attnaudit.report.study_numbers import seeds_of_models, study_tables
 from attnaudit.report.study_rows import QUESTIONS
 
 PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020"}
-SPREAD = (
-    "Means over seeds and instances, with 95 % bootstrap intervals that draw both; s.d. is the spread over seeds.",
-    "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances.",
-)
 QUESTION = {
     "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
 }  # fmt: skip
 
 
-def write_study(folder: Path, metadata: Mapping[str, Any]) -> Path:
-    """Write ``report.html`` of the study in ``folder`` and return its path; ``metadata`` is that of its base's trace. Raises RunError."""
+def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = ()) -> Path:
+    """Write ``report.html`` of the study in ``folder`` and return its path. Raises RunError.
+
+    ``metadata`` is that of its base's trace; ``notes`` on the trainings stand below the figure.
+    """
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
     about = About.of(spec, metadata)
     table = pl.read_parquet(folder / "results" / f"{name}.parquet")
+    figure = FIGURES[name](table, summary)
+    figure = replace(figure, caption=" ".join([figure.caption, *notes]))
     content = {
-        "numbers_lead": SPREAD[name == "seeds"], "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
-        "figures": [FIGURES[name](table, summary)], "legend": (), "summaries": study_tables(name, summary), "settings": settings(about),
+        "numbers_lead": _spread(name, table), "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
+        "figures": [figure], "legend": (), "summaries": study_tables(name, summary), "settings": settings(about),
         "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
@@ -76,5 +77,21 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies say, a row each."""
     figures = Figures.of(summary)
     rows = tuple(row for question in QUESTIONS for row in question(figures, about))
-    model = f"{about.encoder} + {about.attention} on {about.title}"
-    return Card(model, "trained again; brackets: 95 % bootstrap interval", rows)
+    return Card(f"{_models(about)} on {about.title}", "trained again; brackets: 95 % bootstrap interval", rows)
+
+
+def _models(about: About) -> str:
+    """The model that studies are about; a study that has models of its own is about these."""
+    own = about.spec.get("study", {}).get("models")
+    return f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
+
+
+def _spread(name: str, table: pl.DataFrame) -> str:
+    """What is averaged and drawn in a study's numbers."""
+    if name == "seeds":
+        return "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
+    least, most = seeds_of_models(table)
+    if most == 1:
+        return "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not tell what another would give."
+    alone = "" if least > 1 else ", of a model with one seed instances alone"
+    return f"Means over seeds and instances, with 95 % bootstrap intervals that draw both{alone}; s.d. is the spread over seeds."

@@ -10,7 +10,7 @@ from attnaudit.report.about import About
 from attnaudit.report.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained, trained_adversaries
 from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
-from attnaudit.report.study_numbers import figure_and_model
+from attnaudit.report.study_numbers import figure_and_model, model_label
 
 DIFFERENT = 0.5 * LN2  # of JSD: from here on an attention is called quite different
 HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
@@ -28,7 +28,8 @@ def uniform(figures: Figures, about: About) -> Iterator[CardRow]:
     if row["low"] > -HARDLY:
         sentence += f"So this corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and cannot decide much about it."
     elif row["high"] < 0:
-        sentence += "The loss is beyond what seeds and instances explain: here attention does something that nothing else makes up for."
+        chance = "instances explain, though one seed tells of no other" if row["std"] is None else "seeds and instances explain"
+        sentence += f"The loss is beyond what {chance}: here attention does something that nothing else makes up for."
     else:
         sentence += "The interval holds both no loss and one that counts: more seeds, or more test texts, would tell."
     yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
@@ -51,25 +52,32 @@ def seeds(figures: Figures, about: About) -> Iterator[CardRow]:
 
 
 def guide(figures: Figures, about: About) -> Iterator[CardRow]:
-    """Transferable?"""
-    row, led, even = (figures.get("guide", name) for name in ("difference_f1_base", "f1_base", "f1_uniform"))
-    if row is None or led is None or even is None:
+    """Transferable? Where the base's attention is not among the weights, what others did, and that it was not asked."""
+    even, own = figures.get("guide", "f1_uniform"), figures.get("guide", "f1_learned")
+    if even is None:
         return
-    own, hostile = figures.get("guide", "f1_learned"), figures.get("guide", "f1_adversary")
-    others = [(own, "its own attention"), (hostile, "an adversary's")]
-    told = "; ".join(f"{words} {figure(other['value'])}" for other, words in others if other)
-    sentence = (
-        f"A model that sees one token at a time reaches F1 {figure(led['value'])} led by this attention, {figure(even['value'])} with "
-    )
-    sentence += "even weights. "
-    sentence += (
-        "So the weights tell another model which tokens count."
-        if row["low"] > 0
-        else f"So they do not help another model, which does better without them{_nor_its_own(own, even)}."
-        if row["high"] < 0
-        else "The interval holds no difference: nothing here shows that they carry over."
-    )  # fmt: skip
-    yield card_row("Does attention carry over?", "F1 led by it, less F1 with even weights", row, told or "–", sentence, scale=(-1.0, 1.0))
+    names = [measure.removeprefix("f1_") for study, measure in figures.rows if study == "guide" and measure.startswith("f1_")]
+    name = min(set(names) - {"uniform"}, key=lambda name: (name != "base", name == "learned", names.index(name)), default="uniform")
+    row = figures.get("guide", f"difference_f1_{name}") or even
+    f1 = {other: figure(figures.rows["guide", f"f1_{other}"]["value"]) for other in names}
+    words = {"base": "this attention", "learned": "weights that it learns itself"}.get(name, model_label(name))
+    led = f"{f1[name]} led by {words}, " if name != "uniform" else ""
+    said = [f"A model that sees one token at a time reaches F1 {led}{f1['uniform']} with even weights."]
+    said += [_carried(row, even, own)] if name not in ("learned", "uniform") else []
+    said += ["The attention of the model under study was not among the weights (guide.weights)."] if name != "base" else []
+    others = {"learned": "its own attention", "adversary": "an adversary's"}
+    told = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
+    measure = "F1 with even weights" if row is even else f"F1 led by {'it' if name == 'base' else words}, less F1 with even weights"
+    yield card_row("Does attention carry over?", measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0))
+
+
+def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    """What their F1, less that of even weights, says of weights that led another model."""
+    if row["low"] > 0:
+        return "So the weights tell another model which tokens count."
+    if row["high"] < 0:
+        return f"So they do not help another model, which does better without them{_nor_its_own(own, even)}."
+    return "The interval holds no difference: nothing here shows that they carry over."
 
 
 def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError, RunError
-from attnaudit.files import read_json, write_json
+from attnaudit.files import write_json
 from attnaudit.progress import Progress, silent
-from attnaudit.runner.ledger import MANIFEST, Ledger, is_free
-from attnaudit.runner.place import read_spec
+from attnaudit.runner.ledger import MANIFEST, is_free, read_manifest
+from attnaudit.runner.place import alone, read_spec
 from attnaudit.runner.spec import SCHEMA, experiment_settings
 from attnaudit.runner.steps import RESULTS, Battery, keep_results, manifest, report_step, trace_digests
 
@@ -39,16 +39,16 @@ def audit_into(
         "schema": SCHEMA, "kind": "audit", "trace": str(trace.resolve()), "shards": shards, "chosen": battery.chosen,
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
-    ledger = Ledger(out)
-    made = ledger.scratch / "audit"
+    with alone(out) as ledger:
+        made = ledger.scratch / "audit"
 
-    def keep(results: Results) -> dict[str, Any]:
-        write_json(out / "spec.json", spec)
-        return keep_results(results, made, out, trace)
+        def keep(results: Results) -> dict[str, Any]:
+            write_json(out / "spec.json", spec)
+            return keep_results(results, made, out, trace)
 
-    ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), lambda: battery(trace, made, progress), keep)
-    report_step(ledger, trace, progress)
-    ledger.close({**manifest(ledger), "kind": "audit"})
+        ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), lambda: battery(trace, made, progress), keep)
+        report_step(ledger, trace, progress)
+        ledger.close({**manifest(ledger), "kind": "audit"})
     return out
 
 
@@ -69,11 +69,12 @@ def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     """Write the page of a finished run or audit again and return its path. Raises RunError."""
     folder = Path(folder)
     require_finished(folder)
-    kept = {key: value for key, value in read_json(folder / MANIFEST).items() if key != "steps"}
-    ledger, spec = Ledger(folder), read_spec(folder)
-    (folder / "report.html").unlink(missing_ok=True)
-    report_step(ledger, folder / spec["trace"] if spec.get("kind") == "audit" else None, progress or silent)
-    ledger.close({**kept, **manifest(ledger)})
+    spec = read_spec(folder)
+    with alone(folder) as ledger:
+        kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
+        (folder / "report.html").unlink(missing_ok=True)
+        report_step(ledger, folder / spec["trace"] if spec.get("kind") == "audit" else None, progress or silent)
+        ledger.close({**kept, **manifest(ledger)})
     return folder / "report.html"
 
 

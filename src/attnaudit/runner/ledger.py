@@ -34,7 +34,11 @@ class Record:
 
 
 class Ledger:
-    """The records of a run directory's steps, kept in ``.unfinished/`` until the manifest takes them over."""
+    """The records of a run directory's steps, kept in ``.unfinished/`` until the manifest takes them over.
+
+    It is `attnaudit.runner.place.alone` that makes one: what is read, and swept away, is then no other process's. A record that cannot be
+    read is none, and its step is done anew.
+    """
 
     def __init__(self, out: Path) -> None:
         self.out = out
@@ -142,21 +146,39 @@ def _whole(out: Path, record: Record, outputs: Sequence[str]) -> bool:
         return False
 
 
-def _manifest_records(out: Path) -> dict[str, Record]:
+def read_manifest(out: Path) -> dict[str, Any]:
+    """The manifest of a finished run, all its records whole. Raises RunError."""
     path = out / MANIFEST
     manifest = read_json(path)
     steps = manifest.get("steps") if isinstance(manifest, dict) else None
-    if not isinstance(steps, dict):
-        raise RunError("read run", str(path), "no steps", "a manifest written by attnaudit", "remove the file to do the run anew")
-    return {name: _record(value, path) for name, value in steps.items()}
+    if not isinstance(steps, dict) or None in map(_record, steps.values()):
+        raise RunError("read run", str(path), "no whole steps", "a manifest written by attnaudit", "run the command that makes it again")
+    return manifest
+
+
+def _manifest_records(out: Path) -> dict[str, Record]:
+    manifest = _read(out / MANIFEST)
+    steps = manifest.get("steps") if isinstance(manifest, dict) else None
+    return _records(steps if isinstance(steps, dict) else {})
 
 
 def _unfinished_records(out: Path) -> dict[str, Record]:
-    return {path.stem: _record(read_json(path), path) for path in sorted((out / UNFINISHED).glob("*.json"))}
+    return _records({path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))})
 
 
-def _record(value: Any, path: Path) -> Record:
+def _records(values: dict[str, Any]) -> dict[str, Record]:
+    return {name: record for name, value in values.items() if (record := _record(value)) is not None}
+
+
+def _read(path: Path) -> Any:
+    with contextlib.suppress(RunError):
+        return read_json(path)
+    return None
+
+
+def _record(value: Any) -> Record | None:
     try:
-        return Record(**value)
-    except TypeError as error:
-        raise RunError("read run", str(path), str(error), "a record written by attnaudit", "remove the file; the step is redone") from error
+        record = Record(**value)
+    except TypeError:
+        return None
+    return record if isinstance(record.files, dict) and isinstance(record.notes, dict) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -37,24 +38,28 @@ def run(spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus
     A run that was killed goes on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is
     left as it is. Raises InputError for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
-    return _prepared(spec, Path(out), progress or silent, corpus)()
+    with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
+        return prepared()
 
 
 def train_into(
     spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None, teaches: bool = False
 ) -> Path:
-    """The first half of `run`: train and collect into the folder ``out``; returns it.
+    """The first half of `run`: train and collect into the folder ``out``, one that a study names; returns it.
 
     With ``teaches`` the folder ``teacher`` holds a trace of all splits too, for a training that takes it as given.
     """
-    return _prepared(spec, Path(out), progress or silent, corpus).train(teaches)
+    with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
+        return prepared.train(teaches)
 
 
-def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None) -> _Run:
+@contextlib.contextmanager
+def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None, do: str = "") -> Iterator[_Run]:
+    """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     from attnaudit.corpora.removal import without_words
 
     plain = spec.to_json()
-    check_place(out, plain)
+    check_place(out, plain, do)
     device = resolve_device(spec.device)
     corpus = corpus or read(spec.corpus, spec.seed, spec.preset, progress)
     if spec.corpus.removed is not None:
@@ -62,8 +67,9 @@ def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | Non
     plain["fingerprint"] = corpus.fingerprint
     if spec.teacher is not None:
         corpus, plain["fingerprint"] = _taught(corpus, spec.teacher)
-    check_place(out, plain)
-    return _Run(spec, plain, corpus, device, Ledger(out), progress)
+    check_place(out, plain, do)
+    with alone(out) as ledger:
+        yield _Run(spec, plain, corpus, device, ledger, progress)
 
 
 def _taught(corpus: Corpus, teacher: Teacher) -> tuple[Corpus, str]:
@@ -135,7 +141,7 @@ class _Fitted:
 
 @dataclass(frozen=True)
 class _Run:
-    """The steps of one run whose corpus is read and whose place is its own."""
+    """The steps of one run whose corpus is read and whose place is held."""
 
     spec: RunSpec
     plain: dict[str, Any]
@@ -146,21 +152,19 @@ class _Run:
 
     def __call__(self) -> Path:
         out, experiments = self.ledger.out, self.spec.experiments
-        with alone(out):
-            self._collect(self._train())
-            audit_step(self.ledger, out / "trace", Battery(list(experiments), experiments), self.progress)
-            report_step(self.ledger, None, self.progress)
-            self.ledger.close(self._manifest())
+        self._collect(self._train())
+        audit_step(self.ledger, out / "trace", Battery(list(experiments), experiments), self.progress)
+        report_step(self.ledger, None, self.progress)
+        self.ledger.close(self._manifest())
         return out
 
     def train(self, teaches: bool) -> Path:
         """Train and collect, and no more."""
-        with alone(self.ledger.out):
-            trained = self._train()
-            self._collect(trained)
-            if teaches:
-                self._teach(trained)
-            self.ledger.close(self._manifest())
+        trained = self._train()
+        self._collect(trained)
+        if teaches:
+            self._teach(trained)
+        self.ledger.close(self._manifest())
         return self.ledger.out
 
     def _train(self) -> Record:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError, RunError, did_you_mean
-from attnaudit.files import read_json, write_json
+from attnaudit.files import write_json
 from attnaudit.progress import Progress, silent
 from attnaudit.results_file import table_file
 from attnaudit.runner.audits import choose
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record
 from attnaudit.runner.pipeline import TEACHER, read, train_into
-from attnaudit.runner.place import alone, check_place, some_of
+from attnaudit.runner.place import alone, check_place, read_spec, some_of
 from attnaudit.runner.settings import override
 from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key, differences
 from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
@@ -92,31 +92,39 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     plain["fingerprint"] = corpus.fingerprint
     _check_places(out, place, plain)
     plan = spec.study.plan(spec.base, corpus)
+    notes = _notes(plan, say)
     folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
     base = folders.get(usual(spec.base, spec.base.seed).name)
     metadata = next(Trace.shards((base or folders[plan[0].name]) / "trace")).metadata
-    ledger = Ledger(place)
-    with alone(place):
-        write_json(place / "spec.json", plain)
-        analysed = _analyse(ledger, spec, corpus.name, folders, progress)
+    with alone(place) as ledger:
+        analysed = _analyse(ledger, spec, plain, corpus.name, folders, progress)
 
         def keep(_: None) -> dict[str, Any]:
-            write_study(place, metadata)
+            write_study(place, metadata, notes)
             return {}
 
-        ledger.step("report", content_key("report", analysed.files, plain), ("report.html",), lambda: None, keep)
-        ledger.close({**manifest(ledger), "kind": "study", "trainings": {name: folder.name for name, folder in folders.items()}})
+        ledger.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), lambda: None, keep)
+        trainings = {name: folder.name for name, folder in folders.items()}
+        ledger.close({**manifest(ledger), "kind": "study", "notes": notes, "trainings": trainings})
     if base is not None:
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
 
 
+def _notes(plan: Sequence[Training], say: Say) -> list[str]:
+    """What is to be known of the trainings, said before they are begun."""
+    notes = list(dict.fromkeys(training.note for training in plan if training.note))
+    for note in notes:
+        say(f"note: {note}")
+    return notes
+
+
 def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
     """Raise RunError where the study is there with other settings, or another study of another model, corpus or seed."""
     about = {key: value for key, value in plain.items() if key not in ("study", "kind")}
     for other in sorted(out.glob("*/spec.json")):
-        found = read_json(other)
+        found = read_spec(other.parent)
         if found.get("kind") == "study":
             base = {key: value for key, value in found.items() if key in about}
             differing = differences(about, base)
@@ -131,16 +139,18 @@ def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
 def _audit(place: Path, base: Path, progress: Progress) -> None:
     """The battery on the trace of the training ``base``, with its page."""
     trace = base / "trace"
-    battery, ledger = choose((), {}, trace_task(trace)), Ledger(place)
+    battery = choose((), {}, trace_task(trace))
     spec = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
-    with alone(place):
+    with alone(place) as ledger:
         write_json(place / "spec.json", spec)
         audit_step(ledger, trace, battery, progress)
         report_step(ledger, trace, progress)
         ledger.close({**manifest(ledger), "kind": "audit"})
 
 
-def _analyse(ledger: Ledger, spec: StudySpec, corpus: str, folders: Mapping[str, Path], progress: Progress) -> Record:
+def _analyse(
+    ledger: Ledger, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[str, Path], progress: Progress
+) -> Record:
     study = spec.study
     comparable = spec.study.name not in OF_A_BILSTM or spec.base.model.encoder == "bilstm"
 
@@ -152,6 +162,7 @@ def _analyse(ledger: Ledger, spec: StudySpec, corpus: str, folders: Mapping[str,
 
     def keep(made: Any) -> dict[str, Any]:
         table, summary = made
+        write_json(ledger.out / "spec.json", plain)  # first of its files, and none where the analysis failed: the folder is then free
         with table_file(ledger.out / RESULTS[0] / f"{study.name}.parquet") as add:
             add(table)
         write_json(ledger.out / RESULTS[1], summary.to_dicts())
@@ -176,20 +187,25 @@ class _Work:
         """The folder of every training by its name."""
         teachers = {key_of(training.teacher) for training in self.plan if isinstance(training.teacher, Training)}
         for number, training in enumerate(self.plan, 1):
-            started, there = time.perf_counter(), (self.folder(training) / MANIFEST).exists()
+            started, before = time.perf_counter(), self._finished(training)
             label = f"{training.name} ({number} of {len(self.plan)}{self._left()})"
 
             def of_this(what: str, done: int, total: int, label: str = label) -> None:
                 self.progress(f"{label}: {what}", done, total)
 
             train_into(self._spec(training), self.folder(training), of_this, self.corpus, teaches=key_of(training) in teachers)
-            if not there:
+            if self._finished(training) != before:
                 self.seconds.append(time.perf_counter() - started)
                 self.say(f"{training.name}: {self.seconds[-1]:.0f} s ({number} of {len(self.plan)}{self._left()})")
         return {training.name: self.folder(training) for training in self.plan}
 
     def folder(self, training: Training) -> Path:
         return self.store / f"{training.name}-{key_of(training)[:10]}"
+
+    def _finished(self, training: Training) -> int | None:
+        """When the training's manifest was written, which is whenever something of it was made; None where there is none."""
+        manifest = self.folder(training) / MANIFEST
+        return manifest.stat().st_mtime_ns if manifest.exists() else None
 
     def _spec(self, training: Training) -> RunSpec:
         if training.teacher is None:
@@ -199,7 +215,7 @@ class _Work:
 
     def _left(self) -> str:
         """About how long the rest takes, once something is known of it."""
-        missing = sum(not (self.folder(training) / MANIFEST).exists() for training in self.plan)
+        missing = sum(self._finished(training) is None for training in self.plan)
         if not self.seconds or not missing:
             return ""
         left = missing * sum(self.seconds) / len(self.seconds)

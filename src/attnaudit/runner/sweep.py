@@ -16,7 +16,7 @@ from attnaudit.runner.pipeline import read, run
 from attnaudit.runner.place import check_place
 from attnaudit.runner.spec import RunSpec, corpus_settings
 from attnaudit.runner.sweep_plan import CORPORA, Cell
-from attnaudit.runner.sweep_runs import RUNS, Finished, drop_damaged_manifest, found_in, manifest_of, settings_notes
+from attnaudit.runner.sweep_runs import RUNS, Finished, found_in, manifest_of, settings_notes
 
 if TYPE_CHECKING:
     from attnaudit.report.reproduction import NotRun
@@ -105,7 +105,6 @@ class _Work:
         for cell in cells:
             started = time.perf_counter()
             out = self.sweep.out / RUNS / cell.name
-            drop_damaged_manifest(out)
             try:
                 run(self.spec(cell), out, self._progress(cell.name), corpus)
             except RunError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,15 +47,6 @@ def manifest_of(folder: Path) -> Mapping[str, Any] | None:
     except (RunError, OSError, KeyError, TypeError, AttributeError):
         return None
     return manifest if whole else None
-
-
-def drop_damaged_manifest(folder: Path) -> None:
-    """Remove a manifest that tells of no steps, so that the run is made anew instead of refused."""
-    with contextlib.suppress(RunError):
-        manifest = read_json(folder / MANIFEST)
-        if isinstance(manifest, dict) and isinstance(manifest.get("steps"), dict):
-            return
-    (folder / MANIFEST).unlink(missing_ok=True)
 
 
 def found_in(out: Path) -> Found:

@@ -30,6 +30,7 @@ MODELS: dict[str, dict[str, Any]] = {
     "bilstm": {"encoder": "bilstm", "attention": "dot", "embedding": 128, "hidden": 64, "heads": 1},
     "transformer": _TRANSFORMER, "transformer_max": _TRANSFORMER,
 }  # fmt: skip
+NAMED = 8  # instances that a note lists
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 
 
@@ -81,22 +82,22 @@ class Deceive:
                 told = f"words {', '.join(self.words)}" if self.words else "the rationale"
                 do = "give deceive.words as they stand in the texts that were read (lower case, for most)"
                 raise InputError("study", f"impermissible tokens, {told}", f"none in {name}", "some in every split", do)
+        note = _told_of_covered(corpus, marked)
         return [
             training
             for seed, model in product(range(base.seed, base.seed + self.seeds), self.models)
             for training in (
-                *(self._deceiving(base, model, strength, seed) for strength in sorted(self.strengths)),
+                *(self._deceiving(base, model, strength, seed, note) for strength in sorted(self.strengths)),
                 self._removed(base, model, seed),
             )
         ]
 
-    def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int) -> Training:
+    def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int, note: str) -> Training:
         from attnaudit.objectives import Deceive as Objective
 
         objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
-        return Training(
-            f"deceive-{model}-{strength_text(strength)}-s{seed}", replace(self._small(seeded(base, seed), model), objective=objective)
-        )
+        spec = replace(self._small(seeded(base, seed), model), objective=objective)
+        return Training(f"deceive-{model}-{strength_text(strength)}-s{seed}", spec, note=note)
 
     def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
         spec = without_scores(self._small(seeded(base, seed), model))
@@ -147,6 +148,16 @@ class Deceive:
             known = [name for name in MEASURES if part[name].is_not_null().any()]
             rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _told_of_covered(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
+    """How many texts of each split, and which, have no token but marked ones; nothing where there are none."""
+    told = []
+    for name, rows in marked.items():
+        covered = [int(corpus.splits[name].instance[row]) for row, places in enumerate(rows) if places and all(places)]
+        more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
+        told += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
+    return f"Instances with no other token, whose penalty is infinite, count by their label alone: {', '.join(told)}." if told else ""
 
 
 def _named(name: str) -> tuple[str, str, float | None, int]:

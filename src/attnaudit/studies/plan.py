@@ -22,13 +22,14 @@ class Training:
     """One training of a plan.
 
     It follows from ``spec`` and, where there is a ``teacher``, from the ``column`` of that training's trace of all splits, or of the trace
-    at a path. Studies that ask for the same under the same name share it.
+    at a path. Studies that ask for the same under the same name share it. ``note`` is what a reader should know of it, if anything.
     """
 
     name: str
     spec: RunSpec
     teacher: Training | str | None = None
     column: str = "alpha"
+    note: str = ""
 
 
 @runtime_checkable

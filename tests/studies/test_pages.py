@@ -1,0 +1,166 @@
+"""What the pages of studies say of the numbers that there are."""
+
+from __future__ import annotations
+
+import html
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from attnaudit.report.about import About
+from attnaudit.report.card_rows import CardRow
+from attnaudit.report.study_numbers import study_tables
+from attnaudit.report.study_page import study_card, write_studies, write_study
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.studies import Study
+from attnaudit.studies.adversary import ModelAdversary
+from attnaudit.studies.deceive import Deceive
+from attnaudit.studies.guide import Guide
+from attnaudit.studies.uniform import Uniform
+from attnaudit.trace import Trace
+from tests.studies.test_numbers import adversary_traces, some
+
+BOTH = "bootstrap intervals that draw both"
+
+
+def write_results(folder: Path, study: Study, traces: dict[str, Trace]) -> Path:
+    """What a study makes of traces, but for its page."""
+    table = study(traces)
+    model = {"encoder": "bilstm", "attention": "additive"}
+    spec = {"study": {"name": study.name, **asdict(study)}, "corpus": {"name": "sst"}, "model": model}
+    (folder / "results").mkdir(parents=True)
+    table.write_parquet(folder / "results" / f"{study.name}.parquet")
+    (folder / "spec.json").write_text(json.dumps(spec))
+    (folder / "summary.json").write_text(json.dumps(study.summarise(table).to_dicts()))
+    return folder
+
+
+def text_of(page: Path) -> str:
+    return html.unescape(page.read_text(encoding="utf-8"))
+
+
+def named(*names: str) -> dict[str, Trace]:
+    return dict(zip(names, some(seeds=len(names) - 1), strict=True))
+
+
+ONE_SEED = [
+    (Uniform(seeds=1), ["base-s0", "uniform-s0"]),
+    (Guide(seeds=1), ["guide-uniform-s0", "guide-base-s0"]),
+    (Guide(seeds=1, weights=("uniform",)), ["guide-uniform-s0"]),
+    (Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1), ["deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"]),
+    (ModelAdversary(strengths=(0.1,), controls=1), ["base-s0", "base-s1", "uniform-s0", "adversary-0.1-s1"]),
+]
+
+
+@pytest.mark.parametrize(("study", "names"), ONE_SEED)
+def test_of_one_seed_intervals_are_told_to_draw_instances_alone(tmp_path: Path, study: Study, names: list[str]) -> None:
+    text = text_of(write_study(write_results(tmp_path / "one", study, named(*names)), {}))
+    assert "intervals over instances alone: one seed does not tell what another would give" in text
+    assert "over seeds" not in text
+    assert "seeds and instances" not in text
+    assert BOTH not in text
+
+
+def test_of_several_seeds_intervals_are_told_to_draw_both(tmp_path: Path) -> None:
+    traces = named("base-s0", "uniform-s0", "base-s1", "uniform-s1")
+    text = text_of(write_study(write_results(tmp_path / "two", Uniform(seeds=2), traces), {}))
+    assert f"{BOTH}; s.d. is the spread over seeds" in text
+    assert "2 seeds: means over seeds, intervals over seeds and instances" in text
+
+
+def test_where_some_models_have_one_seed_that_is_said(tmp_path: Path) -> None:
+    traces = adversary_traces()
+    traces["base-s2"] = traces["uniform-s0"]
+    text = text_of(write_study(write_results(tmp_path / "some", ModelAdversary(strengths=(0.001, 0.1)), traces), {}))
+    assert f"{BOTH}, of a model with one seed instances alone; s.d." in text
+
+
+def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:
+    told = {"experiment": study, "measure": measure, "group": "all", "value": value, "std": std, "low": value - 0.05, "high": value + 0.05}
+    return told | {"n": 100, "undefined": 0, "reference": None, "source": None}
+
+
+def card_of(rows: list[dict[str, object]]) -> CardRow:
+    (row,) = study_card(pl.DataFrame(rows, schema=SUMMARY_SCHEMA), About(corpus="sst")).rows
+    return row
+
+
+@pytest.mark.parametrize(
+    ("std", "told"),
+    [(0.01, "beyond what seeds and instances explain:"), (None, "beyond what instances explain, though one seed tells of no")],
+)
+def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std: float | None, told: str) -> None:
+    figures = {"difference_f1_uniform": -0.2, "f1_base": 0.9, "f1_uniform": 0.7}
+    assert told in card_of([summary("uniform", name, value, std) for name, value in figures.items()]).sentence
+
+
+def guided(**f1: float) -> CardRow:
+    rows = [summary("guide", f"f1_{name}", value) for name, value in f1.items()]
+    rows += [summary("guide", f"difference_f1_{name}", value - f1["uniform"]) for name, value in f1.items() if name != "uniform"]
+    return card_of(rows)
+
+
+def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> None:
+    row = guided(uniform=0.7, learned=0.72, base=0.8, adversary=0.6)
+    assert row.value == pytest.approx(0.1)
+    assert row.sentence == (
+        "A model that sees one token at a time reaches F1 0.80 led by this attention, 0.70 with even weights. So the weights tell another "
+        "model which tokens count."
+    )
+    assert row.yardstick == "its own attention 0.72; an adversary's 0.60"
+
+
+@pytest.mark.parametrize(
+    ("others", "value", "told"),
+    [
+        (
+            {"learned": 0.8},
+            0.1,
+            "0.80 led by weights that it learns itself, 0.70 with even weights. The attention of the model under study",
+        ),
+        ({"learned": 0.8, "gradient": 0.6}, -0.1, "0.60 led by the base's gradients, 0.70 with even weights. So they do not help another"),
+        ({"trace1": 0.8}, 0.1, "0.80 led by trace 1 that was given, 0.70 with even weights. So the weights tell another model"),
+        ({"adversary": 0.7}, 0.0, "0.70 led by an adversary's attention, 0.70 with even weights. The interval holds no difference"),
+        ({}, 0.7, "reaches F1 0.70 with even weights. The attention of the model under study"),
+    ],
+)
+def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(others: dict[str, float], value: float, told: str) -> None:
+    row = guided(uniform=0.7, **others)
+    assert row.value == pytest.approx(value)
+    assert told in row.sentence
+    assert row.sentence.endswith("was not among the weights (guide.weights).")
+
+
+def test_the_joining_page_has_a_guide_without_the_base(tmp_path: Path) -> None:
+    study = Guide(weights=("uniform", "learned"), seeds=1)
+    write_results(tmp_path / "guide", study, named("guide-uniform-s0", "guide-learned-s0"))
+    assert "led by weights that it learns itself" in text_of(write_studies(tmp_path, {}))
+
+
+def test_mass_stands_before_that_of_the_head_with_most() -> None:
+    rows = [summary("deceive", "mass_max_transformer_1", 0.4), summary("deceive", "mass_transformer_1", 0.1)]
+    (table,) = study_tables("deceive", pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
+    assert table.groups == ("attention on impermissible tokens", "attention on impermissible tokens, of the head with most")
+    ((name, _, cells),) = table.rows
+    assert name == "transformer_1"
+    assert [cell.value for cell in cells if cell] == ["0.100", "0.400"]
+
+
+@pytest.mark.parametrize(
+    ("study", "models"),
+    [
+        ("uniform", ["base", "uniform"]),
+        ("adversary", ["seed", "uniform", "adversary_0.1", "frozen_0.01"]),
+        ("guide", ["uniform", "learned", "base", "gradient", "adversary", "rationale", "trace1", "trace12"]),
+        ("deceive", ["bilstm_0.1", "transformer_max_1", "bilstm_removed"]),
+    ],
+)
+def test_the_label_of_a_row_says_more_than_its_name(study: str, models: list[str]) -> None:
+    rows = [summary(study, f"jsd_{model}", 0.1) for model in models]
+    (table,) = study_tables(study, pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
+    labels = [label for _, label, _ in table.rows]
+    assert not set(labels) & set(models)
+    assert len(set(labels)) == len(models)
