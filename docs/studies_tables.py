@@ -31,7 +31,14 @@ CORPORA: dict[str, dict[str, Any]] = {
     "sst": {},
     "20news_sports": {},
     "ag_news": {"corpus.train_kept": 0.1, "corpus.test_kept": 0.5, "seeds.seeds": 5},
-    "imdb": {"corpus.train_kept": 0.25, "corpus.test_kept": 0.05, "seeds.seeds": 4, "adversary.strengths": (3e-4, 1e-3, 3e-3)},
+    "imdb": {
+        "corpus.train_kept": 0.1,
+        "corpus.test_kept": 0.05,
+        "uniform.seeds": 3,
+        "seeds.seeds": 3,
+        "guide.seeds": 2,
+        "adversary.strengths": (3e-4, 1e-3, 3e-3),
+    },
     "deceptive_pronoun": {"deceive.models": ("embedding", "bilstm", "transformer")},
     "deceptive_sst_wiki": {"deceive.models": ("embedding", "bilstm")},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -41,24 +42,29 @@ def translate(spec: TranslationSpec, out: str | Path, progress: Progress | None 
     A run that was killed goes on where its last whole step or epoch ended; a finished one is left as it is. Raises InputError for bad
     input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
-    return _prepared(spec, Path(out), progress or silent, corpus)()
+    with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
+        return prepared()
 
 
 def train_translator_into(
     spec: TranslationSpec, out: str | Path, progress: Progress | None = None, corpus: ParallelCorpus | None = None
 ) -> Path:
     """The first half of `translate`: train and collect into the folder ``out``; returns it."""
-    return _prepared(spec, Path(out), progress or silent, corpus).train()
+    with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
+        return prepared.train()
 
 
-def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None) -> _Run:
+@contextlib.contextmanager
+def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None, do: str = "") -> Iterator[_Run]:
+    """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     plain = spec.to_json()
-    check_place(out, plain)
+    check_place(out, plain, do)
     device = resolve_device(spec.device)
     corpus = corpus or spec.corpus.read(spec.seed, progress)
     plain["fingerprint"] = corpus.fingerprint
-    check_place(out, plain)
-    return _Run(spec, plain, corpus, device, Ledger(out), progress)
+    check_place(out, plain, do)
+    with alone(out) as ledger:
+        yield _Run(spec, plain, corpus, device, ledger, progress)
 
 
 @dataclass(frozen=True)
@@ -69,7 +75,7 @@ class _Fitted:
 
 @dataclass(frozen=True)
 class _Run:
-    """The steps of one run whose corpus is read and whose place is its own."""
+    """The steps of one run whose corpus is read and whose place is held."""
 
     spec: TranslationSpec
     plain: dict[str, Any]
@@ -79,22 +85,20 @@ class _Run:
     progress: Progress
 
     def __call__(self) -> Path:
-        with alone(self.ledger.out):
-            trained = self._train()
-            traced = self.spec.model.attention != "none"
-            if traced:
-                self._collect(trained)
-            self._translate(trained)
-            self._judge(traced)
-            self._report(traced)
-            self.ledger.close(self._manifest())
+        trained = self._train()
+        traced = self.spec.model.attention != "none"
+        if traced:
+            self._collect(trained)
+        self._translate(trained)
+        self._judge(traced)
+        self._report(traced)
+        self.ledger.close(self._manifest())
         return self.ledger.out
 
     def train(self) -> Path:
         """Train and collect, and no more."""
-        with alone(self.ledger.out):
-            self._collect(self._train())
-            self.ledger.close(self._manifest())
+        self._collect(self._train())
+        self.ledger.close(self._manifest())
         return self.ledger.out
 
     def _train(self) -> Record:

@@ -1,0 +1,170 @@
+"""Pairs of texts are read whole or refused with their line."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora.parallel import Pairs, ParallelCorpus, ReadingOfPairs, read_parallel
+from attnaudit.corpora.parallel_registry import locate_pairs
+from attnaudit.corpora.units import Pieces, Words, learn_pieces
+from attnaudit.errors import InputError
+from tests.pairs import reversed_pairs, write_pairs
+
+
+def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
+    return read_parallel(folder, "mine", ReadingOfPairs(**how), seed)  # pyright: ignore[reportArgumentType]
+
+
+def edit(path: Path, line: int, text: str | None) -> None:
+    """Replace a line, counted from 1; None takes it out."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[line - 1 : line] = [] if text is None else [text]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_pairs_and_alignments_come_back(tmp_path: Path):
+    corpus = read(write_pairs(tmp_path))
+    wanted = reversed_pairs(16, seed=2)
+    test = corpus.splits["test"]
+    assert (test.source, test.target) == (wanted.source, wanted.target)
+    assert test.links is not None
+    assert set(map(tuple, test.links.T.tolist())) == set(map(tuple, np.array(wanted.links).T.tolist()))
+    assert corpus.notes == ()
+
+
+def test_gzipped_files_are_the_same_corpus(tmp_path: Path):
+    plain = read(write_pairs(tmp_path / "plain"))
+    packed = tmp_path / "packed"
+    packed.mkdir()
+    for path in (tmp_path / "plain").iterdir():
+        (packed / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    assert read(packed).fingerprint == plain.fingerprint
+
+
+def test_fingerprint_follows_texts_and_alignments(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    before = read(folder).fingerprint
+    edit(folder / "train.align", 3, "")
+    after = read(folder).fingerprint
+    edit(folder / "dev.trg", 1, "b1")
+    assert len({before, after, read(folder).fingerprint}) == 3
+
+
+def test_other_endings_and_names(tmp_path: Path):
+    folder = write_pairs(tmp_path, aligned=False)
+    for path in list(folder.iterdir()):
+        split, ending = path.name.split(".")
+        path.rename(folder / f"{ {'dev': 'val', 'test': 'news'}.get(split, split) }.{ {'src': 'en', 'trg': 'fr'}[ending] }")
+    corpus = read(folder, endings=("en", "fr"), dev="val", test="news")
+    assert {name: len(pairs) for name, pairs in corpus.splits.items()} == {"train": 120, "dev": 20, "test": 16}
+    assert corpus.splits["train"].links is None
+
+
+def test_files_of_different_lengths_are_told_with_both(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    edit(folder / "dev.trg", 4, None)
+    with pytest.raises(InputError, match=r"dev\.src and dev\.trg: 20 and 19 lines"):
+        read(folder)
+
+
+def test_an_alignment_of_other_length_is_told_with_both(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    edit(folder / "dev.align", 4, None)
+    with pytest.raises(InputError, match=r"dev\.align and dev\.src: 19 and 20 lines"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("ending", "text", "came"),
+    [("src", "   ", "an empty source"), ("trg", "", "an empty target"), ("src", "a1 " * 9, "a source of 9 words, where 8 is the limit")],
+)
+def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, text: str, came: str):
+    folder = write_pairs(tmp_path)
+    edit(folder / f"train.{ending}", 5, text)
+    with pytest.raises(InputError, match=f"train.src, line 5: {came}"):
+        read(folder, max_words=8)
+    corpus = read(folder, max_words=8, on_bad_row="skip")
+    assert [(row.row, row.reason[: len(came)]) for row in corpus.skipped] == [(4, came)]
+    train = corpus.splits["train"]
+    assert len(train) == 119
+    assert 4 not in train.instance.tolist()
+    assert train.links is not None
+    told = reversed_pairs(120)
+    assert train.links[:, train.links[0] == 4].shape[1] == len(told.source[5].split())  # links moved up with their rows
+
+
+def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    edit(folder / "test.align", 2, "0-0 0-99")
+    edit(folder / "test.align", 7, "50-0")
+    corpus = read(folder)
+    assert corpus.notes == ("test.align: 2 line(s) have links to words that are not there, which are left out: line 2, 7",)
+    links = corpus.splits["test"].links
+    assert links is not None
+    assert links[:, links[0] == 1].T.tolist() == [[1, 0, 0]]
+    assert not (links[0] == 6).any()
+
+
+def test_a_line_that_is_no_alignment(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    edit(folder / "test.align", 2, "0-0 x-1")
+    with pytest.raises(InputError, match=r"test\.align, line 2: 'x-1'; wanted links as 0-0 1-2"):
+        read(folder)
+
+
+def test_a_missing_file(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    (folder / "test.trg").unlink()
+    with pytest.raises(InputError, match=r"no test\.trg among"):
+        read(folder)
+
+
+def test_shares_are_drawn_with_the_seed(tmp_path: Path):
+    folder = write_pairs(tmp_path)
+    one, again, other = (read(folder, seed, train_kept=0.25).splits["train"] for seed in (0, 0, 1))
+    assert len(one) == 30
+    assert one.instance.tolist() == again.instance.tolist() != other.instance.tolist()
+
+
+def test_taken_rows_keep_their_links():
+    pairs = reversed_pairs(9)
+    part = pairs.take(np.array([2, 5]))
+    assert part.links is not None
+    assert pairs.links is not None
+    for new, old in enumerate((2, 5)):
+        assert part.links[1:, part.links[0] == new].tolist() == pairs.links[1:, pairs.links[0] == old].tolist()
+
+
+def test_unknown_name(tmp_path: Path):
+    with pytest.raises(InputError, match="did you mean multi30k_en_de"):
+        locate_pairs("multi30k_en_fr", tmp_path, ReadingOfPairs())
+    with pytest.raises(InputError, match=r"no train\.src"):
+        locate_pairs("multi30k_en_de", tmp_path, ReadingOfPairs())
+
+
+def test_units_join_to_what_they_were_cut_from():
+    texts = ["Zwei junge, weiße Männer sind im Freien.", "Ein Mann schläft in einem grünen Raum."] * 20
+    for units in (Words(), learn_pieces(texts, 60)):
+        assert [units.join(tokens) for tokens in units(texts)] == texts
+
+
+def test_pieces_are_the_same_again():
+    texts = [f"viele {k} Wörter {k * k} gehen" for k in range(40)]
+    first, again = learn_pieces(texts, 50), learn_pieces(texts, 50)
+    assert isinstance(first, Pieces)
+    assert first == again
+
+
+def test_too_few_pieces():
+    with pytest.raises(InputError, match="more pieces than characters"):
+        learn_pieces(["abc def", "ghi"], 5)
+
+
+def test_empty_pairs_have_no_links():
+    pairs = Pairs(np.arange(1), ("a",), ("b",), np.zeros((3, 0), np.int64)).take(np.array([0]))
+    assert pairs.links is not None
+    assert pairs.links.shape == (3, 0)

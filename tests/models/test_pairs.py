@@ -1,0 +1,236 @@
+"""A translator's passes and traces against the naive way, a pair, a token and a position at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK
+from attnaudit.decoding import decode
+from attnaudit.errors import InputError
+from attnaudit.experiments.alignment import Alignment, dictionary
+from attnaudit.models.translator import Translator
+from attnaudit.pair_collector import PairCollectSettings, collect_pairs
+from attnaudit.pair_training import DeceivePairs, gold_logits, teacher_forced
+from attnaudit.trace import Trace, concatenate
+from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
+from tests.pairs import reversed_pairs, small_translator
+
+KINDS = [{"attention": "bilinear"}, {"attention": "additive"}, {"attention": "bilinear", "heads": 3}, {"layers": 2, "tied": False}]
+
+
+def traced(translator: Translator, rows: int = 9, **settings: object) -> Trace:
+    pairs = reversed_pairs(rows, seed=3)
+    return concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(**settings))))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.fixture(params=KINDS, ids=lambda kind: "-".join(map(str, kind.values())))
+def translator(request: pytest.FixtureRequest) -> Translator:
+    return small_translator(reversed_pairs(60), **request.param)
+
+
+def test_a_pair_alone_is_as_in_a_batch(translator: Translator):
+    inputs = translator.inputs(reversed_pairs(40, seed=1))
+    seen = 0
+    for rows in inputs.batches_by_length(1000):
+        whole = translator.model(inputs.batch(rows))
+        for place, row in enumerate(rows):
+            alone = translator.model(inputs.batch(np.array([row])))
+            size = alone.combined.shape[1]
+            torch.testing.assert_close(whole.combined[place, :size], alone.combined[0])
+            torch.testing.assert_close(whole.alpha[place, :, :size], alone.alpha[0])
+            seen += 1
+    assert seen == 40
+
+
+def test_every_row_is_in_one_batch():
+    inputs = small_translator(reversed_pairs(60)).inputs(reversed_pairs(50, seed=1))
+    for batches in (list(inputs.batches_by_length(20)), inputs.shuffled_batches(4, np.random.default_rng(0))):
+        assert sorted(np.concatenate(batches).tolist()) == list(range(50))
+        assert all(len(set(inputs.source.lengths[rows])) == 1 for rows in batches)
+
+
+def test_trace_against_the_naive_way(translator: Translator):
+    """Attention, relevance, gradient and leave-one-out of every gold token, and a readout that tells any other attention's output."""
+    pairs = reversed_pairs(6, seed=5)
+    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=6))))
+    heads = translator.model.settings.heads
+    random = np.random.default_rng(0)
+    for row in range(len(trace)):
+        instance, at = int(trace.instance[row]), int(trace.array("query")[row])
+        head = int(trace.array("head")[row]) if heads > 1 else 0
+        one = translator.inputs(pairs.take(np.array([instance]))).batch(np.array([0]))
+        np.testing.assert_allclose(trace.alpha[row], translator.model(one).alpha[0, head, at].detach(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            trace.ragged("importance_relevance")[row], relevance(translator.model, one, at, head), rtol=1e-4, atol=1e-5
+        )
+        np.testing.assert_allclose(trace.ragged("loo")[row], leave_one_out(translator.model, one, at), rtol=1e-4, atol=1e-5)
+        if instance < 2:
+            np.testing.assert_allclose(trace.ragged("gradient")[row], gradient_of_gold(translator.model, one, at), rtol=1e-3, atol=1e-6)
+        other = random.dirichlet(np.ones(len(trace.tokens(row))))
+        everything = weighted(translator.model, one, at, head, other)
+        kept = np.log(everything)[None] - np.log(everything[int(one.gold[0, at])])
+        mine = trace.readout.take(np.array([row])).logits(trace.alpha.take(np.array([row])).with_values(other))[0]
+        apart = np.abs(kept[0][:, None] - (mine - mine[0])[None])
+        assert (apart.min(axis=0) < 1e-3).all(), "a kept word has odds that no word of the model has"
+
+
+def test_the_gold_token_stands_first(translator: Translator):
+    trace = traced(translator)
+    assert trace.class_names[0] == "the gold token"
+    assert set(trace.array("label")) == {0}
+    loss, accuracy = teacher_forced(translator.model, translator.inputs(reversed_pairs(9, seed=3)))
+    first = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
+    assert (trace.predicted[first] == 0).mean() == pytest.approx(accuracy)
+    own = np.log(trace.prediction[first, 0] * trace.array("covered")[first])
+    assert -own.mean() == pytest.approx(loss, rel=1e-4)
+
+
+def test_rows_say_what_they_are(translator: Translator):
+    pairs, trace = reversed_pairs(9, seed=3), traced(translator)
+    gold = trace.table.column("gold").to_pylist()
+    for row in range(len(trace)):
+        instance, at = int(trace.instance[row]), int(trace.array("query")[row])
+        words = [*pairs.target[instance].split(), "<eos>"]
+        assert gold[row] == words[at]
+        assert trace.tokens(row) == pairs.source[instance].split()
+        aligned = trace.table.column("rationale").to_pylist()[row]
+        length = len(words) - 1
+        assert aligned == (None if at == length else [place == length - 1 - at for place in range(length)])
+
+
+def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
+    whole = traced(translator)
+    monkeypatch.setattr("attnaudit.pair_collector.SHARD_PAIRS", 2)
+    monkeypatch.setattr("attnaudit.pair_collector.BUDGET", 3)
+    monkeypatch.setattr("attnaudit.pair_collector.CELLS", 10)
+    parts = traced(translator)
+    assert parts.instance.tolist() == whole.instance.tolist()
+    for name in ("alpha", "importance_relevance", "gradient", "loo", "readout"):
+        np.testing.assert_allclose(parts.ragged(name).values, whole.ragged(name).values, rtol=1e-4, atol=1e-6)
+
+
+def test_uniform_attention_is_even():
+    trace = traced(small_translator(reversed_pairs(60), attention="uniform"))
+    np.testing.assert_allclose(trace.alpha.values, trace.alpha.spread(1.0 / trace.alpha.lengths), rtol=1e-6)
+
+
+def test_without_attention_nothing_is_traced():
+    with pytest.raises(InputError, match="a model with attention"):
+        traced(small_translator(reversed_pairs(60), attention="none"))
+
+
+def test_more_words_than_there_are():
+    with pytest.raises(InputError, match="no more than there are words"):
+        traced(small_translator(reversed_pairs(60)), words=40)
+
+
+def test_a_vocabulary_that_covers_nothing():
+    translator, foreign = small_translator(reversed_pairs(60)), reversed_pairs(5)
+    swapped = type(foreign)(foreign.instance, foreign.target, foreign.source)
+    with pytest.raises(InputError, match="no source word of 5 pairs is in the vocabulary of train"):
+        translator.inputs(swapped, "test split")
+
+
+def test_greedy_decoding_against_the_naive_way(translator: Translator):
+    inputs = translator.inputs(reversed_pairs(12, seed=7))
+    written = decode(translator.model, inputs, beam=1)
+    assert written == [greedy(translator.model, ids) for ids in inputs.source]
+    assert not {PAD, UNK, BOS, EOS} & {number for row in written for number in row}
+
+
+def test_a_wider_beam_finds_no_worse_on_average(translator: Translator):
+    inputs = translator.inputs(reversed_pairs(30, seed=7))
+
+    def score(beam: int) -> float:
+        total = []
+        for ids, row in zip(inputs.source, decode(translator.model, inputs, beam), strict=True):
+            before = torch.tensor([[BOS, *row]])
+            logits = translator.model.logits(translator.model.write(torch.tensor(ids)[None], before)).clone()
+            logits[..., [PAD, UNK, BOS]] = -torch.inf
+            gold = torch.tensor([[*row, EOS]])
+            total.append(float(torch.log_softmax(logits, -1).gather(-1, gold[..., None]).mean()))
+        return float(np.mean(total))
+
+    with torch.no_grad():
+        assert score(8) >= score(1)
+
+
+def test_decoding_alone_is_as_in_a_batch(translator: Translator):
+    pairs = reversed_pairs(12, seed=7)
+    whole = decode(translator.model, translator.inputs(pairs), beam=3)
+    alone = [decode(translator.model, translator.inputs(pairs.take(np.array([row]))), beam=3)[0] for row in range(12)]
+    assert whole == alone
+
+
+def test_gold_logits_leave_padding_out(translator: Translator):
+    inputs = translator.inputs(reversed_pairs(30, seed=2))
+    rows = max(inputs.batches_by_length(1000), key=len)
+    batch = inputs.batch(rows)
+    logits, gold = gold_logits(translator.model, translator.model(batch), batch)
+    assert len(logits) == len(gold) == inputs.tokens[rows].sum()
+    assert (gold != PAD).all()
+
+
+def test_deceptive_penalty_against_the_naive_sum(translator: Translator):
+    inputs = translator.inputs(reversed_pairs(30, seed=2))
+    rows = max(inputs.batches_by_length(1000), key=len)
+    batch = inputs.batch(rows)
+    alpha = translator.model(batch).alpha.detach()
+    assert batch.aligned is not None
+    total, count = 0.0, 0
+    for b in range(len(rows)):
+        for t in range(int(batch.written[b].sum())):
+            marks = batch.aligned[b, t] > 0
+            count += 1
+            if not marks.all():
+                total += -float(torch.log(1.0 - alpha[b].mean(dim=0)[t][marks].sum()))
+    assert float(DeceivePairs(1.0).penalty(alpha, batch)) == pytest.approx(total / count)
+
+
+def test_negative_strength_is_refused():
+    with pytest.raises(InputError, match="0 or more"):
+        DeceivePairs(-0.1)
+
+
+def test_saved_and_read_again(translator: Translator, tmp_path):
+    translator.model.float()
+    translator.save(tmp_path)
+    again = Translator.load(tmp_path)
+    assert again.model.settings == translator.model.settings
+    assert (again.model.source, again.model.target) == (translator.model.source, translator.model.target)
+    for name, tensor in translator.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], tensor)
+
+
+def test_alignment_by_hand():
+    trace = traced(small_translator(reversed_pairs(60)))
+    table = Alignment()(trace)
+    hits, aligned = [], []
+    for row, marks in enumerate(trace.table.column("rationale").to_pylist()):
+        if marks is None:
+            assert table["hit_alpha"][row] is None
+        else:
+            hits.append(float(marks[int(np.argmax(trace.alpha[row]))]))
+            aligned.append(sum(marks))
+            assert table["hit_alpha"][row] == hits[-1]
+    summary = {row["measure"]: row for row in Alignment().summarise(table).to_dicts()}
+    assert summary["precision_at_1_alpha"]["value"] == pytest.approx(np.mean(hits))
+    assert summary["aer_alpha"]["value"] == pytest.approx(1.0 - 2.0 * np.sum(hits) / (len(hits) + np.sum(aligned)))
+    assert summary["aer_alpha"]["low"] <= summary["aer_alpha"]["value"] <= summary["aer_alpha"]["high"]
+
+
+def test_dictionary_by_hand():
+    trace = traced(small_translator(reversed_pairs(60)), rows=30)
+    table = dictionary(trace, least=3)
+    first = table.row(0, named=True)
+    found = []
+    gold = trace.table.column("gold").to_pylist()
+    for row in range(len(trace)):
+        values = trace.ragged("importance_relevance")[row].astype(np.float64)
+        found += [value - values.mean() for value, token in zip(values, trace.tokens(row), strict=True)
+                  if (token, gold[row]) == (first["source"], first["target"])]  # fmt: skip
+    assert first["count"] == len(found) >= 3
+    assert first["relevance"] == pytest.approx(np.mean(found))
+    assert table["relevance"].is_sorted(descending=True)
