@@ -189,6 +189,7 @@ def study(
     """Train models again, as a study asks, and compare what they do.
 
     \b
+    copying    how is attention learned? sequence-to-sequence models trained to copy permutations, distinct or iid symbols (its CORPUS)
     uniform    is attention needed? trained with even attention
     seeds      is it stable? trained with other seeds
     guide      does it carry over? another model led by its weights
@@ -205,10 +206,16 @@ def study(
       attnaudit study seeds sst --data-dir data --set seeds.seeds=4
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
       attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
+      attnaudit study copying permutations --out runs/copying --set copying.seeds=4
     """
-    from attnaudit.cli.show import show_study
-    from attnaudit.runner import StudySpec, parse_assignments, run_study
+    from attnaudit.cli.show import show_copying, show_study
+    from attnaudit.runner import StudySpec, copying_study, parse_assignments, run_copying, run_study
 
+    if name == "copying":
+        task = copying_study(corpus, seed, parse_assignments(settings or ()))
+        with progress() as bar:
+            show_copying(run_copying(task, out or Path("runs/studies") / f"copying-{corpus}", bar), as_json)
+        return
     spec = StudySpec.of(
         name, corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device,
         settings=parse_assignments(settings or ()), data_dir=None if data_dir is None else str(data_dir), text=text_column,

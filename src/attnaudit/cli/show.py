@@ -17,6 +17,7 @@ from attnaudit.files import read_json
 from attnaudit.report import verdict
 from attnaudit.report.about import About
 from attnaudit.report.comparison_view import print_comparison
+from attnaudit.report.copying_page import copying_card
 from attnaudit.report.record import read_record, read_summary
 from attnaudit.report.study_page import study_card
 from attnaudit.trace import Trace
@@ -73,6 +74,18 @@ def show_study(folder: Path, as_json: bool) -> None:
     study_card(read_summary(folder / "summary.json"), About.of(spec, metadata)).print(console)
     for name, page in (("report", folder / "report.html"), ("all studies", folder.parent / "index.html")):
         console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_copying(folder: Path, as_json: bool) -> None:
+    """The card of the copying study, its numbers over all seeds, and where its page is."""
+    rows = read_json(folder / "summary.json")
+    if as_json:
+        show_json(rows)
+        return
+    console, study = _console(), read_json(folder / "spec.json")["study"]
+    console.print(_summary_table(rows, f"study copying of {study['kind']}"))
+    copying_card(read_summary(folder / "summary.json"), study).print(console)
+    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:

@@ -32,9 +32,7 @@ def native(*tensors: Tensor) -> tuple[Array, ...]:
     return tuple(tensor.numpy() for tensor in tensors) if compiled else tensors
 
 
-def forward(
-    t: int, product: Array, table: Array, symbols: Array, gates: Array, cells: Array, squashed: Array, states: Array
-) -> None:
+def forward(t: int, product: Array, table: Array, symbols: Array, gates: Array, cells: Array, squashed: Array, states: Array) -> None:
     """Step ``t``, given the ``product`` (B, 4H) of recurrent weights and last state.
 
     ``table`` (V, 4H) has the input side of every symbol, ``symbols`` (T, B) are read. Filled are place t of ``gates`` (T, B, 4H), which are

@@ -161,7 +161,9 @@ def loss_and_gradient(
     return loss
 
 
-def _output_backward(weights: Weights, room: Room, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights) -> tuple[Tensor, Tensor]:
+def _output_backward(
+    weights: Weights, room: Room, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights
+) -> tuple[Tensor, Tensor]:
     """The gradients of context and state, both ``(T, B, m)``; begins that of the embedding."""
     table, bias, d_offset = weights["embedding.weight"], weights["state.bias"], d_logits.sum(0)
     gradient["output.bias"].copy_(d_offset)

@@ -53,7 +53,9 @@ class SideBySide:
             for name, part in views(sizes, row[: sizes.count]).items():
                 bound = sizes.bound(name)
                 fresh = torch.empty(part.shape)
-                part.copy_(fresh.normal_(0, bound, generator=draw) if name == "embedding.weight" else fresh.uniform_(-bound, bound, generator=draw))
+                part.copy_(
+                    fresh.normal_(0, bound, generator=draw) if name == "embedding.weight" else fresh.uniform_(-bound, bound, generator=draw)
+                )
         return cls(sizes, tuple(seeds), weights, torch.zeros(2, *weights.shape, dtype=dtype))
 
     def rest(self) -> None:

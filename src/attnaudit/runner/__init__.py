@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnaudit.runner.audits import audit_into, report_into
+from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.settings import parse_assignments
 from attnaudit.runner.site import compare_runs, site_into
@@ -12,6 +13,6 @@ from attnaudit.runner.sweep import Sweep, reproduce
 from attnaudit.runner.sweep_plan import plan
 
 __all__ = [
-    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "audit_into", "compare_runs", "demo_spec", "parse_assignments", "plan", "report_into",
-    "reproduce", "run", "run_study", "site_into",
+    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "audit_into", "compare_runs", "copying_study", "demo_spec", "parse_assignments", "plan", "report_into",
+    "reproduce", "run", "run_copying", "run_study", "site_into",
 ]  # fmt: skip
