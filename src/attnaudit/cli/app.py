@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -212,6 +212,8 @@ def study(
     from attnaudit.runner import StudySpec, copying_study, parse_assignments, run_copying, run_study
 
     if name == "copying":
+        _refuse_others(encoder=(encoder, "bilstm"), attention=(attention, "additive"), data_dir=(data_dir, None), vectors=(vectors, None))
+        _refuse_others(preset=(preset, "paper"), device=(device, "auto"), max_tokens=(max_tokens, None))
         task = copying_study(corpus, seed, parse_assignments(settings or ()))
         with progress() as bar:
             show_copying(run_copying(task, out or Path("runs/studies") / f"copying-{corpus}", bar), as_json)
@@ -224,6 +226,16 @@ def study(
     with progress() as bar:
         folder = run_study(spec, out or Path("runs/studies") / spec.base.name, bar, lambda line: typer.echo(line, err=True))
     show_study(folder, as_json)
+
+
+def _refuse_others(**options: tuple[Any, Any]) -> None:
+    """Raise InputError for an option, given with its usual value, that the copying study has no use for."""
+    for name, (value, usual) in options.items():
+        if value != usual:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                "study", "copying", f"{option} {value}", "no such option: the task and its model are given by --set copying.NAME=…"
+            )
 
 
 @app.command(short_help="Run a paper's whole sweep again.")

@@ -1,4 +1,4 @@
-"""Sequences of symbols to be copied, made up as they are needed, and what is to be written for each (Snell et al. 2021; Pruthi et al. 2020).
+"""Sequences of symbols to be copied, made up when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
 
 The source is of symbols 0 … n − 1; that to be written of their primed twins, n … 2n − 1; 2n begins what is written.
 """

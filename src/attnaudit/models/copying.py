@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ from attnaudit.models.product import linear
 from attnaudit.models.room import Room
 from attnaudit.models.seq2seq_by_hand import Forward, Sizes, Weights, forward
 from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
+from attnaudit.progress import Progress, silent
 
 FILE = "side_by_side.safetensors"
 _AT_ONCE = 32  # sequences that are measured together
-Tell = Callable[[str, int, int], None]
+PAUSE = 60.0  # seconds: a checkpoint holds three numbers for each weight of every seed
 
 
 @dataclass(frozen=True)
@@ -66,15 +68,19 @@ class Course:
 class Measured:
     """Means over the positions that are written: cross-entropy (nats), and shares of them.
 
-    ``token``: the right symbol is the likeliest, given the right ones before it. ``attention``: the largest weight (of the mean over heads)
-    is at the position it comes from; ``heads`` the same for each head. ``relevance``: the position that makes the right symbol likeliest,
-    had it all the attention, is that one. ``entropy`` of attention (nats, mean over heads). Attention is unknown where it is held even.
+    ``token``: the right symbol is the likeliest, given the right ones before it. ``attention``: the largest weight (of the mean over
+    heads) is at the position that it comes from; ``heads`` the same for each head. ``relevance``: the position that makes the right symbol
+    likeliest, had it all the attention, is that one. ``attention_symbol`` and ``relevance_symbol``: any position with the right symbol
+    counts, which differs only where a source may hold a symbol twice. ``entropy`` of attention (nats, mean over heads). Attention is None
+    where it is held even.
     """
 
     loss: float
     token: float
     attention: float | None
     relevance: float
+    attention_symbol: float | None
+    relevance_symbol: float
     entropy: float | None
     heads: tuple[float, ...]
 
@@ -85,15 +91,16 @@ class Trained:
 
     curves: list[dict[str, Any]]
     final: list[dict[str, Any]]
-    alpha: Float[np.ndarray, "S T S"]
+    alpha: Float[np.ndarray, "seeds T S"]
 
 
-def train(
-    course: Course, threads: int, keep: Path | None = None, tell: Tell = lambda what, done, total: None, pause: float = 60.0
-) -> Trained:
-    """Train all seeds; a checkpoint in the folder ``keep``, at most every ``pause`` seconds, is where a stopped training goes on."""
+def train(course: Course, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
+    """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where a stopped training goes on.
+
+    Raises RunError for a checkpoint of another training.
+    """
     with workers(threads) as pool:
-        work = _Work(course, pool, tell, keep, pause)
+        work = _Work(course, pool, tell, keep)
         for number in range(work.stage, len(course.stages)):
             work.through(number)
         return work.ended()
@@ -102,10 +109,9 @@ def train(
 @dataclass
 class _Work:
     course: Course
-    pool: Any
-    tell: Tell
+    pool: ThreadPoolExecutor
+    tell: Progress
     keep: Path | None
-    pause: float
     stage: int = 0
     curves: list[dict[str, Any]] = field(default_factory=list)
 
@@ -130,7 +136,7 @@ class _Work:
             steps = min(course.every, stage.steps - first)
             self.models.advance(
                 self.pool, lambda seed, step: course.pair(stage.sequences, seed, purpose, step * course.batch, course.batch), steps, first,
-                begin=stage.sequences.begin, learning_rate=course.learning_rate, uniform=stage.uniform, tell=lambda: self._tell(steps),
+                begin=stage.sequences.begin, learning_rate=course.learning_rate, uniform=stage.uniform, tell=partial(self._tell, steps),
             )  # fmt: skip
             self._measure(number)
             self._save()
@@ -167,7 +173,7 @@ class _Work:
         self.tell("train", self.finished, self.course.steps * len(self.course.seeds))
 
     def _save(self) -> None:
-        if self.keep is None or time.monotonic() - self.saved < self.pause:
+        if self.keep is None or time.monotonic() - self.saved < PAUSE:
             return
         told = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.course)}
         with atomic(self.keep / FILE) as temporary:
@@ -205,25 +211,29 @@ def measure(
     for start in range(0, len(source), _AT_ONCE):
         xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])
         made = forward(sizes, weights, room, xs, shifted(ys, begin), uniform)
-        parts.append((ys.shape[1], _measured(made, room, ys, right)))
+        parts.append((ys.shape[1], _measured(made, room, xs, ys, right)))
     count = sum(rows for rows, _ in parts)
-    loss, token, relevance, attention, entropy, *heads = (
-        sum(rows * values[k] for rows, values in parts) / count for k in range(5 + sizes.heads)
-    )
-    unknown = None if uniform else attention
-    return Measured(loss, token, unknown, relevance, None if uniform else entropy, () if uniform else tuple(heads))
+    means = {name: sum(rows * values[name] for rows, values in parts) / count for name in parts[0][1]}
+    heads = tuple(means.pop(f"head {k}") for k in range(sizes.heads))
+    found = Measured(**means, heads=heads)
+    return replace(found, attention=None, attention_symbol=None, entropy=None, heads=()) if uniform else found
 
 
-def _measured(made: Forward, room: Room, gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]) -> Sequence[float]:
-    """Loss, token, relevance, attention, entropy, and attention of every head."""
+def _measured(
+    made: Forward, room: Room, source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
+) -> dict[str, float]:
     logp = made.logits.log_softmax(2)
-    loss = -logp.gather(2, gold[..., None]).mean()
-    token = (logp.argmax(2) == gold).float().mean()
-    relevant = (output_relevance(made, room, gold).argmax(2) == right).float().mean()
-    attended = (made.alpha.mean(1).argmax(2) == right).float().mean()
-    entropy = torch.special.entr(made.alpha).sum(3).mean()
-    heads = (made.alpha.argmax(3) == right).float().mean((0, 2))
-    return [float(value) for value in (loss, token, relevant, attended, entropy, *heads)]
+    symbols, attended = source.t(), made.alpha.mean(1).argmax(2)
+    relevant, wanted = output_relevance(made, room, gold).argmax(2), source.t()[:, right]
+    found = {
+        "loss": -logp.gather(2, gold[..., None]),
+        "token": logp.argmax(2) == gold,
+        "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == wanted,
+        "relevance": relevant == right, "relevance_symbol": symbols.gather(1, relevant) == wanted,
+        "entropy": torch.special.entr(made.alpha).sum(3),
+        **{f"head {k}": made.alpha[:, k].argmax(2) == right for k in range(made.alpha.shape[1])},
+    }  # fmt: skip
+    return {name: float(values.double().mean()) for name, values in found.items()}
 
 
 def output_relevance(made: Forward, room: Room, gold: Int64[Tensor, "T B"]) -> Float[Tensor, "B T S"]:

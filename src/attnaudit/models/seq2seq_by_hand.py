@@ -1,6 +1,6 @@
 """The sequence-to-sequence model of one layer, its loss and the gradient of it, written out for speed on a CPU.
 
-The equations are those of `seq2seq`, for sequences of one length and without a symbol for the end; what is here changes nothing but rounding:
+The equations are those of `seq2seq`, for sequences of one length and no symbol for the end; this changes nothing but rounding:
 
 - The input side of an LSTM is a row ``W_ih x + b`` for each symbol, so that a step in time has one product, with the recurrent weights.
 - The output is linear in context and state, and there are fewer symbols than dimensions: ``E W_c`` and ``E W_d`` are made once a batch.
@@ -52,10 +52,11 @@ class Sizes:
     def count(self) -> int:
         return sum(math.prod(shape) for shape in self.shapes().values())
 
-    def bound(self, name: str) -> float:
-        """A fresh weight is uniform between this and its negative: one over the root of what torch's own modules would take."""
-        width = self.hidden // 2 if name.startswith("encoder.") else self.embedding if name == "output.bias" else self.hidden
-        return width**-0.5
+    def scale(self, name: str) -> float:
+        """Of a fresh weight: it is uniform up to this on both sides, as torch's modules draw it; the standard deviation of an embedding."""
+        if name.startswith("encoder."):
+            return (self.hidden // 2) ** -0.5
+        return (self.embedding if name in ("embedding.weight", "output.bias") else self.hidden) ** -0.5
 
 
 def views(sizes: Sizes, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
@@ -88,10 +89,9 @@ def forward(
 
     What it gives lies in the ``room``, until the next time.
     """
-    encoder = tuple(_read(weights, room, name, symbols) for name, symbols in ((FORWARD, source), (BACKWARD, source.flip(0))))
-    there, back = encoder
+    there, back = _read(weights, room, FORWARD, source), _read(weights, room, BACKWARD, source.flip(0))
     h = torch.cat([there.states[1:], back.states[1:].flip(0)], dim=2, out=room("encoder", *source.shape, sizes.hidden))
-    start = tuple(torch.cat([getattr(side, part)[-1] for side in encoder], dim=1) for part in ("states", "cells"))
+    start = (torch.cat([there.states[-1], back.states[-1]], dim=1), torch.cat([there.cells[-1], back.cells[-1]], dim=1))
     decoder = _read(weights, room, DECODER, given, start)
     d = decoder.states[1:].flatten(0, 1)
     queries = linear_into(room("states", len(d), sizes.hidden), d, weights["attention.weight"]).view(*given.shape, -1)

@@ -45,17 +45,15 @@ class SideBySide:
 
     @classmethod
     def fresh(cls, sizes: Sizes, seeds: Sequence[int], dtype: torch.dtype = torch.float32) -> SideBySide:
-        """Each seed's weights drawn from it alone: as torch's modules draw them, embeddings normal with a variance of one over their width."""
+        """Each seed's weights drawn from it alone, as torch's modules draw them; embeddings normal, their variance one over their width."""
         width = -(-sizes.count // _ALIGNED) * _ALIGNED
         weights = torch.zeros(len(seeds), width, dtype=dtype)
         for seed, row in zip(seeds, weights, strict=True):
             draw = torch.Generator().manual_seed(int(stream_keys(seed, "sequence-to-sequence weights")[0] >> np.uint64(1)))
             for name, part in views(sizes, row[: sizes.count]).items():
-                bound = sizes.bound(name)
-                fresh = torch.empty(part.shape)
-                part.copy_(
-                    fresh.normal_(0, bound, generator=draw) if name == "embedding.weight" else fresh.uniform_(-bound, bound, generator=draw)
-                )
+                scale, fresh = sizes.scale(name), torch.empty(part.shape)
+                normal = name == "embedding.weight"
+                part.copy_(fresh.normal_(0, scale, generator=draw) if normal else fresh.uniform_(-scale, scale, generator=draw))
         return cls(sizes, tuple(seeds), weights, torch.zeros(2, *weights.shape, dtype=dtype))
 
     def rest(self) -> None:
@@ -86,7 +84,7 @@ class SideBySide:
         return np.stack(found)
 
     def each(self, pool: ThreadPoolExecutor, work: Callable[[int], Made]) -> list[Made]:
-        """What ``work`` gives for the place of every seed, no graph kept; the first failure is raised once all have ended or been dropped."""
+        """What ``work`` gives for the place of every seed, no graph kept. The first failure is raised, the rest dropped."""
 
         def quietly(place: int) -> Made:
             with torch.no_grad():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -27,7 +28,7 @@ def curve_chart(curves: pl.DataFrame, title: str, present: Sequence[str]) -> Dra
     return lines.encode(x=x, y=y, color=colour, strokeDash=dash, detail="seed:N").properties(width=250, height=210)
 
 
-def _scale(present: Sequence[str], values: Sequence[object]) -> alt.Scale:
+def _scale(present: Sequence[str], values: Sequence[Any]) -> alt.Scale:
     return alt.Scale(domain=list(present), range=[values[HUES[name]] for name in present])
 
 

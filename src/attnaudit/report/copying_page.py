@@ -38,13 +38,15 @@ LABELS = {
     "between": "share between the two", "relevance_first": "share of successes whose relevance was right first",
     "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
     "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
+    "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
+    "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
     "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
     "attention_step": "the same of attention", "lead": "steps by which relevance was earlier",
     "best_head_accuracy": "attention accuracy of the best head, median",
 }  # fmt: skip
 _LEAD = (
-    "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do not "
-    "have."
+    "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
+    "not have."
 )
 
 
@@ -81,8 +83,8 @@ def _learned(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
     n = won["n"]
     counts = [round(row["value"] * n) for row in (won, lost, between)]
     sentence = (
-        f"Of {count(n, 'seed')} {counts[0]} learned to copy ({percent(won['value'])}, {percent(won['low'])} to {percent(won['high'])}): more "
-        f"than {percent(SUCCESS)} of the symbols right, given the right ones before. {counts[1]} failed (under {percent(FAILURE)})."
+        f"Of {count(n, 'seed')} {counts[0]} learned to copy ({percent(won['value'])}, {percent(won['low'])} to {percent(won['high'])}): "
+        f"more than {percent(SUCCESS)} of the symbols right, given the right ones before. {counts[1]} failed (under {percent(FAILURE)})."
     )
     if counts[2]:
         sentence += f" {counts[2]} {'is' if counts[2] == 1 else 'are'} between, and may need no more than further steps (copying.steps)."
@@ -103,8 +105,8 @@ def _first(figures: Figures) -> Iterator[CardRow]:
         f"pointed there; in {second} the other way round; in {same} both came within one measurement."
     )
     if lead is not None:
-        span = interval(lead, 0)
-        sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps (median over {count(lead['n'], 'seed')}{', ' + span if span else ''})."
+        over = ", ".join(filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)]))
+        sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
     yield card_row(
         "What is learned first?", "share of successes with relevance first", row, "one half: neither goes first", sentence, mark=0.5
     )
@@ -127,9 +129,9 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Mapping[str, Any])
         for name in ACCURACIES
     )  # fmt: skip
     caption = (
-        f"A line for each seed, on {count(study['probe'], 'sequence')} never trained on. Token: the right symbol is the likeliest, given the "
-        "right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output relevance: "
-        "the position that would make the right symbol likeliest, had it all the attention, is that one."
+        f"A line for each seed, on {count(study['probe'], 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
+        "the right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output "
+        "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one."
     )
     return Figure("curves", "What every seed learns", caption, panels)
 
@@ -164,8 +166,8 @@ def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Iterator[Figure]:
             label = {"succeeded": "that succeeded", "failed": "that failed", "between": "between"}[outcome]
             panels.append(Panel(f"A seed {label} ({chosen['seed']}; token accuracy {figure(chosen['token'])})", drawn))
     caption = (
-        f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} and "
-        "more are darkest. To copy, each position that is written has to look at its own: the diagonal."
+        f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} "
+        "and more are darkest. To copy, each position that is written has to look at its own: the diagonal."
     )
     yield Figure("alpha", "Where attention looks", caption, tuple(panels))
 

@@ -13,6 +13,6 @@ from attnaudit.runner.sweep import Sweep, reproduce
 from attnaudit.runner.sweep_plan import plan
 
 __all__ = [
-    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "audit_into", "compare_runs", "copying_study", "demo_spec", "parse_assignments", "plan", "report_into",
-    "reproduce", "run", "run_copying", "run_study", "site_into",
+    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "audit_into", "compare_runs", "copying_study", "demo_spec", "parse_assignments", "plan",
+    "report_into", "reproduce", "run", "run_copying", "run_study", "site_into",
 ]  # fmt: skip

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
 _MEASURES = {
-    "loss": pl.Float64, "token": pl.Float64, "attention": pl.Float64, "relevance": pl.Float64, "entropy": pl.Float64,
-    "heads": pl.List(pl.Float64),
+    "loss": pl.Float64, "token": pl.Float64, "attention": pl.Float64, "relevance": pl.Float64,
+    "attention_symbol": pl.Float64, "relevance_symbol": pl.Float64, "entropy": pl.Float64, "heads": pl.List(pl.Float64),
 }  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int
 
     def keep(trained: Trained) -> dict[str, Any]:
         places = [{"seed": row["seed"], "target": t} for row in trained.final for t in range(trained.alpha.shape[1])]
-        alpha = pl.DataFrame(places).with_columns(pl.Series("alpha", list(trained.alpha.reshape(len(places), -1)), pl.List(pl.Float32)))
+        alpha = pl.DataFrame(places).with_columns(pl.Series("alpha", trained.alpha.reshape(len(places), -1)))
         for name, table in (
             (CURVES, pl.DataFrame(trained.curves, schema={**_NUMBER, **_MEASURES})),
             (FINAL, pl.DataFrame(trained.final, schema={"seed": pl.Int64, **_MEASURES})),

@@ -110,7 +110,10 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     heads = _heads(told)
     for group, part in [("all", told), *((name, told.filter(outcome=name)) for name in OUTCOMES if name in told["outcome"])]:
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
-        rows += [_median(name, part[name], group) for name in ("entropy", "relevance_step", "attention_step", "lead")]
+        rows += [
+            _median(name, part[name], group)
+            for name in ("attention_symbol", "relevance_symbol", "entropy", "relevance_step", "attention_step", "lead")
+        ]
         rows += [_median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)]
         if heads:
             rows.append(_median("best_head_accuracy", part["heads"].list.max(), group))
