@@ -18,10 +18,10 @@ FULL = 0.3  # a weight from here on has the deepest colour of a matrix
 _FIRST = {"relevance": 2, "attention": 3}
 
 
-def curve_chart(curves: pl.DataFrame, title: str, present: Sequence[str]) -> Drawing:
+def curve_chart(curves: pl.DataFrame, present: Sequence[str]) -> Drawing:
     """A line per seed of ``curves`` {seed, step, value, outcome}; the legend names the outcomes ``present``."""
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=5, grid=False))
-    y = alt.Y("value:Q", title=title, scale=alt.Scale(domain=[0, 1], nice=False), axis=alt.Axis(tickCount=6))
+    y = alt.Y("value:Q", title="share of positions", scale=alt.Scale(domain=[0, 1], nice=False), axis=alt.Axis(tickCount=6))
     colour = alt.Color("outcome:N", scale=_scale(present, Palette.COLOURS), legend=_legend())
     dash = alt.StrokeDash("outcome:N", scale=_scale(present, [list(dash) for dash in Palette.DASHES]), legend=_legend())
     lines = alt.Chart(curves).mark_line(strokeWidth=1.3, opacity=0.75)
@@ -42,7 +42,7 @@ def order_chart(steps: pl.DataFrame) -> Drawing:
     named = steps.with_columns((pl.lit("s ") + pl.col("seed").cast(pl.String)).alias("row"))
     points = named.unpivot(["relevance_step", "attention_step"], index=["row"], variable_name="what", value_name="step").drop_nulls("step")
     points = points.with_columns(pl.col("what").str.replace("_step", ""))
-    title = "first step at which it is right more often than not"
+    title = "first step, right more often than not"
     x = alt.X("step:Q", title=title, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=6))
     hues = alt.Scale(domain=list(_FIRST), range=[Palette.COLOURS[k] for k in _FIRST.values()])
     shapes = alt.Scale(domain=list(_FIRST), range=["circle", "diamond"])
@@ -53,7 +53,7 @@ def order_chart(steps: pl.DataFrame) -> Drawing:
         joined.encode(x=alt.X("relevance_step:Q", title=title), x2=alt.X2("attention_step"), y=y),
         marks.encode(x=x, y=y, color=colour, shape=shape),
     ]
-    return alt.layer(*layers).properties(width=420, height=max(16 * named.height, 60))
+    return alt.layer(*layers).properties(width=270, height=max(15 * named.height, 60))
 
 
 def matrix_chart(alpha: Float[np.ndarray, "T S"]) -> Drawing:

@@ -44,6 +44,7 @@ LABELS = {
     "attention_step": "the same of attention", "lead": "steps by which relevance was earlier",
     "best_head_accuracy": "attention accuracy of the best head, median",
 }  # fmt: skip
+_SEEDS = {"succeeded": "seeds that succeeded", "failed": "seeds that failed", "between": "seeds between"}
 _LEAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
     "not have."
@@ -99,10 +100,9 @@ def _first(figures: Figures) -> Iterator[CardRow]:
         return
     first, second = (round(part["value"] * row["n"]) for part in (row, other))
     same = row["n"] - first - second
-    won = row["n"]
     sentence = (
-        f"In {first} of {count(won, 'run')} that succeeded the right position was the one whose symbol the output favours before attention "
-        f"pointed there; in {second} the other way round; in {same} both came within one measurement."
+        f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more often than not, output relevance was first "
+        f"in {first}, attention in {second}, and both at one measurement in {same}."
     )
     if lead is not None:
         over = ", ".join(filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)]))
@@ -122,7 +122,7 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Mapping[str, Any])
         Panel(
             titles[name].capitalize(),
             render(
-                curve_chart(free.select("seed", "step", "outcome", value=name), titles[name], present), f"copying-{name}",
+                curve_chart(free.select("seed", "step", "outcome", value=name), present), f"copying-{name}",
                 f"{titles[name]} of every seed over the steps of training",
             ),
         )
@@ -163,8 +163,7 @@ def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Iterator[Figure]:
             drawn = render(
                 matrix_chart(np.array(rows["alpha"].to_list())), f"copying-alpha-{outcome}", f"Attention of a seed that {outcome}"
             )
-            label = {"succeeded": "that succeeded", "failed": "that failed", "between": "between"}[outcome]
-            panels.append(Panel(f"A seed {label} ({chosen['seed']}; token accuracy {figure(chosen['token'])})", drawn))
+            panels.append(Panel(f"One of the {_SEEDS[outcome]} ({chosen['seed']}; token accuracy {figure(chosen['token'])})", drawn))
     caption = (
         f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} "
         "and more are darkest. To copy, each position that is written has to look at its own: the diagonal."
@@ -177,7 +176,7 @@ def _table(summary: pl.DataFrame) -> SummaryTable:
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     measures: list[str] = summary["measure"].unique(maintain_order=True).to_list()
     rows = tuple((name, _label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
-    return SummaryTable(NAME, tuple("all seeds" if group == "all" else f"seeds that {group}" for group in groups), rows)
+    return SummaryTable(NAME, tuple("all seeds" if group == "all" else _SEEDS[group] for group in groups), rows)
 
 
 def _label(measure: str) -> str:
