@@ -82,6 +82,12 @@ PARTS = (
         ("--data-dir", "{data}", "--vectors", "{vectors}"),
     ),
     ("Training", "training.py", "", ("--data-dir", "{data}")),
+    (
+        "The copying task, a step of one seed", "copying.py",
+        "The model and batches of `attnaudit study copying permutations`; the plain loop is torch's modules with autograd, one seed after "
+        "another on all threads, ours a seed on each.",
+        (),
+    ),
     ("Quality on SST, three seeds", "quality.py", "", ("--data-dir", "{data}", "--vectors", "{vectors}")),
     (
         "What more training rows give, SNLI", "training_size.py",

@@ -17,10 +17,10 @@ from attnaudit.report.about import About
 from attnaudit.report.classes import match_classes
 from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
 from attnaudit.report.comparison_view import comparison_section, comparison_sentence, print_comparison
-from attnaudit.report.intervals import median_interval
 from attnaudit.report.record import RunRecord
 from attnaudit.report.reference import largest_difference, published_cell, published_corpus, published_numbers
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.stats.medians import median_interval
 from tests.report.runs import write_run
 from tests.traces import make_trace
 

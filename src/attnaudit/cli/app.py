@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -189,6 +189,7 @@ def study(
     """Train models again, as a study asks, and compare what they do.
 
     \b
+    copying    how is attention learned? sequence-to-sequence models trained to copy permutations, distinct or iid symbols (its CORPUS)
     uniform    is attention needed? trained with even attention
     seeds      is it stable? trained with other seeds
     guide      does it carry over? another model led by its weights
@@ -205,10 +206,18 @@ def study(
       attnaudit study seeds sst --data-dir data --set seeds.seeds=4
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
       attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
+      attnaudit study copying permutations --out runs/copying --set copying.seeds=4
     """
-    from attnaudit.cli.show import show_study
-    from attnaudit.runner import StudySpec, parse_assignments, run_study
+    from attnaudit.cli.show import show_copying, show_study
+    from attnaudit.runner import StudySpec, copying_study, parse_assignments, run_copying, run_study
 
+    if name == "copying":
+        _refuse_others(encoder=(encoder, "bilstm"), attention=(attention, "additive"), data_dir=(data_dir, None), vectors=(vectors, None))
+        _refuse_others(preset=(preset, "paper"), device=(device, "auto"), max_tokens=(max_tokens, None))
+        task = copying_study(corpus, seed, parse_assignments(settings or ()))
+        with progress() as bar:
+            show_copying(run_copying(task, out or Path("runs/studies") / f"copying-{corpus}", bar), as_json)
+        return
     spec = StudySpec.of(
         name, corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device,
         settings=parse_assignments(settings or ()), data_dir=None if data_dir is None else str(data_dir), text=text_column,
@@ -255,6 +264,16 @@ def translate(
     with progress() as bar:
         folder = run_translation(spec, out or Path("runs") / spec.name, bar)
     show_translation(folder, as_json)
+
+
+def _refuse_others(**options: tuple[Any, Any]) -> None:
+    """Raise InputError for an option, given with its usual value, that the copying study has no use for."""
+    for name, (value, usual) in options.items():
+        if value != usual:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                "study", "copying", f"{option} {value}", "no such option: the task and its model are given by --set copying.NAME=…"
+            )
 
 
 @app.command(short_help="Run a paper's whole sweep again.")

@@ -17,6 +17,7 @@ from attnaudit.files import read_json
 from attnaudit.report import verdict
 from attnaudit.report.about import About
 from attnaudit.report.comparison_view import print_comparison
+from attnaudit.report.copying_page import copying_card
 from attnaudit.report.record import read_record, read_summary
 from attnaudit.report.study_page import study_card
 from attnaudit.trace import Trace
@@ -88,6 +89,18 @@ def show_translation(folder: Path, as_json: bool) -> None:
     pages = (("report", "translation.html"), ("audit of the attention", "report.html"))
     for name, page in ((name, folder / page) for name, page in pages if (folder / page).exists()):
         console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def show_copying(folder: Path, as_json: bool) -> None:
+    """The card of the copying study, its numbers over all seeds, and where its page is."""
+    rows = read_json(folder / "summary.json")
+    if as_json:
+        show_json(rows)
+        return
+    console, study = _console(), read_json(folder / "spec.json")["study"]
+    console.print(_summary_table(rows, f"study copying of {study['kind']}"))
+    copying_card(read_summary(folder / "summary.json"), study).print(console)
+    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:

@@ -43,6 +43,11 @@ _ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
         "booktitle": "Proceedings of the 5th Workshop on Vision and Language", "pages": "70--74", "year": "2016",
         "doi": "10.18653/v1/W16-3210",
     }),
+    "snell2021": ("article", {
+        "title": "Approximating How Single Head Attention Learns",
+        "author": "Snell, Charlie and Zhong, Ruiqi and Klein, Dan and Steinhardt, Jacob",
+        "journal": "arXiv preprint arXiv:2103.07601", "year": "2021",
+    }),
     "deyoung2020": ("inproceedings", {
         "title": "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
         "author": "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard "

@@ -10,10 +10,10 @@ import polars as pl
 
 from attnaudit.errors import InputError, did_you_mean
 from attnaudit.report.classes import match_classes
-from attnaudit.report.intervals import median_interval
 from attnaudit.report.ranges import is_telling, possible
 from attnaudit.report.record import RunRecord, read_record
 from attnaudit.report.reference import ALL, MAX_ALPHA_BINS, PAPER, RERUN, PublishedCell, largest_difference, published_cell
+from attnaudit.stats.medians import median_interval
 
 SOURCES = ("jain2019",)
 COMPARISON_SCHEMA = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnaudit.runner.audits import audit_into, report_into
+from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.settings import parse_assignments
 from attnaudit.runner.site import compare_runs, site_into
@@ -14,6 +15,6 @@ from attnaudit.runner.translation import translate
 from attnaudit.runner.translation_spec import TranslationSpec
 
 __all__ = [
-    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "demo_spec", "parse_assignments",
-    "plan", "report_into", "reproduce", "run", "run_study", "site_into", "translate",
+    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "copying_study", "demo_spec",
+    "parse_assignments", "plan", "report_into", "reproduce", "run", "run_copying", "run_study", "site_into", "translate",
 ]  # fmt: skip

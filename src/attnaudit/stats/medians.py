@@ -1,4 +1,4 @@
-"""The interval of a median, for the bins of a figure."""
+"""The interval of a median."""
 
 from __future__ import annotations
 

@@ -1,0 +1,186 @@
+"""The page of the copying study: the card, curves of every seed, what is learned first, attention as a matrix, all numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from attnaudit.files import read_json, write_text
+from attnaudit.report.about import About
+from attnaudit.report.card import Card
+from attnaudit.report.card_rows import CardRow, Figures, card_row
+from attnaudit.report.citations import bibtex
+from attnaudit.report.copying_charts import FULL, curve_chart, matrix_chart, order_chart
+from attnaudit.report.figure import Figure, Panel
+from attnaudit.report.numbers import count, figure, interval, percent
+from attnaudit.report.page import environment
+from attnaudit.report.provenance import settings
+from attnaudit.report.record import read_summary
+from attnaudit.report.summary_table import SummaryTable, summary_cell
+from attnaudit.report.svg import render
+from attnaudit.studies.copying import ACCURACIES, FAILURE, NAME, OUTCOMES, SUCCESS, outcomes, passing
+
+HEADING = "How is attention learned? The copying task"
+SEQUENCES = {
+    "permutations": "permutations of {symbols} symbols", "distinct": "{length} distinct symbols of {symbols}",
+    "iid": "{length} symbols drawn one by one from {symbols}",
+}  # fmt: skip
+PAPER = {
+    "permutations": "Snell et al.: about half of the seeds fail", "distinct": "Snell et al.: 40 distinct of 60 are learned",
+    "iid": "Snell et al.: 40 drawn one by one are always learned",
+}  # fmt: skip
+LABELS = {
+    "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": f"share that failed (below {FAILURE})",
+    "between": "share between the two", "relevance_first": "share of successes whose relevance was right first",
+    "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
+    "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
+    "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
+    "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
+    "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
+    "attention_step": "the same of attention", "lead": "steps by which relevance was earlier",
+    "best_head_accuracy": "attention accuracy of the best head, median",
+}  # fmt: skip
+_SEEDS = {"succeeded": "seeds that succeeded", "failed": "seeds that failed", "between": "seeds between"}
+_LEAD = (
+    "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
+    "not have."
+)
+
+
+def write_copying(folder: Path) -> Path:
+    """Write ``report.html`` of the copying study in ``folder`` and return its path. Raises RunError."""
+    spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
+    curves, final, attention = (pl.read_parquet(folder / "results" / f"{name}.parquet") for name in (NAME, "seeds", "attention"))
+    about = About.of(spec)
+    content = {
+        "numbers_lead": _LEAD, "heading": HEADING, "about": about, "card": copying_card(summary, spec["study"]),
+        "figures": [_curves(curves, final, spec["study"]), _order(curves, final, summary), *_matrices(final, attention)],
+        "legend": (), "summaries": [_table(summary)], "settings": settings(about), "left_out": (), "bibtex": [bibtex("snell2021")],
+        "others": [],
+    }  # fmt: skip
+    write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
+    return folder / "report.html"
+
+
+def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
+    """Whether copying is learned, and what first."""
+    symbols = study["symbols"] or {"permutations": study["length"], "distinct": 60, "iid": 40}[study["kind"]]
+    title = "Copying " + SEQUENCES[study["kind"]].format(symbols=symbols, length=study["length"])
+    before = f" after {count(study['pretraining'], 'step')} with attention held even" if study["pretraining"] else ""
+    subtitle = f"{count(study['steps'], 'step')} of training{before}, {count(study['heads'], 'head')}; brackets: 95 % interval"
+    figures = Figures.of(summary)
+    return Card(title, subtitle, (*_learned(figures, study), *_first(figures)))
+
+
+def _learned(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
+    """Succeeded?"""
+    won, lost, between = (figures.get(NAME, name) for name in OUTCOMES)
+    if won is None or lost is None or between is None:
+        return
+    n = won["n"]
+    counts = [round(row["value"] * n) for row in (won, lost, between)]
+    sentence = (
+        f"Of {count(n, 'seed')} {counts[0]} learned to copy ({percent(won['value'])}, {percent(won['low'])} to {percent(won['high'])}): "
+        f"more than {percent(SUCCESS)} of the symbols right, given the right ones before. {counts[1]} failed (under {percent(FAILURE)})."
+    )
+    if counts[2]:
+        sentence += f" {counts[2]} {'is' if counts[2] == 1 else 'are'} between, and may need no more than further steps (copying.steps)."
+    paper = PAPER[study["kind"]] if not study["pretraining"] and study["heads"] == 1 else "the same without the variant"
+    yield card_row("Is copying learned?", "share of seeds that succeeded", won, paper, sentence)
+
+
+def _first(figures: Figures) -> Iterator[CardRow]:
+    """Relevance before attention?"""
+    row, other, lead = (figures.get(NAME, name) for name in ("relevance_first", "attention_first", "lead"))
+    if row is None or other is None:
+        return
+    first, second = (round(part["value"] * row["n"]) for part in (row, other))
+    same = row["n"] - first - second
+    sentence = (
+        f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more often than not, output relevance was first "
+        f"in {first}, attention in {second}, and both at one measurement in {same}."
+    )
+    if lead is not None:
+        over = ", ".join(filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)]))
+        sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
+    yield card_row(
+        "What is learned first?", "share of successes with relevance first", row, "one half: neither goes first", sentence, mark=0.5
+    )
+
+
+def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Mapping[str, Any]) -> Figure:
+    """Three accuracies of every seed over the steps with attention free."""
+    told = outcomes(final).select("seed", "outcome")
+    free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(told, on="seed", maintain_order="left")
+    present = [name for name in OUTCOMES if name in free["outcome"]]
+    titles = {"token": "token accuracy", "attention": "attention accuracy", "relevance": "output-relevance accuracy"}
+    panels = tuple(
+        Panel(
+            titles[name].capitalize(),
+            render(
+                curve_chart(free.select("seed", "step", "outcome", value=name), present), f"copying-{name}",
+                f"{titles[name]} of every seed over the steps of training",
+            ),
+        )
+        for name in ACCURACIES
+    )  # fmt: skip
+    caption = (
+        f"A line for each seed, on {count(study['probe'], 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
+        "the right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output "
+        "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one."
+    )
+    return Figure("curves", "What every seed learns", caption, panels)
+
+
+def _order(curves: pl.DataFrame, final: pl.DataFrame, summary: pl.DataFrame) -> Figure:
+    steps = passing(curves).join(outcomes(final).select("seed", "outcome"), on="seed", maintain_order="left")
+    some = steps.filter(pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null())
+    caption = (
+        "When output relevance (circle) and attention (diamond) were first right for more than half of the positions, seed by seed. The "
+        "account of Snell et al. is that relevance comes first, under attention that is still nearly even, and attention follows it. Seeds "
+        "in which neither got there have no line."
+    )
+    if some.is_empty():
+        return Figure("order", "What comes first", caption, (Panel("", note="In no seed did either get there."),))
+    drawn = render(
+        order_chart(some), "copying-order", "First step at which relevance and attention were right more often than not, by seed"
+    )
+    return Figure("order", "What comes first", caption, (Panel("", drawn),))
+
+
+def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Iterator[Figure]:
+    """Attention of the median seed of each outcome on one test sequence."""
+    told, panels = outcomes(final), []
+    for outcome in OUTCOMES:
+        part = told.filter(outcome=outcome).sort("token", "seed")
+        if part.height:
+            chosen = part.row((part.height - 1) // 2, named=True)
+            rows = attention.filter(seed=chosen["seed"]).sort("target")
+            drawn = render(
+                matrix_chart(np.array(rows["alpha"].to_list())), f"copying-alpha-{outcome}", f"Attention of a seed that {outcome}"
+            )
+            panels.append(Panel(f"One of the {_SEEDS[outcome]} ({chosen['seed']}; token accuracy {figure(chosen['token'])})", drawn))
+    caption = (
+        f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} "
+        "and more are darkest. To copy, each position that is written has to look at its own: the diagonal."
+    )
+    yield Figure("alpha", "Where attention looks", caption, tuple(panels))
+
+
+def _table(summary: pl.DataFrame) -> SummaryTable:
+    groups = summary["group"].unique(maintain_order=True).to_list()
+    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    measures: list[str] = summary["measure"].unique(maintain_order=True).to_list()
+    rows = tuple((name, _label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
+    return SummaryTable(NAME, tuple("all seeds" if group == "all" else _SEEDS[group] for group in groups), rows)
+
+
+def _label(measure: str) -> str:
+    """``head_3_accuracy``: attention accuracy of head 4."""
+    if measure.startswith("head_"):
+        return f"attention accuracy of head {int(measure.split('_')[1]) + 1}, median"
+    return LABELS[measure]

@@ -1,0 +1,124 @@
+"""The copying study done: all seeds trained side by side, their curves summed up, the page.
+
+``OUT/results`` holds ``copying.parquet`` (a row per seed and measured step), ``seeds.parquet`` (a row per seed, on test sequences) and
+``attention.parquet`` (that of each seed on one of them). A study that was stopped goes on where its last checkpoint is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from attnaudit.corpora.copying import SYMBOLS
+from attnaudit.errors import InputError, did_you_mean
+from attnaudit.files import write_json
+from attnaudit.progress import Progress, silent
+from attnaudit.results_file import table_file
+from attnaudit.runner.ledger import Ledger, Record
+from attnaudit.runner.place import alone, check_place
+from attnaudit.runner.settings import override
+from attnaudit.runner.spec import SCHEMA, content_key
+from attnaudit.runner.steps import RESULTS, manifest
+from attnaudit.studies.copying import NAME, Copying, summarise
+
+if TYPE_CHECKING:
+    from attnaudit.models.copying import Course, Trained
+
+CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
+_NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
+_MEASURES = {
+    "loss": pl.Float64, "token": pl.Float64, "attention": pl.Float64, "relevance": pl.Float64,
+    "attention_symbol": pl.Float64, "relevance_symbol": pl.Float64, "entropy": pl.Float64, "heads": pl.List(pl.Float64),
+}  # fmt: skip
+
+
+def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None) -> Copying:
+    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``. Raises InputError."""
+    if kind not in SYMBOLS:
+        raise InputError("study", "copying of", repr(kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS))
+    given = dict(settings or {})
+    for fixed, option in (("copying.kind", "CORPUS"), ("copying.seed", "--seed")):
+        if fixed in given:
+            raise InputError("read settings", f"setting {fixed}", str(given[fixed]), f"to be given as {option}")
+    return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
+
+
+def run_copying(study: Copying, out: str | Path, progress: Progress | None = None, threads: int | None = None) -> Path:
+    """Do what is missing of the study in the folder ``out``, and return it; ``threads`` at a time, by default as many as there are cores.
+
+    Raises InputError for bad input, and RunError where the folder holds another study.
+    """
+    from attnaudit.report.copying_page import write_copying
+
+    out, progress = Path(out), progress or silent
+    plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
+    check_place(out, plain)
+    with alone(out):
+        ledger = Ledger(out)
+        write_json(out / "spec.json", plain)
+        trained = _train_step(ledger, study, progress, threads or _cores())
+        analysed = _analyse_step(ledger, trained)
+
+        def keep(_: None) -> dict[str, Any]:
+            progress("write the report", 0, 0)
+            write_copying(out)
+            return {}
+
+        ledger.step("report", content_key("report", analysed.files, trained.files, plain), ("report.html",), lambda: None, keep)
+        ledger.close({**manifest(ledger), "kind": "study"})
+    return out
+
+
+def course_of(study: Copying) -> Course:
+    """The training that a study asks for."""
+    from attnaudit.models.copying import Course, Stage
+    from attnaudit.models.seq2seq_by_hand import Sizes
+
+    before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
+    return Course(
+        stages=(*before, Stage(study.sequences, study.steps)),
+        sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads),
+        seeds=tuple(range(study.seed, study.seed + study.seeds)), batch=study.batch, learning_rate=study.learning_rate,
+        every=study.every, probe=study.probe, test=study.test,
+    )  # fmt: skip
+
+
+def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int) -> Record:
+    def make() -> Trained:
+        from attnaudit.models.copying import train
+
+        return train(course_of(study), min(threads, study.seeds), ledger.scratch, progress)
+
+    def keep(trained: Trained) -> dict[str, Any]:
+        places = [{"seed": row["seed"], "target": t} for row in trained.final for t in range(trained.alpha.shape[1])]
+        alpha = pl.DataFrame(places).with_columns(pl.Series("alpha", trained.alpha.reshape(len(places), -1)))
+        for name, table in (
+            (CURVES, pl.DataFrame(trained.curves, schema={**_NUMBER, **_MEASURES})),
+            (FINAL, pl.DataFrame(trained.final, schema={"seed": pl.Int64, **_MEASURES})),
+            (ATTENTION, alpha),
+        ):
+            with table_file(ledger.out / RESULTS[0] / f"{name}.parquet") as add:
+                add(table)
+        return {}
+
+    return ledger.step("train", content_key("train", asdict(study)), RESULTS[:1], make, keep)
+
+
+def _analyse_step(ledger: Ledger, trained: Record) -> Record:
+    def keep(_: None) -> dict[str, Any]:
+        folder = ledger.out / RESULTS[0]
+        summary = summarise(pl.read_parquet(folder / f"{CURVES}.parquet"), pl.read_parquet(folder / f"{FINAL}.parquet"))
+        write_json(ledger.out / RESULTS[1], summary.to_dicts())
+        return {}
+
+    return ledger.step("analyse", content_key("analyse", trained.files), RESULTS[1:], lambda: None, keep)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

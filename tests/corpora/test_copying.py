@@ -1,0 +1,58 @@
+"""Sequences to copy: what each kind promises, drawn alike however they are asked for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora.copying import TARGETS, Sequences, right_positions
+from attnaudit.errors import InputError
+
+KINDS = (Sequences("permutations", 8, 8), Sequences("distinct", 5, 9), Sequences("iid", 9, 4))
+
+
+@pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
+def test_a_row_is_what_its_kind_says(sequences: Sequences) -> None:
+    rows = sequences.draw(0, "train", 0, 200)
+    assert rows.shape == (200, sequences.length)
+    assert set(rows.ravel()) == set(range(sequences.symbols))
+    different = [len(set(row)) for row in rows.tolist()]
+    assert all(count == sequences.length for count in different) == (sequences.kind != "iid")
+    assert set(sequences.primed(rows).ravel()) == set(range(sequences.symbols, 2 * sequences.symbols))
+
+
+@pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
+def test_every_symbol_is_as_likely_at_every_position(sequences: Sequences) -> None:
+    rows, n = sequences.draw(1, "train", 0, 6000), sequences.symbols
+    shares = np.stack([np.bincount(column, minlength=n) / len(rows) for column in rows.T])
+    assert np.abs(shares - 1 / n).max() < 5 * (1 / n / len(rows)) ** 0.5
+
+
+@pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
+def test_a_row_depends_on_its_number_alone(sequences: Sequences) -> None:
+    whole = sequences.draw(3, "train", 0, 50)
+    np.testing.assert_array_equal(sequences.draw(3, "train", 20, 7), whole[20:27])
+    for other in (sequences.draw(4, "train", 0, 50), sequences.draw(3, "test", 0, 50)):
+        assert (other != whole).any()
+
+
+def test_targets_put_every_symbol_where_they_say() -> None:
+    rows = np.arange(14).reshape(2, 7)
+    assert {name: make(rows)[1].tolist() for name, make in TARGETS.items()} == {
+        "copy": [7, 8, 9, 10, 11, 12, 13], "reverse": [13, 12, 11, 10, 9, 8, 7], "bigram_flip": [8, 7, 10, 9, 12, 11, 13],
+    }  # fmt: skip
+    for name, make in TARGETS.items():
+        np.testing.assert_array_equal(make(rows), rows[:, right_positions(name, 7)])
+        np.testing.assert_array_equal(make(make(rows)), rows)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        (("permutation",), "did you mean permutations?"), (("permutations", 5, 6), "length 5 of 6 symbols; wanted as many"),
+        (("distinct", 7, 6), "length 7 of 6 symbols; wanted no fewer"), (("iid", 0, 4), "1 or more"), (("iid", 4, 0), "1 or more"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_told(wrong: tuple, told: str) -> None:
+    with pytest.raises(InputError, match=told.replace("?", r"\?")):
+        Sequences(*wrong)

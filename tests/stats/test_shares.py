@@ -1,0 +1,39 @@
+"""The Wilson interval: its ends are the shares that the score test just does not refuse."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binomtest
+
+from attnaudit.stats.shares import wilson_interval
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.8, 0.95, 0.99]))
+def test_it_is_that_of_scipy(counts: tuple[int, int], level: float) -> None:
+    successes, n = counts
+    other = binomtest(successes, n).proportion_ci(level, "wilson")
+    assert wilson_interval(successes, n, level) == pytest.approx((other.low, other.high), abs=1e-9)
+
+
+@given(st.integers(1, 60).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_an_end_is_as_far_as_the_score_test_lets_it(counts: tuple[int, int]) -> None:
+    successes, n = counts
+    for end in wilson_interval(successes, n):
+        if 0 < end < 1:
+            assert abs(successes / n - end) / math.sqrt(end * (1 - end) / n) == pytest.approx(1.959964, abs=1e-5)
+
+
+def test_none_and_all_have_ends_of_nought_and_one() -> None:
+    assert wilson_interval(0, 20)[0] == 0.0
+    assert wilson_interval(20, 20)[1] == 1.0
+    assert wilson_interval(0, 0) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(3, 2), (-1, 2), (0, -1)])
+def test_more_than_there_are_is_refused(successes: int, n: int) -> None:
+    with pytest.raises(ValueError, match="successes of"):
+        wilson_interval(successes, n)

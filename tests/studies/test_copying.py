@@ -1,0 +1,212 @@
+"""The copying study: what is told of curves, and the study done, stopped, resumed and refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from attnaudit.cli.app import app
+from attnaudit.errors import InputError, RunError
+from attnaudit.report.copying_page import copying_card
+from attnaudit.runner import copying_study, run_copying
+from attnaudit.studies.copying import Copying, outcomes, passing, summarise
+
+TINY = {
+    "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
+    "copying.seeds": 3, "copying.every": 4, "copying.probe": 4, "copying.test": 8,
+}  # fmt: skip
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run_copying(copying_study("iid", 1, TINY), tmp_path_factory.mktemp("copying") / "iid", threads=2)
+
+
+def curve(seed: int, relevance: list[float], attention: list[float]) -> list[dict[str, Any]]:
+    return [
+        {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a}
+        for k, (r, a) in enumerate(zip(relevance, attention, strict=True))
+    ]
+
+
+CURVES = pl.DataFrame(
+    curve(0, [0.1, 0.6, 0.9], [0.0, 0.2, 0.9]) + curve(1, [0.1, 0.4, 0.6], [0.0, 0.7, 0.9]) + curve(2, [0.1, 0.2, 0.3], [0.0, 0.1, 0.1])
+    + curve(3, [0.0, 0.6, 0.9], [0.0, 0.6, 0.9])
+)  # fmt: skip
+FINAL = pl.DataFrame(
+    {
+        "seed": [0, 1, 2, 3], "token": [0.99, 0.96, 0.59, 0.95], "attention": [0.9] * 4, "relevance": [0.9, 0.6, 0.3, 0.9],
+        "attention_symbol": [0.9] * 4, "relevance_symbol": [0.9] * 4, "entropy": [1.0] * 4, "heads": [[0.9]] * 4,
+    }
+)  # fmt: skip
+
+
+def test_success_and_failure_are_beyond_their_thresholds() -> None:
+    assert outcomes(FINAL)["outcome"].to_list() == ["succeeded", "succeeded", "failed", "between"]
+
+
+def test_what_comes_first_is_told_from_the_first_step_above_a_half() -> None:
+    steps = passing(CURVES)
+    assert steps["relevance_step"].to_list() == [10, 20, None, 10]
+    assert steps["attention_step"].to_list() == [20, 10, None, 10]
+    assert steps["lead"].to_list() == [10, -10, None, 0]
+
+
+def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded() -> None:
+    rows = {(row["measure"], row["group"]): row for row in summarise(CURVES, FINAL).to_dicts()}
+    assert [rows[name, "all"]["value"] for name in ("succeeded", "failed", "between")] == [0.5, 0.25, 0.25]
+    assert rows["succeeded", "all"]["low"] == pytest.approx(0.15, abs=0.005)
+    assert (rows["relevance_first", "all"]["value"], rows["relevance_first", "all"]["n"]) == (0.5, 2)
+    assert rows["lead", "all"]["n"] == 3
+    assert rows["lead", "all"]["undefined"] == 1
+    assert rows["relevance_accuracy", "failed"]["value"] == 0.3
+    assert rows["lead", "failed"]["value"] is None
+
+
+def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
+    turned = summarise(CURVES[::-1], FINAL[::-1])
+    assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))
+
+
+def test_the_card_tells_counts_shares_and_what_more_steps_could_give() -> None:
+    row, order = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", 4, seeds=4))).rows
+    assert row.sentence.startswith("Of 4 seeds 2 learned to copy (50 %, 15 % to 85 %)")
+    assert "1 failed" in row.sentence
+    assert "1 is between, and may need no more than further steps" in row.sentence
+    assert "output relevance was first in 1, attention in 1, and both at one measurement in 0" in order.sentence
+
+
+def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
+    curves, final = (pl.read_parquet(done / "results" / f"{name}.parquet") for name in ("copying", "seeds"))
+    assert curves["step"].unique().sort().to_list() == [0, 4, 8, 9]
+    assert final["seed"].to_list() == [1, 2, 3]
+    assert curves.height == 12
+    alpha = pl.read_parquet(done / "results" / "attention.parquet")
+    assert alpha["alpha"].arr.sum().to_list() == pytest.approx([1.0] * 15, abs=1e-5)
+    page = (done / "report.html").read_text()
+    assert "learned to copy" in page
+    assert page.count("<svg") >= 4
+    assert not re.search(r"""(src|href)=["']http""", page)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_change_no_byte(done: Path, tmp_path: Path, threads: int) -> None:
+    again = run_copying(copying_study("iid", 1, TINY), tmp_path / "again", threads=threads)
+    assert digests(again) == digests(done)
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from attnaudit.models import copying
+from attnaudit.models.side_by_side import SideBySide
+from attnaudit.runner import copying_study, run_copying
+copying.PAUSE, portions = 0.0, [int(sys.argv[2])]
+advance, settings = SideBySide.advance, eval(sys.argv[3])
+def some(self, *given, **named):
+    portions[0] -= 1
+    if portions[0] < 0:
+        os.kill(os.getpid(), 9)
+    return advance(self, *given, **named)
+SideBySide.advance = some
+run_copying(copying_study("iid", 1, settings), Path(sys.argv[1]), threads=2)
+"""
+
+
+def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path) -> None:
+    """With steps before under even attention, so that it is killed in both stages."""
+    settings = TINY | {"copying.pretraining": 6, "copying.pretraining_kind": "iid"}
+    whole, kills = run_copying(copying_study("iid", 1, settings), tmp_path / "whole"), 0
+    while True:
+        run = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), "1", repr(settings)]
+        done = subprocess.run(run, capture_output=True, check=False, text=True)
+        if done.returncode == 0:
+            break
+        kills += 1
+        assert done.returncode == -9, done.stderr
+    assert kills == 4  # of five portions one is done each time: what was done is not done again
+    assert digests(tmp_path / "killed") == digests(whole)
+    steps = pl.read_parquet(whole / "results" / "copying.parquet")
+    assert steps.filter(seed=1).select("stage", "step").rows() == [(0, 0), (0, 4), (0, 6), (1, 0), (1, 4), (1, 8), (1, 9)]
+    assert steps.filter(stage=0)["attention"].null_count() == 9
+
+
+def test_a_study_that_is_done_is_left_as_it_is(done: Path) -> None:
+    before = (done / "manifest.json").stat().st_mtime_ns
+    run_copying(copying_study("iid", 1, TINY), done)
+    assert (done / "manifest.json").stat().st_mtime_ns == before
+
+
+def test_another_study_in_the_folder_is_refused(done: Path) -> None:
+    with pytest.raises(RunError, match=r"study\.steps = 10, there 9"):
+        run_copying(copying_study("iid", 1, TINY | {"copying.steps": 10}), done)
+
+
+def test_a_checkpoint_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
+    (tmp_path / "out" / ".unfinished").mkdir(parents=True)
+    (tmp_path / "out" / ".unfinished" / "side_by_side.safetensors").write_bytes(b"nothing")
+    with pytest.raises(RunError, match="remove it to train anew"):
+        run_copying(copying_study("iid", 1, TINY), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "told"),
+    [
+        ("iid", ["copying.seeds=0"], "copying.seeds: 0; wanted 1 or more"),
+        ("iid", ["copying.steps=0"], "copying.steps: 0; wanted 1 or more"),
+        ("iid", ["copying.heads=3"], "256 with copying.heads = 3"),
+        ("iid", ["copying.hidden=255"], "an even number"),
+        ("iid", ["copying.learning_rate=0"], "more than 0"),
+        ("iid", ["copying.kind=distinct"], "to be given as CORPUS"),
+        ("iid", ["copying.seed=4"], "to be given as --seed"),
+        ("iid", ["copying.sed=4"], "did you mean copying.seed?"),
+        ("iid", ["copying.steps=many"], "a whole number"),
+        ("iid", ["training.epochs=4"], "no such setting"),
+        ("permutations", ["copying.symbols=39"], "length 40 of 39 symbols"),
+        ("distinct", ["copying.symbols=39"], "no fewer symbols than positions"),
+        ("distinct", ["copying.pretraining=5", "copying.pretraining_kind=permutations"], "as many symbols as positions"),
+        ("permutation", [], "did you mean permutations?"),
+    ],
+)
+def test_bad_input_is_one_line_and_leaves_nothing(kind: str, settings: list[str], told: str, tmp_path: Path) -> None:
+    given = [part for setting in settings for part in ("--set", setting)]
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(app, ["study", "copying", kind, "--out", str(tmp_path / "out"), *given], catch_exceptions=False)
+    assert told in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_length_and_symbols_may_be_given_in_any_order() -> None:
+    """A setting alone may not go with the usual other one."""
+    for order in (("copying.length", "copying.symbols"), ("copying.symbols", "copying.length")):
+        assert copying_study("distinct", 0, {name: {"copying.length": "70", "copying.symbols": "80"}[name] for name in order}).length == 70
+
+
+def test_the_command_prints_the_summary(done: Path) -> None:
+    given = [part for name, value in TINY.items() for part in ("--set", f"{name}={value}")]
+    shown = CliRunner().invoke(
+        app, ["study", "copying", "iid", "--seed", "1", "--out", str(done), "--json", *given], catch_exceptions=False
+    )
+    assert {row["experiment"] for row in json.loads(shown.stdout)} == {"copying"}
+    shown = CliRunner().invoke(app, ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given], catch_exceptions=False)
+    assert "Is copying learned?" in shown.stdout
+
+
+def test_options_that_are_of_no_use_here_are_refused() -> None:
+    with pytest.raises(InputError, match="--encoder cnn"):
+        CliRunner().invoke(app, ["study", "copying", "iid", "--encoder", "cnn"], catch_exceptions=False)
