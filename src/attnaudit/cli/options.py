@@ -20,7 +20,9 @@ TracePath = Annotated[
     Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
-StudyName = Annotated[str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary or deceive.")]
+StudyName = Annotated[
+    str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive or dynamics.")
+]
 Encoder = Annotated[str, typer.Option("--encoder", help="bilstm, bigru, cnn, average or none.")]
 Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]

@@ -28,6 +28,11 @@ _ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
         "author": "Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.",
         "booktitle": "Proceedings of ACL 2020", "pages": "4782--4793", "year": "2020", "doi": "10.18653/v1/2020.acl-main.432",
     }),
+    "snell2020": ("misc", {
+        "title": "Understanding Attention Training via Output Relevance",
+        "author": "Snell, Charlie and Zhong, Ruiqi and Steinhardt, Jacob and Klein, Dan", "year": "2020",
+        "howpublished": "Preprint, 16 August 2020",
+    }),
     "deyoung2020": ("inproceedings", {
         "title": "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
         "author": "DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard "

@@ -21,7 +21,7 @@ from attnaudit.report.study_figures import FIGURES
 from attnaudit.report.study_numbers import study_tables
 from attnaudit.report.study_rows import QUESTIONS
 
-PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020"}
+PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020", "dynamics": "snell2020"}
 SPREAD = (
     "Means over seeds and instances, with 95 % bootstrap intervals that draw both; s.d. is the spread over seeds.",
     "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances.",
@@ -29,6 +29,7 @@ SPREAD = (
 QUESTION = {
     "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
+    "dynamics": "What does attention learn from?",
 }  # fmt: skip
 
 
