@@ -14,7 +14,8 @@ from attnaudit.report.about import About
 from attnaudit.report.card import Card, verdict
 from attnaudit.report.card_rows import Figures
 from attnaudit.report.citations import bibtex
-from attnaudit.report.page import environment
+from attnaudit.report.growth_view import growth_section
+from attnaudit.report.page import environment, scripts
 from attnaudit.report.provenance import settings
 from attnaudit.report.record import read_summary
 from attnaudit.report.study_figures import FIGURES
@@ -41,8 +42,9 @@ def write_study(folder: Path, metadata: Mapping[str, Any]) -> Path:
     table = pl.read_parquet(folder / "results" / f"{name}.parquet")
     content = {
         "numbers_lead": SPREAD[name == "seeds"], "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
-        "figures": [FIGURES[name](table, summary)], "legend": (), "summaries": study_tables(name, summary), "settings": settings(about),
-        "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
+        "figures": [draw(table, summary) for draw in FIGURES[name]], "legend": (), "summaries": study_tables(name, summary),
+        "settings": settings(about), "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
+        "growth": growth_section(table), **scripts("growth.js"),
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
     return folder / "report.html"
@@ -59,7 +61,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
     about = About.of(read_json(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     content = {
-        "heading": "What does training again say?", "about": about, "figures": [], "legend": (),
+        "heading": "What does training again say?", "about": about, "figures": [], "legend": (), "growth": None,
         "card": replace(card, rows=(*verdict(summary, about).rows, *card.rows)),
         "summaries": [], "settings": settings(about),
         "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],

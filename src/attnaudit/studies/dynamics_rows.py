@@ -59,11 +59,15 @@ def correct_rows(trace: Trace) -> pl.DataFrame:
     return pl.DataFrame({"instance": trace.instance, "correct": trace.predicted == trace.array("label")})
 
 
-def token_rows(trace: Trace, even: Trace | None = None) -> pl.DataFrame:
-    """Tokens with attention, relevance and, of the same rows, that of the model with even attention."""
-    frame = pl.DataFrame({"instance": trace.instance, "tokens": trace.table.column("tokens").to_pylist()})
-    frame = frame.with_columns(list_column("alpha", trace.alpha), list_column("relevance", relevance(trace)))
-    return frame if even is None else frame.with_columns(list_column("relevance_uniform", relevance(even)))
+def token_rows(trace: Trace, even: Trace) -> pl.DataFrame:
+    """Tokens with attention, relevance, that of the model with even attention on the same rows, the gold class and its probability."""
+    label, said = trace.array("label"), trace.prediction
+    probability = np.where(label == 1, said[:, 0], 1.0 - said[:, 0]) if said.shape[1] == 1 else said[np.arange(len(label)), label]
+    return pl.DataFrame([
+        pl.Series("instance", trace.instance), pl.Series("tokens", trace.table.column("tokens").to_pylist()),
+        list_column("alpha", trace.alpha), list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(even)),
+        pl.Series("gold", [trace.class_names[k] for k in label]), pl.Series("probability", probability),
+    ])  # fmt: skip
 
 
 def entropy_share(alpha: Ragged) -> np.ndarray:
