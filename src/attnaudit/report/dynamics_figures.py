@@ -77,7 +77,7 @@ def _panel(
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
     """A line with its band for each group of ``points`` {group, step, value, low, high}; those of ``marked`` dotted, in ink."""
-    palette, last = Palette(tuple(points["group"].unique(maintain_order=True).to_list())), points["step"].to_numpy().max()
+    palette, last = Palette(tuple(points["group"].unique(maintain_order=True).to_list())), int(points["step"].to_numpy().max())
     x = alt.X("step:Q", title="optimizer steps", scale=alt.Scale(type="sqrt", domain=[0, last], nice=False), axis=_step_axis(last))
     y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
     colour, dash = palette.colour(), palette.dash()

@@ -46,7 +46,7 @@ def _by_step(summary: pl.DataFrame) -> list[SummaryTable]:
     steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
     finished = tuple((name, dynamics_label(name), (cell,)) for (group, name), cell in cells.items() if group == "all")
     names = list(dict.fromkeys(name for group, name in cells if group != "all"))
-    kinds = {"agreement": "agreement at each step", "tau": "τ at each step", "": "at each step"}
+    kinds = {"agreement": "agreement at each step", "tau": "τ at each step", "": "accuracy, entropy and chance at each step"}
     told = {kind: [name for name in names if (name.partition("_")[0] if name.partition("_")[0] in kinds else "") == kind] for kind in kinds}
     tables = [
         SummaryTable(title, tuple(map(dynamics_label, told[kind])), tuple(

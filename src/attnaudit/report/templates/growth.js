@@ -9,6 +9,7 @@
   const { instance, at, play } = form.elements;
   const kinds = ["alpha", "relevance", "relevance_uniform"];
   const places = kinds.map((kind) => document.getElementById(`growth-${kind}`));
+  const FAINT = 20; // thousandths: a weaker shade is not seen, and so neither marked
   let timer = null;
 
   function text(one) {
@@ -25,7 +26,7 @@
   function shade(place, shades, full) {
     place.querySelectorAll(".token").forEach((span, k) => {
       span.style.setProperty("--w", Math.abs(shades[k]) / 1000);
-      span.classList.toggle("against", shades[k] < 0);
+      span.classList.toggle("against", shades[k] <= -FAINT);
       span.title = String(Number((shades[k] * full / 1000).toPrecision(3)));
     });
   }
