@@ -46,10 +46,10 @@ def _by_step(summary: pl.DataFrame) -> list[SummaryTable]:
     steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
     finished = tuple((name, dynamics_label(name), (cell,)) for (group, name), cell in cells.items() if group == "all")
     names = list(dict.fromkeys(name for group, name in cells if group != "all"))
-    kinds = {"agreement": "agreement at each step", "tau": "τ at each step", "": "accuracy, entropy and chance at each step"}
+    kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
     told = {kind: [name for name in names if (name.partition("_")[0] if name.partition("_")[0] in kinds else "") == kind] for kind in kinds}
     tables = [
-        SummaryTable(title, tuple(map(dynamics_label, told[kind])), tuple(
+        SummaryTable(title, tuple(dynamics_label(name).removeprefix("agreement, ").removeprefix("τ, ") for name in told[kind]), tuple(
             (step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, name)) for name in told[kind])) for step in steps
         ))
         for kind, title in kinds.items()
