@@ -16,10 +16,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 LAYERS = (
     {"errors", "files", "progress", "ragged", "kernels"},
     {"stats", "measures"},
-    {"readout", "trace_schema", "trace", "results", "results_file"},
+    {"readout", "trace_schema", "trace", "results", "results_file", "probe"},
     {"corpora"},
     {"models", "objectives", "checkpoint", "training", "gradient", "leave_one_out", "input_erasure", "pair_training", "decoding"},
-    {"collector", "pair_collector", "word_level", "hf"},
+    {"collector", "pair_collector", "word_level", "watch", "hf"},
     {"experiments"},
     {"studies"},
     {"report"},

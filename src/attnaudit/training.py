@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,7 +39,8 @@ class TrainingSettings:
     ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``, short of an epoch that is perfect
     on dev, after which none could be chosen in its place. ``plateau`` halves the learning rate after every so many epochs without a better
     one; None leaves it. ``select`` is the dev score that chooses: ``usual`` is ROC-AUC of a classifier, accuracy of a model that is asked
-    something; ``loss`` is what training minimises, on dev, its sign turned.
+    something; ``loss`` is what training minimises, on dev, its sign turned. With ``steps`` training takes so many optimizer steps, its last
+    epoch cut short where need be, whatever ``epochs``, ``patience`` and an epoch that is perfect on dev would say.
     """
 
     epochs: int = 8
@@ -51,6 +52,7 @@ class TrainingSettings:
     patience: int | None = None
     plateau: int | None = None
     select: Literal["usual", "accuracy", "loss"] = "usual"
+    steps: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate"):
@@ -61,6 +63,8 @@ class TrainingSettings:
         for name, otherwise in (("patience", "to train them all"), ("plateau", "for one learning rate")):
             if getattr(self, name) is not None and getattr(self, name) < 1:
                 raise InputError("train", f"training.{name}", repr(getattr(self, name)), f"1 or more epochs, or null {otherwise}")
+        if self.steps is not None and self.steps < 1:
+            raise InputError("train", "training.steps", repr(self.steps), "1 or more optimizer steps, or null to count epochs")
 
 
 def training_preset(preset: str) -> TrainingSettings:
@@ -85,20 +89,36 @@ class Epoch:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Watch:
+    """Who looks on while a model trains: ``look(step)`` is called after each of these many optimizer steps, 0 before the first.
+
+    What it sees is the model of ``train``, in training mode; it leaves weights, gradients, modes and random numbers as they are. Steps of
+    epochs that a checkpoint has are not looked at again.
+    """
+
+    steps: tuple[int, ...]
+    look: Callable[[int], None]
+
+    def __call__(self, step: int) -> None:
+        if step in self.steps:
+            self.look(step)
+
+
 def train(
     model: AttentionModel, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
     device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
-    objective: Objective | None = None,
+    objective: Objective | None = None, watch: Watch | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
 
-    What is minimised is the loss on labels, or the ``objective`` that stands in its place. Raises InputError.
+    What is minimised is the loss on labels, or the ``objective`` that stands in its place. ``watch`` looks on. Raises InputError.
 
     With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
     without the interruption. The test split is never looked at.
     """
     data, dev = (_Texts.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
-    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
+    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, watch=watch)
 
 
 @runtime_checkable
@@ -122,20 +142,25 @@ class Part(Protocol):
 
 def minimise(
     model: Trainable, data: Part, dev: Part, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
-    checkpoint: Path | None = None, progress: Progress | None = None,
+    checkpoint: Path | None = None, progress: Progress | None = None, watch: Watch | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """The loop of `train`, of whatever has a loss on ``data`` and a score on ``dev``."""
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(model, optimizer, checkpoint)
-    for number in range(len(history), settings.epochs):
-        if _exhausted(history, settings):
+    steps = len(data.batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
+    if watch is not None and not history:
+        watch(0)
+    for number in range(len(history), _epochs(settings, steps)):
+        if settings.steps is None and _exhausted(history, settings):
             break
         started = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
         with _dropout_of(seed, number):
-            loss = _epoch(model, optimizer, data, settings, np.random.default_rng((seed, number)), progress)
+            batches = data.batches(settings.batch_size, np.random.default_rng((seed, number)))
+            left = len(batches) if settings.steps is None else settings.steps - number * steps
+            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, watch, progress)
         history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -151,6 +176,11 @@ def _dropout_of(seed: int, epoch: int) -> Iterator[None]:
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1)
         yield
+
+
+def _epochs(settings: TrainingSettings, steps: int) -> int:
+    """How many epochs there are at most, of so many steps each, the last perhaps cut short."""
+    return settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)
 
 
 def halvings(history: list[Epoch], plateau: int | None) -> int:
@@ -241,11 +271,11 @@ def _optimizer(model: Trainable, settings: TrainingSettings) -> torch.optim.Adam
 
 
 def _epoch(
-    model: Trainable, optimizer: torch.optim.Adam, data: Part, settings: TrainingSettings, random: np.random.Generator,
-    progress: Progress | None,
+    model: Trainable, optimizer: torch.optim.Adam, data: Part, settings: TrainingSettings, batches: list[np.ndarray], before: int,
+    watch: Watch | None, progress: Progress | None,
 ) -> float:  # fmt: skip
+    """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
     device = next(model.parameters()).device
-    batches = data.batches(settings.batch_size, random)
     total = 0.0
     model.train()
     for done, rows in enumerate(batches):
@@ -254,9 +284,11 @@ def _epoch(
         loss.backward()
         optimizer.step()
         total += _finite(float(loss.detach()), settings) * len(rows)
+        if watch is not None:
+            watch(before + done + 1)
         if progress is not None:
             progress("train", done + 1, len(batches))
-    return total / len(data)
+    return total / sum(map(len, batches))
 
 
 def _finite(loss: float, settings: TrainingSettings) -> float:

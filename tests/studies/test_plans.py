@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -18,18 +19,22 @@ from typer.testing import CliRunner
 from attnaudit.cli.app import app
 from attnaudit.errors import InputError, RunError
 from attnaudit.files import read_json
+from attnaudit.probe import Probe
 from attnaudit.report.study_numbers import model_label
-from attnaudit.runner import StudySpec, run_study
+from attnaudit.runner import RunSpec, StudySpec, run_study
+from attnaudit.runner.pipeline import read
 from attnaudit.runner.study import AUDIT, TRAININGS, key_of
-from attnaudit.studies import STUDIES
+from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
-from attnaudit.studies.plan import strength_text, usual
+from attnaudit.studies.dynamics import Dynamics
+from attnaudit.studies.plan import seeded, strength_text, usual
 from attnaudit.trace import Trace
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
     "seeds.seeds": 2, "guide.seeds": 2, "guide.epochs": 3, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
     "adversary.epochs": 3, "deceive.epochs": 2, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
+    "dynamics.seeds": 2, "dynamics.steps": (0, 2, 5), "dynamics.probe": 6,
 }  # fmt: skip
 
 
@@ -72,7 +77,7 @@ def test_studies_share_their_trainings(folder: Path) -> None:
     assert names == sorted([
         *(f"deceive-{model}-{strength}-s0" for model in MODELS for strength in (0, 1)), *(f"removed-{model}-s0" for model in MODELS),
         *(f"base-s{k}" for k in range(3)), *(f"uniform-s{k}" for k in range(3)), "adversary-0.001-s1",
-        "adversary-0.1-s1", *guided,
+        "adversary-0.1-s1", *guided, "watched-s0", "watched-s1", "watched-uniform-s2", "embedding-s0",
     ])  # fmt: skip
     assert {path.name for path in folder.iterdir()} == {TRAININGS, AUDIT, *STUDIES, "index.html"}
 
@@ -195,7 +200,7 @@ from attnaudit.files import read_json
 from attnaudit.report.study_numbers import model_label
 from attnaudit.runner import StudySpec, run_study
 page.write_study = page.write_studies = report.write_report = lambda folder, metadata, notes=(): (folder / "report.html").write_text("page")
-spec = StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings={settings})
+spec = StudySpec.of("{study}", "planted-decisive", vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:
     left = chance.randint(2, 6 + kills // 10)  # a step of many files gets done at last
@@ -219,19 +224,78 @@ print(kills)
 """
 
 
-def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("study", ["uniform", "dynamics"])
+def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, tmp_path: Path, study: str) -> None:
     """SIGKILL before a random one of the next renames, again and again, until a call gets to the end."""
-    settings = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", "uniform")}
-    script = KILLED.replace("{settings}", repr(settings))
+    settings = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", study)}
+    script = KILLED.replace("{settings}", repr(settings)).replace("{study}", study)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "killed")], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 20
     for part in ("results", "summary.json"):
-        ours, theirs = tmp_path / "killed" / "uniform" / part, folder / "uniform" / part
+        ours, theirs = tmp_path / "killed" / study / part, folder / study / part
         assert (digests(ours) == digests(theirs)) if ours.is_dir() else (ours.read_bytes() == theirs.read_bytes())
     for training in (tmp_path / "killed" / TRAININGS).iterdir():
-        assert digests(training / "trace") == digests(folder / TRAININGS / training.name / "trace")
+        whole = folder / TRAININGS / training.name
+        for part in ("trace", "steps", "model", *(["teacher"] if (training / "teacher").exists() else [])):
+            assert digests(training / part) == digests(whole / part)
     assert not list((tmp_path / "killed").rglob(".*"))
+
+
+def test_a_watched_training_leaves_a_trace_of_the_same_instances_at_every_step(folder: Path) -> None:
+    for name, scores in (("watched-s0", True), ("watched-s1", True), ("watched-uniform-s2", False)):
+        training = next((folder / TRAININGS).glob(f"{name}-??????????"))
+        parts = sorted((training / "steps").iterdir())
+        assert [part.name for part in parts] == ["00000", "00002", "00005"]
+        probes = [Trace.read(part) for part in parts]
+        whole = Trace.read(training / "trace")
+        assert [probe.metadata["step"] for probe in probes] == [0, 2, 5]
+        assert {tuple(probe.instance) for probe in probes} == {tuple(probes[0].instance)}
+        assert set(probes[0].instance) < set(whole.instance)
+        assert [probe.has("loo") for probe in (*probes, whole)] == [scores] * 4
+        assert len({probe.prediction.tobytes() for probe in probes}) == 3
+        assert read_json(training / "spec.json")["training"]["steps"] == 5
+    others = [read_json(path)["training"] for path in (folder / TRAININGS).glob("base-s*/spec.json")]
+    assert others
+    assert not any("steps" in training for training in others)
+
+
+def test_a_training_that_is_not_watched_says_so_by_saying_nothing(folder: Path) -> None:
+    """Folders from before there was a choice hold the same trainings still."""
+    spec = tiny("seeds").base
+    assert "probe" not in spec.to_json()
+    assert key_of(usual(spec, 0)) != key_of(Training("base-s0", replace(seeded(spec, 0), probe=Probe((0, 1)))))
+    training = next((folder / TRAININGS).glob("watched-s0-*"))
+    assert RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, read(spec.corpus, 0, "paper"))[0].spec
+
+
+def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
+    corpus = read(tiny("dynamics").base.corpus, 0, "paper")
+
+    def planned(**settings: object) -> list[str]:
+        spec = StudySpec.of("dynamics", "planted-decisive", seed=13, settings={f"dynamics.{key}": value for key, value in settings.items()})
+        return [training.name for training in spec.study.plan(spec.base, corpus)]
+
+    assert planned(seeds=2) == ["watched-s13", "watched-s14", "watched-uniform-s15", "embedding-s13"]
+    assert planned(seeds=1, uniform_seed=12) == ["watched-s13", "watched-uniform-s12", "embedding-s13"]
+    specs = [training.spec for training in Dynamics(seeds=2, steps=(0, 7)).plan(tiny("dynamics").base, corpus)]
+    assert [spec.training.steps for spec in specs] == [7] * 4
+    assert [spec.corpus.seed for spec in specs] == [0] * 4
+    assert [spec.model.attention for spec in specs] == ["additive", "additive", "uniform", "uniform"]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "came"),
+    [
+        ("planted-question", {}, "dynamics of planted-question: question_answering; wanted a classification"),
+        ("planted-decisive", {"preset": "han"}, "dynamics of a model: positions that are sentences"),
+        ("planted-decisive", {"settings": {"model.heads": 2}}, "dynamics of a model: 2 heads"),
+    ],
+)
+def test_dynamics_of_what_has_none_is_refused_before_anything_is_trained(tmp_path: Path, source: str, options: dict, came: str) -> None:
+    with pytest.raises(InputError, match=came):
+        run_study(StudySpec.of("dynamics", source, vectors="random", device="cpu", **options), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
@@ -252,6 +316,8 @@ def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
         ("deceive", {"deceive.models": ("bilsmt",)}, r"'bilsmt'.*did you mean bilstm"),
         ("deceive", {"deceive.strengths": (0.0, -1.0)}, r"λ of 0 or more"),
         ("seeds", {"seeds.sedes": 1}, r"seeds\.sedes: no such setting"),
+        ("dynamics", {"dynamics.steps": "0,10,10"}, "steps: 10 twice; wanted whole numbers from 0 up"),
+        ("dynamics", {"dynamics.probe": 0}, "probe: 0 instances; wanted 1 or more"),
     ],
 )
 def test_settings_that_make_no_sense(study: str, settings: dict, came: str) -> None:

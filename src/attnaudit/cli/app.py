@@ -195,6 +195,7 @@ def study(
     guide      does it carry over? another model led by its weights
     adversary  can it be attacked? trained to predict the same and attend elsewhere
     deceive    can it be made to deceive? trained to keep attention off tokens it uses
+    dynamics   what does it learn from? traced while it trains
 
     DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings what was trained,
     each once for all of them, DIR/<study> what a study gave, DIR/index.html all of them together. A study that was stopped goes on when
@@ -205,6 +206,7 @@ def study(
       attnaudit study uniform sst --data-dir data
       attnaudit study seeds sst --data-dir data --set seeds.seeds=4
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
+      attnaudit study dynamics sst --data-dir data --set dynamics.seeds=2 --set dynamics.steps=0,50,100,200,400
       attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
       attnaudit study copying permutations --out runs/copying --set copying.seeds=4
     """

@@ -27,7 +27,7 @@ TracePath = Annotated[
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
 StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive or copying.")
+    str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive, dynamics or copying.")
 ]
 Encoder = Annotated[str, typer.Option("--encoder", help="bilstm, bigru, cnn, average or none.")]
 Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]

@@ -29,8 +29,9 @@ _ENTRIES: dict[str, tuple[str, dict[str, str]]] = {
         "booktitle": "Proceedings of ACL 2020", "pages": "4782--4793", "year": "2020", "doi": "10.18653/v1/2020.acl-main.432",
     }),
     "snell2020": ("misc", {
-        "title": "Understanding Attention Training via Output Relevance", "author": "Snell, Charlie and Zhong, Ruiqi and Steinhardt, Jacob "
-                  "and Klein, Dan", "year": "2020", "eprint": "2008.07070", "archiveprefix": "arXiv",
+        "title": "Understanding Attention Training via Output Relevance",
+        "author": "Snell, Charlie and Zhong, Ruiqi and Steinhardt, Jacob and Klein, Dan", "year": "2020",
+        "howpublished": "Preprint, 16 August 2020",
     }),
     "luong2015": ("inproceedings", {
         "title": "Effective Approaches to Attention-based Neural Machine Translation",

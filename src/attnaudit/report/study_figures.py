@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import polars as pl
 
+from attnaudit.report.dynamics_figures import agreement_figure, order_figure
 from attnaudit.report.figure import Figure, Panel
 from attnaudit.report.numbers import count
 from attnaudit.report.phrases import LN2
@@ -119,10 +120,11 @@ KINDS = {
     "adversary": "trained adversaries", "frozen": "each instance by itself, model frozen", "seed": "another seed",
     "uniform": "even attention",
 }  # fmt: skip
-FIGURES: dict[str, Draw] = {
-    "uniform": uniform_figure,
-    "seeds": seeds_figure,
-    "guide": guide_figure,
-    "adversary": adversary_figure,
-    "deceive": deceive_figure,
+FIGURES: dict[str, tuple[Draw, ...]] = {
+    "uniform": (uniform_figure,),
+    "seeds": (seeds_figure,),
+    "guide": (guide_figure,),
+    "adversary": (adversary_figure,),
+    "deceive": (deceive_figure,),
+    "dynamics": (agreement_figure, order_figure),
 }

@@ -22,12 +22,54 @@ MODELS = {
     "base": "the base's attention", "uniform": "even attention", "learned": "learned with the model", "gradient": "the base's gradients",
     "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
 }  # fmt: skip
+SCORES = {
+    "alpha": "attention", "relevance": "relevance", "uniform": "r under even attention", "loo": "leave-one-out",
+    "embedding": "mean embedding", "logistic": "logistic regression", "reference": "attention of the first seed",
+}  # fmt: skip
+DYNAMICS = {
+    "accuracy": "accuracy", "entropy": "entropy of attention over ln T", "chance": "agreement with a shuffled score",
+    "xi": "ξ: accuracy where attention gets nearer to the reference than r under even attention is", "xi_step": "step where it does",
+    "best_accuracy": "accuracy of the best step", "best_accuracy_minus_xi": "accuracy of the best step, less ξ",
+    "xi_reached": "highest agreement of a step with the reference", "xi_threshold": "that of r under even attention",
+    "accuracy_embedding": "accuracy, mean embedding", "accuracy_logistic": "accuracy, logistic regression",
+    "accuracy_uniform": "accuracy, even attention",
+}  # fmt: skip
 AREA = "area"
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """The whole summary of a study; every row of it is in one cell."""
+    if name == "dynamics":
+        return _by_step(summary)
     return [_by_group(summary)] if name == "seeds" else _by_model(name, summary)
+
+
+def _by_step(summary: pl.DataFrame) -> list[SummaryTable]:
+    """What is said of finished models; then a row for each step, a column for each measure, in three tables."""
+    cells = {(row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
+    finished = tuple((name, dynamics_label(name), (cell,)) for (group, name), cell in cells.items() if group == "all")
+    names = list(dict.fromkeys(name for group, name in cells if group != "all"))
+    kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
+    told = {kind: [name for name in names if (name.partition("_")[0] if name.partition("_")[0] in kinds else "") == kind] for kind in kinds}
+    tables = [
+        SummaryTable(title, tuple(dynamics_label(name).removeprefix("agreement, ").removeprefix("τ, ") for name in told[kind]), tuple(
+            (step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, name)) for name in told[kind])) for step in steps
+        ))
+        for kind, title in kinds.items()
+    ]  # fmt: skip
+    return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished), *tables]
+
+
+def dynamics_label(measure: str) -> str:
+    """``agreement_alpha_loo``: ``agreement, attention – leave-one-out``."""
+    kind, _, pair = measure.partition("_")
+    if kind not in ("agreement", "tau"):
+        return DYNAMICS.get(measure, measure)
+    even = pair == "reference_relevance_uniform"  # of the model with even attention at the same step
+    one, other = ("reference", "uniform") if even else pair.split("_")
+    known = f"{'τ' if kind == 'tau' else kind}, {SCORES[one]} – {SCORES[other]}"
+    return f"{known} at this step" if even else known
 
 
 def _by_group(summary: pl.DataFrame) -> SummaryTable:

@@ -14,17 +14,19 @@ from attnaudit.report.about import About
 from attnaudit.report.card import Card, verdict
 from attnaudit.report.card_rows import Figures
 from attnaudit.report.citations import bibtex
-from attnaudit.report.page import environment
+from attnaudit.report.growth_view import growth_section
+from attnaudit.report.page import environment, scripts
 from attnaudit.report.provenance import settings
 from attnaudit.report.record import read_summary
 from attnaudit.report.study_figures import FIGURES
 from attnaudit.report.study_numbers import seeds_of_models, study_tables
 from attnaudit.report.study_rows import QUESTIONS
 
-PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020"}
+PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020", "dynamics": "snell2020"}
 QUESTION = {
     "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
+    "dynamics": "What does attention learn from?",
 }  # fmt: skip
 
 
@@ -37,12 +39,13 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     name = spec["study"]["name"]
     about = About.of(spec, metadata)
     table = pl.read_parquet(folder / "results" / f"{name}.parquet")
-    figure = FIGURES[name](table, summary)
-    figure = replace(figure, caption=" ".join([figure.caption, *notes]))
+    figures = [draw(table, summary) for draw in FIGURES[name]]
+    figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
     content = {
         "numbers_lead": _spread(name, table), "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
-        "figures": [figure], "legend": (), "summaries": study_tables(name, summary), "settings": settings(about),
-        "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
+        "figures": figures, "legend": (), "summaries": study_tables(name, summary),
+        "settings": settings(about), "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
+        "growth": growth_section(table), **scripts("growth.js"),
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
     return folder / "report.html"
@@ -59,7 +62,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
     about = About.of(read_json(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     content = {
-        "heading": "What does training again say?", "about": about, "figures": [], "legend": (),
+        "heading": "What does training again say?", "about": about, "figures": [], "legend": (), "growth": None,
         "card": replace(card, rows=(*verdict(summary, about).rows, *card.rows)),
         "summaries": [], "settings": settings(about),
         "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],

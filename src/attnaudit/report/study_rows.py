@@ -8,7 +8,7 @@ from typing import Any
 
 from attnaudit.report.about import About
 from attnaudit.report.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained, trained_adversaries
-from attnaudit.report.numbers import figure, interval, percent
+from attnaudit.report.numbers import count, figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
 from attnaudit.report.study_numbers import figure_and_model, model_label
 
@@ -149,5 +149,52 @@ def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     yield card_row("Can attention be made to deceive?", f"attention on impermissible tokens, λ = {most}", row, beside, sentence)
 
 
+def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
+    """Learned from what?"""
+    row, chance = figures.get("dynamics", "agreement_alpha_uniform"), figures.value("dynamics", "chance")
+    if row is None or chance is None:
+        return
+    loo, own = (figures.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance"))
+    sentence = (
+        f"The token with most attention is among the top 5 % by what tokens say in a model that had even attention throughout, in "
+        f"{percent(row['value'])} of the texts; by chance in {percent(chance)}. "
+    )
+    if loo is not None and own is not None:
+        sentence += f"By what they say in the model itself in {percent(own)}, by leave-one-out in {percent(loo)}. "
+    sentence += (
+        "So attention goes where relevance is that is learned without it. "
+        if row["low"] > chance
+        else "So it goes less often than by chance where relevance is that is learned without it. "
+        if row["high"] < chance
+        else "The interval holds chance: nothing here shows that attention follows relevance that is learned without it. "
+    )
+    sentence += _timing(figures)
+    measure = "A(α, r): first in attention, top 5 % by relevance under even attention"
+    yield card_row("What does attention learn from?", measure, row, f"{figure(chance)} by chance", sentence, mark=chance)
+
+
+def _timing(figures: Figures) -> str:
+    """What was known when attention got its own, or why that cannot be said."""
+    xi, best, step = (figures.get("dynamics", name) for name in ("xi", "best_accuracy", "xi_step"))
+    reached, threshold, chance = (figures.get("dynamics", name) for name in ("xi_reached", "xi_threshold", "chance"))
+    if best is None or reached is None or threshold is None or chance is None:
+        return "With one seed there is no other whose attention could be timed."
+    if xi is None or step is None:
+        return (
+            "When attention is learned cannot be said: at no step does that of another seed agree with the first seed's "
+            f"({figure(reached['value'])} at most) better than that relevance does ({figure(threshold['value'])})."
+        )
+    if threshold["low"] is not None and threshold["low"] <= chance["value"]:
+        return (
+            f"That relevance agrees with the first seed's attention ({figure(threshold['value'])}) no better than chance, as far as its "
+            "interval goes: when attention of other seeds gets nearer says nothing of which was learned first."
+        )
+    others = f" {count(xi['undefined'], 'seed')} never did." if xi["undefined"] else ""
+    return (
+        f"Attention of other seeds gets nearer to the first seed's than that relevance is after {step['value']:.0f} steps; by then "
+        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(best['value'])} at best.{others}"
+    )
+
+
 _WORDS = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
-QUESTIONS = (uniform, seeds, guide, adversary, deceive)
+QUESTIONS = (uniform, seeds, guide, adversary, deceive, dynamics)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError
-from attnaudit.files import sha256, write_json
+from attnaudit.files import atomic, sha256, write_json
+from attnaudit.probe import STEP_FOLDER, step_part
 from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import alone, check_place
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 
     from attnaudit.corpora import Corpus
     from attnaudit.models import AttentionModel
+    from attnaudit.probe import Probe
     from attnaudit.trace import Trace
-    from attnaudit.training import Epoch
+    from attnaudit.training import Epoch, Watch
 
 
 def run(spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None) -> Path:
@@ -173,9 +176,12 @@ class _Run:
         parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
         if spec["objective"] is not None:
             parts["objective"] = spec["objective"]  # what a teacher says is in the fingerprint, wherever its trace lies
+        if self.spec.probe is not None:
+            parts |= {name: spec[name] for name in ("probe", "collect")}
         key = content_key("train", spec["fingerprint"], parts, digest, self.device)
         checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
-        return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint), self._save)
+        outputs = ("model",) if self.spec.probe is None else ("model", STEP_FOLDER)
+        return self.ledger.step("train", key, outputs, lambda: self._fit(checkpoint), lambda fitted: self._save(fitted, checkpoint))
 
     def _fit(self, checkpoint: Path) -> _Fitted:
         from attnaudit.corpora import Vocabulary, word_vectors
@@ -196,25 +202,46 @@ class _Run:
         )
         asks = corpus.task != "classification"
         model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, asks)
+        watch = self._watch(model, checkpoint)
         self._claim()
         history = train(
             model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
-            objective=spec.objective,
+            objective=spec.objective, watch=watch,
         )  # fmt: skip
         return _Fitted(model, history, vectors.note)
+
+    def _watch(self, model: AttentionModel, folder: Path) -> Watch | None:
+        """Traces of the probe go beside the checkpoint that goes on from them."""
+        from attnaudit.watch import watching
+
+        if self.spec.probe is None:
+            return None
+        return watching(model, self.corpus.splits["test"], self.spec.probe, folder, self.spec.collect, self._origin(model))
 
     def _claim(self) -> None:
         """Make the folder this run's own, now that nothing in its input was refused."""
         if not (self.ledger.out / "spec.json").exists():
             write_json(self.ledger.out / "spec.json", self.plain)
 
-    def _save(self, fitted: _Fitted) -> dict[str, Any]:
+    def _save(self, fitted: _Fitted, checkpoint: Path) -> dict[str, Any]:
         from attnaudit.models import save_model
         from attnaudit.training import best_epoch
 
         save_model(fitted.model, self.ledger.out / "model")
+        if self.spec.probe is not None:
+            self._keep_steps(self.spec.probe, checkpoint)
         best = best_epoch(fitted.history)
         return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best.epoch, "vectors": fitted.vectors}
+
+    def _keep_steps(self, probe: Probe, made: Path) -> None:
+        """Copy the traces of the probe: what they lie beside goes on being good for another try until the run is done."""
+        from attnaudit.trace import trace_files
+
+        for part in map(step_part, probe.steps):
+            for path in (made / part).iterdir() if (made / part).is_dir() else ():
+                with atomic(self.ledger.out / part / path.name) as temporary:
+                    shutil.copyfile(path, temporary)
+            trace_files(self.ledger.out / part)  # refuses a step that is not there
 
     def _collect(self, train: Record) -> Record:
         from attnaudit.trace import write_shards
@@ -246,7 +273,17 @@ class _Run:
             yield from collect_shards(model, self.corpus.splits[name], name, **settings, metadata=metadata, progress=self.progress)
 
     def _metadata(self, train: Record, model: AttentionModel) -> dict[str, Any]:
-        """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
+        """What a trace of the trained model tells of its origin."""
+        origin = self._origin(model)
+        return {
+            **origin,
+            "model": {**origin["model"], "fingerprint": weights_fingerprint(model)},
+            "training": {**origin["training"], "best_epoch": train.notes["best_epoch"]},
+            "notes": [train.notes["vectors"]],
+        }
+
+    def _origin(self, model: AttentionModel) -> dict[str, Any]:
+        """What any trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
         spec, corpus = self.plain, self.corpus
         settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
         return {
@@ -254,11 +291,8 @@ class _Run:
                 **settings, "name": corpus.name, "task": corpus.task, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes),
             },
             "collect": spec["collect"],
-            "model": {
-                **asdict(model.settings), "preset": spec["preset"], "vectors": spec["vectors"], "fingerprint": weights_fingerprint(model),
-            },
-            "training": {**spec["training"], "best_epoch": train.notes["best_epoch"]},
-            "notes": [train.notes["vectors"]],
+            "model": {**asdict(model.settings), "preset": spec["preset"], "vectors": spec["vectors"]},
+            "training": spec["training"],
             "seed": self.spec.seed,
             "versions": versions(),
         }  # fmt: skip

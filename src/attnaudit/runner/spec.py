@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Task
     from attnaudit.models.settings import ModelSettings
     from attnaudit.objectives import Objective
+    from attnaudit.probe import Probe
     from attnaudit.training import TrainingSettings
 
 Preset = Literal["paper", "code2019", "flan", "han"]
@@ -69,7 +70,7 @@ class RunSpec:
 
     ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
     the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``. In a study ``objective`` may stand in the
-    place of the loss on labels, and a ``teacher`` say what another model does.
+    place of the loss on labels, a ``teacher`` say what another model does, and a ``probe`` be traced while the model trains.
     """
 
     corpus: CorpusSpec
@@ -83,6 +84,7 @@ class RunSpec:
     device: str = "auto"
     objective: Objective | None = None
     teacher: Teacher | None = None
+    probe: Probe | None = None
 
     @classmethod
     def of(
@@ -132,6 +134,7 @@ class RunSpec:
         from attnaudit.collector import CollectSettings
         from attnaudit.models.settings import ModelSettings
         from attnaudit.objectives import OBJECTIVES
+        from attnaudit.probe import Probe
         from attnaudit.training import TrainingSettings
 
         path = Path(folder) / "spec.json"
@@ -146,11 +149,19 @@ class RunSpec:
             plain["experiments"], plain["vectors"], coerce(plain["preset"], Preset, "preset"), plain["seed"], plain["device"],
             from_plain(OBJECTIVES[objective["kind"]], objective, "objective") if (objective := plain.get("objective")) else None,
             from_plain(Teacher, teacher, "teacher") if (teacher := plain.get("teacher")) else None,
+            from_plain(Probe, probe, "probe") if (probe := plain.get("probe")) else None,
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return {"schema": SCHEMA, "kind": "run", **json.loads(json.dumps(asdict(self)))}
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus.
+
+        A training that is not watched, or that counts epochs, does not say so: it is the same as before there was a choice.
+        """
+        plain = json.loads(json.dumps(asdict(self)))
+        for section, name in ((plain, "probe"), (plain["training"], "steps")):
+            if section[name] is None:
+                del section[name]
+        return {"schema": SCHEMA, "kind": "run", **plain}
 
     @property
     def name(self) -> str:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError, RunError, did_you_mean
 from attnaudit.files import write_json
+from attnaudit.probe import STEP_FOLDER
 from attnaudit.progress import Progress, silent
 from attnaudit.results_file import table_file
 from attnaudit.runner.audits import choose
@@ -156,7 +157,7 @@ def _analyse(
 
     def make() -> Any:
         progress("compare the trainings", 0, 0)
-        table = study({name: Trace.read(folder / "trace") for name, folder in folders.items()})
+        table = study(Traces(folders))
         summary = study.summarise(table)
         return table, with_published(summary, study.name, corpus) if comparable else summary
 
@@ -169,7 +170,35 @@ def _analyse(
         return {}
 
     digests = {name: trace_digests(folder / "trace") for name, folder in folders.items()}
+    digests |= {f"{name}/{part.name}": trace_digests(part) for name, folder in folders.items() for part in _steps(folder)}
     return ledger.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, make, keep)
+
+
+def _steps(training: Path) -> list[Path]:
+    """The traces that were taken while a training went on, from the first step to the last."""
+    return sorted((training / STEP_FOLDER).glob("*"))
+
+
+@dataclass(frozen=True)
+class Traces(Mapping[str, Trace]):
+    """The traces of trainings by name. What else one of them left, as ``name/steps/00250``, is read whenever it is asked for."""
+
+    folders: Mapping[str, Path]
+    held: dict[str, Trace] = field(default_factory=dict)
+
+    def __getitem__(self, name: str) -> Trace:
+        training, _, part = name.partition("/")
+        if part:
+            return Trace.read(self.folders[training] / part)
+        if name not in self.held:
+            self.held[name] = Trace.read(self.folders[name] / "trace")
+        return self.held[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.folders)
+
+    def __len__(self) -> int:
+        return len(self.folders)
 
 
 @dataclass
@@ -193,7 +222,8 @@ class _Work:
             def of_this(what: str, done: int, total: int, label: str = label) -> None:
                 self.progress(f"{label}: {what}", done, total)
 
-            train_into(self._spec(training), self.folder(training), of_this, self.corpus, teaches=key_of(training) in teachers)
+            teaches = training.teaches or key_of(training) in teachers
+            train_into(self._spec(training), self.folder(training), of_this, self.corpus, teaches)
             if self._finished(training) != before:
                 self.seconds.append(time.perf_counter() - started)
                 self.say(f"{training.name}: {self.seconds[-1]:.0f} s ({number} of {len(self.plan)}{self._left()})")

@@ -48,12 +48,20 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
 
 def mean_rows(experiment: str, label: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
     """``<measure>_<label>``: means over seeds and instances of ``table``, which has a row for each of both; NaN is left out and counted."""
-    values, rows = by_seed(table, measures), []
+    return means(experiment, table, {f"{measure}_{label}": measure for measure in measures}, seed)
+
+
+def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], seed: int, group: str = "all") -> list[Mapping[str, Any]]:
+    """The same under names of their own, each the mean of a column; none of a table without rows."""
+    if table.is_empty():
+        return []
+    values, rows = by_seed(table, list(measures.values())), []
     resampled = means_over_seeds(values, seed=seed)
     for k, measure in enumerate(measures):
         undefined = int(np.isnan(values[k]).any(axis=0).sum())
         known = values.shape[2] - undefined
-        rows.append(summary_row(experiment, f"{measure}_{label}", defined_mean(values[k]), resampled[k], known, undefined))
+        row = summary_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined)
+        rows.append({**row, "group": group})
     return rows
 
 

@@ -22,7 +22,8 @@ class Training:
     """One training of a plan.
 
     It follows from ``spec`` and, where there is a ``teacher``, from the ``column`` of that training's trace of all splits, or of the trace
-    at a path. Studies that ask for the same under the same name share it. ``note`` is what a reader should know of it, if anything.
+    at a path. Studies that ask for the same under the same name share it. ``note`` is what a reader should know of it, if anything. With
+    ``teaches`` it leaves a trace of all splits, as one that is a teacher does.
     """
 
     name: str
@@ -30,11 +31,16 @@ class Training:
     teacher: Training | str | None = None
     column: str = "alpha"
     note: str = ""
+    teaches: bool = False
 
 
 @runtime_checkable
 class Study(Protocol):
-    """A frozen configuration: which trainings it needs, and what their traces of the test split say together."""
+    """A frozen configuration: which trainings it needs, and what their traces of the test split say together.
+
+    Traces come by the name of the training, in the order of the plan; ``<name>/steps/<step>`` is what was seen of a training that is
+    watched, ``<name>/teacher`` the trace of all splits of one that teaches.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     name: ClassVar[str]

@@ -1,0 +1,153 @@
+"""What does attention learn from? Relevance and attention traced side by side while a model trains (Snell et al. 2020)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import polars as pl
+import polars.selectors as cs
+
+from attnaudit.errors import InputError
+from attnaudit.experiments.relevance import relevance
+from attnaudit.probe import STEPS, Probe, step_part
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.studies.cooccurrence import CountModel
+from attnaudit.studies.dynamics_rows import PAIRS, TO_REFERENCE, Finished, Pair, correct_rows, even_rows, model_rows, token_rows
+from attnaudit.studies.dynamics_timing import timing_rows
+from attnaudit.studies.over_seeds import means
+from attnaudit.studies.plan import Training, check_least, one_attention, same_instances, seeded, without_scores
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.runner.spec import RunSpec
+
+SHOWN = 8  # instances of the probe whose tokens are kept for a reader to look at
+PROXIES = ("embedding", "logistic")
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """The model trained with ``seeds`` seeds, from the spec's on, for as many optimizer steps as the last of ``steps`` says, and traced at
+    each of ``steps`` on at most ``probe`` instances of test; beside it one with even attention, of seed ``uniform_seed`` (None: the next).
+
+    Scores of a position: ``alpha``; ``relevance``, its own output relevance r; ``uniform``, r^u, that of the model with even attention;
+    ``loo``; two that know co-occurrence alone, ``embedding``, r of a classifier of the mean embedding, and ``logistic``, the coefficient of
+    a logistic regression on counts; ``reference``, alpha of the first seed. r^u, the proxies and the reference are those of finished
+    models, each with the weights of its best epoch on dev.
+
+    The table has a row per model, seed, step and instance; step null is the finished model, on all of test. ``agreement_<u>_<v>`` is
+    A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` what A is on average of shuffled v, ``entropy`` that of alpha over ln T. Of a few
+    instances it has the ``tokens`` with ``alpha``, ``relevance`` and ``relevance_uniform`` at every step. The summary has their means at
+    each step (group ``step:<k>``) and of finished models (``all``), where the timing ξ is too (`timing_rows`); what is compared with the
+    reference is of the other seeds, and ``…_uniform`` of the model with even attention.
+    """
+
+    name: ClassVar[str] = "dynamics"
+    paper: ClassVar[str] = "snell2020"
+    seeds: int = 6
+    steps: tuple[int, ...] = STEPS
+    probe: int = 500
+    uniform_seed: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_least(self, seeds=1)
+        if self.watched.steps[-1] < 1:
+            raise InputError("study", "setting dynamics.steps", "0 alone", "a step of 1 or more at the end, where training stops")
+
+    @property
+    def watched(self) -> Probe:
+        return Probe(self.steps, self.probe, self.seed)
+
+    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
+        """Raises InputError for what is no classification of words by one attention.
+
+        The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
+        """
+        one_attention(self.name, base)
+        if corpus.task != "classification":
+            raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
+        if base.model.hierarchical:
+            raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
+        even = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
+        uniform = without_scores(self._watched(base, even))
+        uniform = replace(uniform, model=replace(base.model, attention="uniform"))
+        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, encoder="none"))
+        return [
+            *(Training(f"watched-s{seed}", self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
+            Training(f"watched-uniform-s{even}", uniform),
+            Training(f"embedding-s{base.seed}", embedding, teaches=True),
+        ]
+
+    def _watched(self, base: RunSpec, seed: int) -> RunSpec:
+        spec = seeded(base, seed)
+        training = replace(spec.training, steps=self.steps[-1])
+        return replace(spec, training=training, probe=self.watched, collect=replace(spec.collect, scores=("loo",)))
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        *ours, even, embedding = (name for name in traces if "/" not in name)
+        same_instances({name: traces[name] for name in (*ours, even, embedding)})
+        test, counts = traces[ours[0]], CountModel.fit(traces[f"{embedding}/teacher"])
+        finished = Finished(test.instance, {
+            "reference": test.alpha, "uniform": relevance(traces[even]), "embedding": relevance(traces[embedding]),
+            "logistic": counts.relevance(test),
+        })  # fmt: skip
+        parts = [rows for k, name in enumerate(ours) for rows in self._of_seed(traces, name, finished, even if k == 0 else None)]
+        parts += [_named(even_rows(trace, finished), "uniform", even, step) for step, trace in self._steps(traces, even)]
+        proxies = zip(
+            PROXIES, (correct_rows(traces[embedding]), correct_rows(test).with_columns(correct=counts.correct(test))), strict=True
+        )
+        return pl.concat([*parts, *(_named(rows, name, embedding, None) for name, rows in proxies)], how="diagonal")
+
+    def _of_seed(self, traces: Mapping[str, Trace], name: str, finished: Finished, even: str | None) -> Iterator[pl.DataFrame]:
+        """The rows of one training; beside ``even``, that with even attention, with the tokens of some."""
+        for step, trace in self._steps(traces, name):
+            rows = model_rows(trace, finished)
+            if even is not None and step is not None:
+                tokens = self._tokens(trace, traces[f"{even}/{step_part(step)}"])
+                rows = rows.join(tokens, on="instance", how="left", maintain_order="left")
+            yield _named(rows, "base", name, step)
+
+    def _tokens(self, trace: Trace, even: Trace) -> pl.DataFrame:
+        same_instances({"a step": trace, "the same step under even attention": even})
+        some = replace(self.watched, size=min(SHOWN, self.probe)).rows(trace.instance)
+        return token_rows(trace.take(some), even.take(some))
+
+    def _steps(self, traces: Mapping[str, Trace], name: str) -> Iterator[tuple[int | None, Trace]]:
+        """The traces of one training: of every step, then that of the finished model."""
+        yield from ((step, traces[f"{name}/{step_part(step)}"]) for step in self.steps)
+        yield None, traces[name]
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        flat = table.select(~cs.nested())
+        ours = flat.filter(model="base")
+        fresh = ours.filter(pl.col("seed") != ours["seed"].min())
+        rows: list[Mapping[str, Any]] = []
+        for step in (None, *self.steps):
+            group = "all" if step is None else f"step:{step}"
+            here = pl.col("step").is_null() if step is None else pl.col("step") == step
+            for part, measures in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
+                rows += means(self.name, part.filter(here), measures, self.seed, group)
+        rows += timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
+        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _named(rows: pl.DataFrame, model: str, training: str, step: int | None) -> pl.DataFrame:
+    seed = int(training.rpartition("-s")[2])
+    return rows.select(pl.lit(model).alias("model"), pl.lit(seed).alias("seed"), pl.lit(step, pl.Int64).alias("step"), pl.all())
+
+
+def _compared(pairs: Iterable[Pair]) -> dict[str, str]:
+    names = [f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs]
+    return dict(zip(names, names, strict=True))
+
+
+_OWN = {"accuracy": "correct", "entropy": "entropy", "chance": "chance", **_compared(PAIRS)}  # measures, and the columns they are means of
+_TO_REFERENCE = _compared(TO_REFERENCE)
+_OTHERS = {
+    "uniform": {f"{name}_uniform": column for name, column in {"accuracy": "correct", **_compared(TO_REFERENCE[1:2])}.items()},
+    **{name: {f"accuracy_{name}": "correct"} for name in PROXIES},
+}  # fmt: skip

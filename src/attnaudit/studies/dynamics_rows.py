@@ -1,0 +1,85 @@
+"""What is measured of every traced text while a model trains: how scores of its positions agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int64
+from scipy.special import entr
+
+from attnaudit.errors import InputError
+from attnaudit.experiments.relevance import relevance
+from attnaudit.experiments.rows import list_column
+from attnaudit.ragged import Ragged
+from attnaudit.stats.agreement import agreement, chance_agreement
+from attnaudit.stats.kendall import kendall_tau
+from attnaudit.trace import Trace
+
+Pair = tuple[str, str]
+PAIRS: tuple[Pair, ...] = (
+    ("alpha", "relevance"), ("alpha", "uniform"), ("alpha", "loo"), ("alpha", "embedding"), ("alpha", "logistic"),
+    ("relevance", "uniform"), ("loo", "uniform"),
+)  # fmt: skip
+TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """Scores of models that are trained, by name, for every instance of test."""
+
+    instance: Int64[np.ndarray, " n"]
+    scores: Mapping[str, Ragged]
+
+    def of(self, trace: Trace) -> dict[str, Ragged]:
+        """Those of the instances of a trace, in its order. Raises InputError for an instance that is not known."""
+        order = np.argsort(self.instance, kind="stable")
+        rows = order[np.minimum(np.searchsorted(self.instance, trace.instance, sorter=order), len(order) - 1)]
+        if not np.array_equal(self.instance[rows], trace.instance):
+            raise InputError("study", "trace of a step", "instances that are not in test", "a probe of the test split")
+        return {name: score.take(rows) for name, score in self.scores.items()}
+
+
+def model_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
+    """A row for each row of a trace with leave-one-out: all pairs, and what the texts themselves tell."""
+    scores = {"alpha": trace.alpha, "relevance": relevance(trace), "loo": trace.ragged("loo"), **finished.of(trace)}
+    entropy = pl.Series("entropy", entropy_share(trace.alpha), nan_to_null=True)
+    chance = pl.Series("chance", chance_agreement(trace.alpha.lengths))
+    return correct_rows(trace).with_columns(chance, entropy, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
+
+
+def even_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
+    """A row for each row of a trace of the model with even attention: how its relevance agrees with the reference's attention."""
+    return correct_rows(trace).with_columns(*_compared({"relevance": relevance(trace), **finished.of(trace)}, TO_REFERENCE[1:2]))
+
+
+def correct_rows(trace: Trace) -> pl.DataFrame:
+    return pl.DataFrame({"instance": trace.instance, "correct": trace.predicted == trace.array("label")})
+
+
+def token_rows(trace: Trace, even: Trace) -> pl.DataFrame:
+    """Tokens with attention, relevance, that of the model with even attention on the same rows, the gold class and its probability."""
+    label, said = trace.array("label"), trace.prediction
+    probability = np.where(label == 1, said[:, 0], 1.0 - said[:, 0]) if said.shape[1] == 1 else said[np.arange(len(label)), label]
+    return pl.DataFrame([
+        pl.Series("instance", trace.instance), pl.Series("tokens", trace.table.column("tokens").to_pylist()),
+        list_column("alpha", trace.alpha), list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(even)),
+        pl.Series("gold", [trace.class_names[k] for k in label]), pl.Series("probability", probability),
+    ])  # fmt: skip
+
+
+def entropy_share(alpha: Ragged) -> np.ndarray:
+    """``−Σ α ln α / ln T`` of every row: 1 for even weights, 0 for one position; NaN at T = 1, where there is no choice."""
+    longer = alpha.lengths > 1
+    most = np.log(np.where(longer, alpha.lengths, 2))
+    return np.where(longer, alpha.with_values(entr(alpha.values)).sum() / most, np.nan)
+
+
+def _compared(scores: Mapping[str, Ragged], pairs: Iterable[Pair]) -> list[pl.Series]:
+    columns = []
+    for u, v in pairs:
+        columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
+        columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
+    return columns

@@ -1,0 +1,34 @@
+"""Watching a model train: traces of a probe, one after each of the chosen optimizer steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from attnaudit.collector import CollectSettings, collect_shards
+from attnaudit.corpora import Split
+from attnaudit.errors import InputError
+from attnaudit.models.model import AttentionModel
+from attnaudit.probe import Probe, step_part
+from attnaudit.trace import write_shards
+from attnaudit.training import Watch
+
+
+def watching(
+    model: AttentionModel, test: Split, probe: Probe, folder: Path, collect: CollectSettings, metadata: Mapping[str, Any]
+) -> Watch:  # fmt: skip
+    """What `train` is to be given so that ``folder/steps/<step>`` holds the trace of the probe after that many updates of ``model``.
+
+    Every file is whole or not there, and says in its metadata after which ``step`` it is. Raises InputError for a split without rows.
+    """
+    if not len(test):
+        raise InputError("watch training", "test split", "no rows", "one row or more to trace")
+    split = test.take(probe.rows(test.instance))
+
+    def look(step: int) -> None:
+        shards = collect_shards(model, split, "test", **asdict(collect), metadata={**metadata, "step": step})
+        write_shards(folder / step_part(step), shards)
+
+    return Watch(probe.steps, look)

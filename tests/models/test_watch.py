@@ -1,0 +1,153 @@
+"""Watching a training: the traces of its probe, and that the training does not notice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.collector import CollectSettings, collect
+from attnaudit.corpora import Corpus, planted_corpus
+from attnaudit.errors import InputError
+from attnaudit.models.model import AttentionModel
+from attnaudit.probe import STEPS, Probe, step_part
+from attnaudit.trace import Trace
+from attnaudit.training import TrainingSettings, Watch, train
+from attnaudit.watch import watching
+from tests.models.test_training import fresh, weights
+
+SETTINGS = TrainingSettings(epochs=2, batch_size=16)
+PROBE = Probe((0, 3, 15, 22, 40), size=12, seed=1)
+
+
+def steps_an_epoch(corpus: Corpus, settings: TrainingSettings) -> int:
+    return math.ceil(len(corpus.splits["train"]) / settings.batch_size)
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return planted_corpus("decisive", size=300, length=(10, 14), seed=1)
+
+
+def watched(corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE) -> Watch:
+    return watching(model, corpus.splits["test"], probe, folder, CollectSettings(), {"seed": 0})
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.glob("steps/*/*"))}
+
+
+@pytest.mark.parametrize(("encoder", "settings"), [("bilstm", {}), ("bilstm", {"dropout": 0.4}), ("transformer", {"dropout": 0.2})])
+def test_a_training_does_not_notice_that_it_is_watched(corpus: Corpus, tmp_path: Path, encoder: str, settings: dict) -> None:
+    alone, seen = (fresh(corpus, encoder, **({"heads": 1} if encoder == "transformer" else {}), **settings) for _ in range(2))
+    expected = train(alone, corpus, SETTINGS, seed=3)
+    random = torch.random.get_rng_state()
+    history = train(seen, corpus, SETTINGS, seed=3, watch=watched(corpus, seen, tmp_path))
+    assert weights(seen) == weights(alone)
+    assert [(epoch.loss, epoch.dev) for epoch in history] == [(epoch.loss, epoch.dev) for epoch in expected]
+    assert torch.equal(random, torch.random.get_rng_state())
+    taken = 2 * steps_an_epoch(corpus, SETTINGS)
+    assert list(files(tmp_path)) == [f"{step_part(step)}/part-00000.parquet" for step in PROBE.steps if step <= taken]
+
+
+def test_looking_leaves_gradients_modes_and_what_wants_a_gradient(corpus: Corpus, tmp_path: Path) -> None:
+    model = fresh(corpus, dropout=0.3).train()
+    model.embedding.weight.requires_grad_(False)
+    model.head.output.weight.grad = torch.ones_like(model.head.output.weight)
+    before = [(module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)]) for module in model.modules()]
+    watched(corpus, model, tmp_path)(0)
+    after = [(module.training, [(p.requires_grad, p.grad) for p in module.parameters(recurse=False)]) for module in model.modules()]
+    assert after == before
+
+
+def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_path: Path) -> None:
+    model = fresh(corpus)
+    train(model, corpus, SETTINGS, watch=watched(corpus, model, tmp_path))
+    test = corpus.splits["test"]
+    rows = PROBE.rows(test.instance)
+    assert len(rows) == 12
+    probe = replace(corpus, splits=corpus.splits | {"test": test.take(rows)})
+    for step in (0, 3):  # of the first epoch: the weights that are kept are the last
+        stopped = fresh(corpus)
+        if step:
+            assert len(train(stopped, corpus, replace(SETTINGS, steps=step))) == 1
+        trace, expected = Trace.read(tmp_path / step_part(step)), collect(stopped, probe)
+        assert trace.metadata["step"] == step
+        np.testing.assert_array_equal(trace.instance, test.instance[rows])
+        for name in ("alpha", "readout", "loo", "gradient"):
+            np.testing.assert_array_equal(trace.ragged(name).values, expected.ragged(name).values)
+
+
+@pytest.mark.parametrize("stop_after", [1, 2])
+def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path, stop_after: int) -> None:
+    settings = replace(SETTINGS, steps=40)
+    whole = fresh(corpus, dropout=0.3)
+    train(whole, corpus, settings, watch=watched(corpus, whole, tmp_path / "whole"))
+    begun = fresh(corpus, dropout=0.3)
+    seen = watched(corpus, begun, tmp_path / "again")
+    epochs = iter(range(10**6))
+
+    def stopped(step: int) -> None:
+        seen(step)
+        if step > stop_after * steps_an_epoch(corpus, settings) + 2 and next(epochs) == 0:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(begun, corpus, settings, checkpoint=tmp_path / "again", watch=Watch(tuple(range(41)), stopped))
+    resumed = fresh(corpus, dropout=0.3)
+    train(resumed, corpus, settings, checkpoint=tmp_path / "again", watch=watched(corpus, resumed, tmp_path / "again"))
+    assert weights(resumed) == weights(whole)
+    assert files(tmp_path / "again") == files(tmp_path / "whole")
+    assert len(files(tmp_path / "whole")) == len(PROBE.steps)
+
+
+def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus) -> None:
+    seen: list[int] = []
+    model = fresh(corpus)
+    every = Watch(tuple(range(100)), seen.append)
+    train(model, corpus, replace(SETTINGS, steps=33, epochs=1, patience=1, learning_rate=0.05), watch=every)
+    assert seen == list(range(34))
+    with pytest.raises(InputError, match=r"training\.steps: 0; wanted 1 or more optimizer steps"):
+        replace(SETTINGS, steps=0)
+
+
+def test_who_is_in_the_probe_depends_on_nobody_else() -> None:
+    instance = np.random.default_rng(0).permutation(1000)
+    chosen = set(instance[Probe(size=100).rows(instance)].tolist())
+    assert len(chosen) == 100
+    assert set(np.arange(1000)[Probe(size=100).rows(np.arange(1000))].tolist()) == chosen
+    fewer = np.array(sorted(chosen)[:50] + [n for n in range(1000) if n not in chosen])
+    assert set(sorted(chosen)[:50]) <= set(fewer[Probe(size=100).rows(fewer)].tolist())
+    assert set(instance[Probe(size=50).rows(instance)].tolist()) < chosen
+    assert set(instance[Probe(size=100, seed=1).rows(instance)].tolist()) != chosen
+    assert Probe(size=5000).rows(instance).tolist() == list(range(1000))
+
+
+def test_the_paper_s_steps() -> None:
+    assert STEPS[:8] == (0, 10, 50, 100, 150, 200, 250, 500)
+    assert (STEPS[-1], len(STEPS)) == (4000, 22)
+
+
+@pytest.mark.parametrize(
+    ("steps", "size", "came"),
+    [
+        ((), 5, "steps: none"),
+        ((-1, 3), 5, "steps: -1, below 0"),
+        ((0, 10, 5), 5, "steps: 5 after 10; wanted whole numbers from 0 up, each above the one before"),
+        ((0, 10, 10), 5, "steps: 10 twice"),
+        ((0, 10), 0, "probe: 0 instances; wanted 1 or more"),
+    ],
+)
+def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, came: str) -> None:
+    with pytest.raises(InputError, match=came):
+        Probe(steps, size)
+
+
+def test_a_test_split_without_rows_is_refused(corpus: Corpus, tmp_path: Path) -> None:
+    empty = corpus.splits["test"].take(np.arange(0))
+    with pytest.raises(InputError, match="test split: no rows"):
+        watching(fresh(corpus), empty, PROBE, tmp_path, CollectSettings(), {})

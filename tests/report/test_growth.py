@@ -1,0 +1,123 @@
+"""The page of dynamics: its curves, its tables, and the texts that a reader walks through."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.report.about import About
+from attnaudit.report.dynamics_figures import agreement_figure, order_figure
+from attnaudit.report.growth_view import growth_section
+from attnaudit.report.study_numbers import dynamics_label, study_tables
+from attnaudit.report.study_page import study_card
+from tests.report.runs import summary_of
+from tests.studies.test_dynamics import STEPS, STUDY, some
+
+
+@pytest.fixture(scope="module")
+def table() -> pl.DataFrame:
+    return STUDY(some(STUDY))
+
+
+@pytest.fixture(scope="module")
+def summary(table: pl.DataFrame) -> pl.DataFrame:
+    return STUDY.summarise(table)
+
+
+def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.DataFrame) -> None:
+    tables = study_tables("dynamics", summary)
+    cells = [cell for one in tables for _, _, row in one.rows for cell in row if cell is not None]
+    assert len(cells) == summary.height
+    for measure in summary["measure"].unique():
+        assert "_" not in dynamics_label(measure)
+    assert len({dynamics_label(measure) for measure in summary["measure"].unique()}) == summary["measure"].n_unique()
+
+
+def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table: pl.DataFrame, summary: pl.DataFrame) -> None:
+    for figure in (agreement_figure(table, summary), order_figure(table, summary)):
+        assert all(panel.svg.startswith("<svg") for panel in figure.panels)
+        assert len({panel.title for panel in figure.panels}) == 3
+    assert "25 instances of test, 2 seeds" in agreement_figure(table, summary).caption
+    alone = table.filter((pl.col("model") != "base") | (pl.col("seed") == 3))
+    figure = order_figure(alone, STUDY.summarise(alone))
+    assert "even attention" in figure.panels[0].svg
+
+
+def test_shades_are_shares_of_the_most_there_ever_is(table: pl.DataFrame) -> None:
+    section = growth_section(table)
+    assert section is not None
+    assert section.data["steps"] == list(STEPS)
+    json.dumps(section.data, allow_nan=False)
+    for one in section.data["instances"]:
+        rows = table.filter(pl.col("instance") == int(one["name"]), pl.col("tokens").is_not_null()).sort("step")
+        assert one["tokens"] == rows["tokens"][0].to_list()
+        for kind, shades in one["shades"].items():
+            values = np.array(rows[kind].to_list())
+            np.testing.assert_allclose(np.array(shades) * one["full"][kind] / 1000, values, atol=1e-3 * one["full"][kind])
+            assert np.abs(shades).max() <= 1000
+        assert np.abs(one["shades"]["relevance"]).max() == 1000
+    assert growth_section(table.drop("tokens")) is None
+    assert growth_section(table.filter(pl.col("tokens").is_null())) is None
+
+
+def figures(**changed: dict) -> pl.DataFrame:
+    known = {
+        "dynamics__agreement_alpha_uniform": {"value": 0.4, "low": 0.3, "high": 0.5}, "dynamics__chance": {"value": 0.08},
+        "dynamics__agreement_alpha_loo": {"value": 0.6}, "dynamics__agreement_alpha_relevance": {"value": 0.5},
+        "dynamics__xi": {"value": 0.61, "low": 0.55, "high": 0.66}, "dynamics__xi_step": {"value": 50.0},
+        "dynamics__best_accuracy": {"value": 0.82}, "dynamics__xi_reached": {"value": 0.7},
+        "dynamics__xi_threshold": {"value": 0.35, "low": 0.3, "high": 0.4},
+    }  # fmt: skip
+    return summary_of(**(known | {f"dynamics__{name}": row for name, row in changed.items()}))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "in 40 % of the texts; by chance in 8 %"),
+        ({}, "So attention goes where relevance is that is learned without it"),
+        ({}, "after 50 steps; by then accuracy is 0.61 [0.55, 0.66], of 0.82 at best"),
+        ({"agreement_alpha_uniform": {"value": 0.09, "low": 0.07, "high": 0.1}}, "The interval holds chance"),
+        ({"agreement_alpha_uniform": {"value": 0.03, "low": 0.02, "high": 0.04}}, "less often than by chance"),
+        ({"xi": {"value": None, "undefined": 5}}, "cannot be said: at no step does that of another seed agree"),
+        ({"xi": {"value": None, "undefined": 5}}, "(0.70 at most) better than that relevance does (0.35)"),
+        ({"xi": {"value": 0.6, "undefined": 2}}, "2 seeds never did"),
+        ({"xi_threshold": {"value": 0.1, "low": 0.07, "high": 0.12}}, "no better than chance, as far as its interval goes"),
+        ({"best_accuracy": {"value": None}}, "With one seed there is no other"),
+    ],
+)
+def test_the_card_says_no_more_than_the_figures(changed: dict, said: str) -> None:
+    (row,) = study_card(figures(**changed), About()).rows
+    assert said in row.sentence
+    assert row.mark == 0.08
+
+
+def test_the_policy_lets_only_the_page_s_own_script_run(tmp_path: Path, table: pl.DataFrame, summary: pl.DataFrame) -> None:
+    page = write_page(tmp_path, table, summary).read_text()
+    script = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    assert len(script) == 1
+    digest = base64.b64encode(hashlib.sha256(script[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+    assert "<b>" not in re.findall(r'id="growth-data">(.*?)</script>', page, re.DOTALL)[0]
+
+
+def write_page(folder: Path, table: pl.DataFrame, summary: pl.DataFrame) -> Path:
+    """The page as a study writes it."""
+    from attnaudit.files import write_json
+    from attnaudit.report.study_page import write_study
+
+    (folder / "results").mkdir(parents=True)
+    table.write_parquet(folder / "results" / "dynamics.parquet")
+    write_json(folder / "summary.json", summary.to_dicts())
+    write_json(folder / "spec.json", {
+        "schema": 1, "kind": "study", "study": {"name": "dynamics", "seeds": 2}, "corpus": {"source": "sst"}, "seed": 0,
+        "model": {"encoder": "bilstm", "attention": "additive"},
+    })  # fmt: skip
+    return write_study(folder, {})

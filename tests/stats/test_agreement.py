@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnaudit.errors import InputError
+from attnaudit.ragged import Ragged
+from attnaudit.stats.agreement import agreement, chance_agreement, top_count
+from tests.oracles.agreement import naive_agreement, naive_chance
+
+
+def one(u: list[float], v: list[float], percent: int = 5) -> float:
+    return float(agreement(Ragged.from_rows([np.array(u, float)]), Ragged.from_rows([np.array(v, float)]), percent)[0])
+
+
+PAIRS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6)
+
+
+@given(PAIRS, st.sampled_from([1, 5, 20, 34, 50, 99, 100]))
+def test_every_way_to_break_the_ties_counts_alike(pairs: list[tuple[int, int]], percent: int):
+    u, v = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+    assert one(u, v, percent) == pytest.approx(naive_agreement(u, v, percent), abs=1e-12)
+
+
+@pytest.mark.parametrize("u", [[1, 2, 3, 4, 5], [1, 1, 0, 0, 1], [2, 2, 2, 2, 2]])
+@pytest.mark.parametrize(("v", "percent"), [([1, 2, 3, 4, 5], 5), ([1, 1, 1, 4, 4], 50), ([3, 3, 3, 3, 3], 30)])
+def test_chance_is_the_mean_over_every_shuffle(u: list[float], v: list[float], percent: int):
+    assert chance_agreement(np.array([len(v)]), percent)[0] == pytest.approx(naive_chance(u, v, percent), abs=1e-12)
+
+
+def test_chance_is_what_drawn_shuffles_give():
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 90, 200)
+    u, v = (Ragged.from_lengths(rng.normal(size=lengths.sum()).round(1), lengths) for _ in range(2))
+    drawn = [
+        agreement(u, v.with_values(np.concatenate([rng.permutation(row) for row in v]))).mean() for _ in range(400)
+    ]  # fmt: skip
+    assert np.mean(drawn) == pytest.approx(chance_agreement(lengths).mean(), abs=4 * float(np.std(drawn)) / 20)
+
+
+def test_the_order_of_positions_and_of_rows_changes_nothing():
+    rng = np.random.default_rng(1)
+    rows = [(rng.integers(0, 5, t).astype(float), rng.integers(0, 5, t).astype(float)) for t in rng.integers(1, 60, 100)]
+    expected = agreement(Ragged.from_rows([u for u, _ in rows]), Ragged.from_rows([v for _, v in rows]))
+    moved = [(order, u, v) for u, v in rows[::-1] for order in [rng.permutation(len(u))]]
+    again = agreement(Ragged.from_rows([u[o] for o, u, _ in moved]), Ragged.from_rows([v[o] for o, _, v in moved]))
+    np.testing.assert_allclose(again[::-1], expected, rtol=0, atol=1e-15)
+
+
+def test_only_the_order_of_values_counts():
+    rng = np.random.default_rng(2)
+    u, v = rng.normal(size=50).tolist(), rng.normal(size=50).tolist()
+    assert one(u, v) == one(np.exp(u).tolist(), (3 * np.array(v) - 7).tolist())
+    assert one(u, u) == 1.0
+    assert one(u, (-np.array(u)).tolist()) == 0.0
+
+
+def test_the_top_is_counted_in_whole_numbers():
+    assert top_count(np.array([1, 20, 21, 40, 41, 140])).tolist() == [1, 1, 2, 2, 3, 7]
+    assert top_count(np.array([100]), 7)[0] == 7 != math.ceil(0.07 * 100)
+    assert one([1.0], [5.0]) == 1.0
+
+
+def test_a_row_without_positions_is_undefined():
+    empty = Ragged.from_rows([np.zeros(0), np.ones(2)])
+    assert np.isnan(agreement(empty, empty)).tolist() == [True, False]
+    assert np.isnan(chance_agreement(np.array([0, 2]))).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("percent", [0, 101])
+def test_a_share_that_is_none_is_refused(percent: int):
+    with pytest.raises(InputError, match=rf"top: {percent} %; wanted 1 to 100 %"):
+        one([1.0], [1.0], percent)

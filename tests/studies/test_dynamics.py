@@ -1,0 +1,240 @@
+"""What the study of dynamics says, against definitions worked out instance by instance; and what must not change it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy.stats import kendalltau
+
+from attnaudit.errors import InputError
+from attnaudit.experiments.relevance import relevance
+from attnaudit.probe import step_part
+from attnaudit.ragged import Ragged
+from attnaudit.studies.cooccurrence import CountModel
+from attnaudit.studies.dynamics import SHOWN, Dynamics
+from attnaudit.studies.dynamics_rows import PAIRS, TO_REFERENCE, entropy_share
+from attnaudit.studies.dynamics_timing import timing_rows
+from attnaudit.trace import Trace, concatenate
+from tests.oracles.agreement import naive_agreement
+from tests.oracles.dynamics import naive_timing
+from tests.traces import make_trace
+
+LENGTHS = np.random.default_rng(5).integers(1, 8, 40)
+STEPS = (0, 5, 20)
+NAMES = ("watched-s3", "watched-s4", "watched-uniform-s9", "embedding-s3")
+
+
+def like(base: Trace, seed: int, outputs: int) -> Trace:
+    """Another model's trace of the same texts."""
+    other, table = make_trace(len(base), LENGTHS, outputs, seed=seed), base.table
+    for name in ("alpha", "readout", "offset", "prediction", "loo"):
+        table = table.set_column(table.column_names.index(name), name, other.table.column(name))
+    return replace(base, table=table)
+
+
+def split_of(trace: Trace, name: str) -> Trace:
+    table = trace.table
+    return replace(trace, table=table.set_column(table.column_names.index("split"), "split", [[name] * len(trace)]))
+
+
+def all_splits(outputs: int) -> Trace:
+    """A trace of train, dev and test, as a teacher leaves it."""
+    train, dev = (make_trace(80, (1, 8), outputs, seed=seed) for seed in (50, 51))
+    test = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
+    return concatenate([split_of(part, name).checked(name) for part, name in ((train, "train"), (dev, "dev"), (test, "test"))])
+
+
+def some(study: Dynamics, outputs: int = 1) -> dict[str, Trace]:
+    base = make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
+    found = {name: like(base, k, outputs) if k else base for k, name in enumerate(NAMES)}
+    for k, name in enumerate(NAMES[:3]):
+        for step in STEPS:
+            whole = like(base, 10 + 10 * k + step, outputs)
+            found[f"{name}/{step_part(step)}"] = whole.take(study.watched.rows(whole.instance))
+    return {**found, "embedding-s3/teacher": all_splits(outputs)}
+
+
+STUDY = Dynamics(seeds=2, steps=STEPS, probe=25)
+
+
+@pytest.fixture(scope="module", params=[1, 3])
+def traces(request: pytest.FixtureRequest) -> dict[str, Trace]:
+    return some(STUDY, request.param)
+
+
+@pytest.fixture(scope="module")
+def table(traces: dict[str, Trace]) -> pl.DataFrame:
+    return STUDY(traces)
+
+
+def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+    base, even, counts = traces[NAMES[0]], traces[NAMES[2]], CountModel.fit(traces["embedding-s3/teacher"])
+    for seed, step in ((3, 5), (4, 20), (4, None)):
+        trace = traces[f"watched-s{seed}" if step is None else f"watched-s{seed}/{step_part(step)}"]
+        rows = table.filter(pl.col("model") == "base", pl.col("seed") == seed, pl.col("step").eq_missing(step))
+        assert rows["instance"].to_list() == trace.instance.tolist()
+        for row, instance in enumerate(trace.instance):
+            at = int(np.flatnonzero(base.instance == instance)[0])
+            scores = {
+                "alpha": trace.alpha[row], "relevance": relevance(trace)[row], "loo": trace.ragged("loo")[row],
+                "reference": base.alpha[at], "uniform": relevance(even)[at], "embedding": relevance(traces[NAMES[3]])[at],
+                "logistic": counts.relevance(base)[at],
+            }  # fmt: skip
+            for u, v in (*PAIRS, *TO_REFERENCE):
+                one, other = scores[u].tolist(), scores[v].tolist()
+                assert rows[f"agreement_{u}_{v}"][row] == pytest.approx(naive_agreement(one, other))
+                tau = np.array(kendalltau(one, other))[0] if len(one) > 1 else np.nan
+                assert rows[f"tau_{u}_{v}"][row] == (None if np.isnan(tau) else pytest.approx(tau))
+            assert rows["chance"][row] == 1 / len(trace.alpha[row])
+            assert rows["correct"][row] == (trace.predicted[row] == trace.array("label")[row])
+    assert (table.filter(pl.col("seed") == 3, pl.col("step").is_null(), model="base")["agreement_reference_alpha"] == 1.0).all()
+
+
+def test_the_model_with_even_attention_is_on_its_way_to_the_reference(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+    trace, base = traces[f"{NAMES[2]}/{step_part(20)}"], traces[NAMES[0]]
+    rows = table.filter(pl.col("model") == "uniform", pl.col("step") == 20)
+    expected = [
+        naive_agreement(base.alpha[int(np.flatnonzero(base.instance == i)[0])].tolist(), relevance(trace)[row].tolist())
+        for row, i in enumerate(trace.instance)
+    ]
+    assert rows["agreement_reference_relevance"].to_list() == pytest.approx(expected)
+    assert rows["agreement_alpha_relevance"].null_count() == len(rows)
+    summary = {(row["measure"], row["group"]): row["value"] for row in STUDY.summarise(table).iter_rows(named=True)}
+    assert summary["agreement_reference_relevance_uniform", "step:20"] == pytest.approx(np.mean(expected))
+
+
+def test_the_summary_has_means_of_every_step_and_of_finished_models(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+    summary = {(row["measure"], row["group"]): row for row in STUDY.summarise(table).iter_rows(named=True)}
+    assert {group for _, group in summary} == {"all", *(f"step:{step}" for step in STEPS)}
+    at = table.filter(pl.col("model") == "base", pl.col("step") == 5)
+    assert summary["agreement_alpha_uniform", "step:5"]["value"] == pytest.approx(at["agreement_alpha_uniform"].mean())
+    assert summary["agreement_alpha_uniform", "step:5"]["n"] == 25
+    fresh = at.filter(seed=4)["agreement_reference_alpha"].mean()
+    assert summary["agreement_reference_alpha", "step:5"]["value"] == pytest.approx(fresh)
+    finished = traces[NAMES[3]]
+    assert summary["accuracy_embedding", "all"]["value"] == pytest.approx((finished.predicted == finished.array("label")).mean())
+    assert summary["accuracy", "all"]["n"] == len(LENGTHS)
+    for row in summary.values():
+        if row["low"] is not None:
+            assert row["low"] - 1e-9 <= row["value"] <= row["high"] + 1e-9
+
+
+def test_the_order_of_rows_changes_nothing(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+    random = np.random.default_rng(0)
+    orders = {length: random.permutation(length) for length in (len(LENGTHS), STUDY.probe)}
+    moved = {name: trace.take(orders[len(trace)]) if len(trace) in orders else trace for name, trace in traces.items()}
+    again = STUDY(moved)
+    keys = ["model", "seed", "step", "instance"]
+    assert again.sort(keys, nulls_last=True).equals(table.sort(keys, nulls_last=True))
+    assert STUDY.summarise(again).equals(STUDY.summarise(table))
+
+
+def test_tokens_of_a_few_instances_are_kept_at_every_step(table: pl.DataFrame) -> None:
+    kept = table.filter(pl.col("tokens").is_not_null())
+    assert kept.group_by("instance").len()["len"].to_list() == [len(STEPS)] * SHOWN
+    assert set(kept["seed"]) == {3}
+    assert (kept["tokens"].list.len() == kept["relevance_uniform"].list.len()).all()
+    assert kept["probability"].is_between(0, 1).all()
+    assert ((kept["probability"] >= 0.5) <= kept["correct"]).all()
+
+
+def test_a_step_that_is_of_other_instances_is_refused(traces: dict[str, Trace]) -> None:
+    name = f"{NAMES[1]}/{step_part(5)}"
+    column = traces[name].table.column_names.index("instance")
+    moved = replace(traces[name], table=traces[name].table.set_column(column, "instance", [traces[name].instance + 1000]))
+    with pytest.raises(InputError, match="trace of a step: instances that are not in test"):
+        STUDY({**traces, name: moved})
+
+
+def timed(seed: int, seeds: int = 3, steps: tuple[int, ...] = (0, 10, 50), n: int = 12) -> pl.DataFrame:
+    random = np.random.default_rng(seed)
+    rows = [(s, step, i) for s in range(seeds) for step in steps for i in range(n)]
+    frame = pl.DataFrame(rows, schema=["seed", "step", "instance"], orient="row")
+    even = random.random(n) < 0.5
+    return frame.with_columns(
+        pl.Series("agreement_reference_alpha", (random.random(len(rows)) < 0.4).astype(float)),
+        pl.Series("agreement_reference_uniform", np.tile(even, seeds * len(steps)).astype(float)),
+        pl.Series("correct", random.random(len(rows)) < 0.7),
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_timing_is_that_of_the_first_step_that_gets_nearer(seed: int) -> None:
+    frame = timed(seed)
+    parts = {key: part.sort("instance") for key, part in frame.group_by("seed", "step")}
+    alpha, right = (
+        {(int(str(s)), int(str(k))): part[name].cast(float).to_list() for (s, k), part in parts.items()}
+        for name in ("agreement_reference_alpha", "correct")
+    )
+    even = parts[0, 0]["agreement_reference_uniform"].to_list()
+    expected = naive_timing(range(3), (0, 10, 50), alpha, even, right)
+    found = {row["measure"]: row for row in timing_rows("dynamics", frame.sample(fraction=1, shuffle=True, seed=1), seed=0)}
+    for name, value in expected.items():
+        assert found[name]["value"] == (None if value is None else pytest.approx(value))
+    assert found["xi_threshold"]["value"] == pytest.approx(np.mean(even))
+
+
+def test_both_kinds_of_timing_come_up_in_the_test_above() -> None:
+    reached = [timing_rows("dynamics", timed(seed), seed=0)[0]["undefined"] for seed in range(12)]
+    assert 0 in reached
+    assert max(reached) > 0
+
+
+def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> None:
+    frame = timed(0).with_columns(agreement_reference_uniform=pl.lit(1.0), agreement_reference_alpha=pl.lit(0.25))
+    found = {row["measure"]: row for row in timing_rows("dynamics", frame, seed=0)}
+    for name in ("xi", "xi_step", "best_accuracy_minus_xi"):
+        assert (found[name]["value"], found[name]["low"], found[name]["undefined"]) == (None, None, 3)
+    assert (found["xi_reached"]["value"], found["xi_threshold"]["value"]) == (0.25, 1.0)
+    assert found["best_accuracy"]["value"] is not None
+    assert timing_rows("dynamics", frame.clear(), seed=0) == []
+
+
+def test_even_weights_have_all_the_entropy_and_one_position_none() -> None:
+    rows = Ragged.from_rows([np.full(7, 1 / 7), np.array([0.0, 1.0, 0.0]), np.array([1.0]), np.array([0.5, 0.5, 0.0, 0.0])])
+    assert entropy_share(rows)[[0, 1, 3]] == pytest.approx([1.0, 0.0, 0.5])
+    assert np.isnan(entropy_share(rows)[2])
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_count_model_is_a_linear_model_of_shares_of_words(outputs: int) -> None:
+    texts = all_splits(outputs)
+    model, test = CountModel.fit(texts), make_trace(len(LENGTHS), LENGTHS, outputs, seed=0)
+    said, right, label = model.relevance(test), model.correct(test), test.array("label")
+    for row in range(len(test)):
+        words = [model.weight[model.number[word]] if word in model.number else 0 * model.offset for word in test.tokens(row)]
+        logits = model.offset + np.mean(words, axis=0)
+        decided = int(logits[0] >= 0) if outputs == 1 else int(np.argmax(logits))
+        assert right[row] == (decided == label[row])
+        gold = [float(w[0]) * (1 if label[row] else -1) if outputs == 1 else float(w[label[row]]) for w in words]
+        assert said[row].tolist() == pytest.approx(gold)
+    assert right.mean() > 0.5
+
+
+def test_words_that_train_has_not_say_nothing() -> None:
+    texts = all_splits(1)
+    model = CountModel.fit(texts)
+    split = np.array(texts.table.column("split").to_pylist())
+    known = {word for row in np.flatnonzero(split == "train") for word in texts.tokens(int(row))}
+    assert set(model.number) == known
+    without = replace(model, number={word: k for word, k in model.number.items() if word != "the"})
+    test = texts.take(np.flatnonzero(split == "test"))
+    said, words = without.relevance(test).values, [word for row in range(len(test)) for word in test.tokens(row)]
+    assert all(value == 0 for value, word in zip(said, words, strict=True) if word == "the")
+
+
+@pytest.mark.parametrize(
+    ("settings", "came"),
+    [
+        ({"steps": (5, 3)}, "steps: 3 after 5"),
+        ({"steps": (0,)}, r"dynamics\.steps: 0 alone; wanted a step of 1 or more at the end"),
+        ({"probe": 0}, "probe: 0 instances"),
+        ({"seeds": 0}, r"dynamics\.seeds"),
+    ],
+)
+def test_settings_that_make_no_sense(settings: dict, came: str) -> None:
+    with pytest.raises(InputError, match=came):
+        Dynamics(**settings)
