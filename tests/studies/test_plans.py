@@ -34,7 +34,7 @@ TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
     "seeds.seeds": 2, "guide.seeds": 2, "guide.epochs": 3, "adversary.strengths": (0.001, 0.1), "adversary.controls": 1,
     "adversary.epochs": 3, "deceive.epochs": 2, "deceive.seeds": 1, "deceive.strengths": (0.0, 1.0),
-    "dynamics.seeds": 2, "dynamics.steps": (0, 2, 5), "dynamics.probe": 6,
+    "dynamics.seeds": 2, "dynamics.steps": (0, 2, 5), "dynamics.probe": 4,
 }  # fmt: skip
 
 
