@@ -60,7 +60,7 @@ def write_copying(folder: Path) -> Path:
         "numbers_lead": _LEAD, "heading": HEADING, "about": about, "card": copying_card(summary, spec["study"]),
         "figures": [_curves(curves, final, spec["study"]), _order(curves, final, summary), *_matrices(final, attention)],
         "legend": (), "summaries": [_table(summary)], "settings": settings(about), "left_out": (), "bibtex": [bibtex("snell2021")],
-        "others": [],
+        "others": [], "growth": None,
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
     return folder / "report.html"
