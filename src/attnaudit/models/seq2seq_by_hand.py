@@ -29,12 +29,16 @@ FORWARD, BACKWARD, DECODER = "encoder.{}_l0", "encoder.{}_l0_reverse", "decoder.
 
 @dataclass(frozen=True)
 class Sizes:
-    """``vocabulary`` symbols of both sides with vectors of ``embedding`` numbers; ``hidden`` is the width of states on both sides."""
+    """``vocabulary`` symbols of both sides with vectors of ``embedding`` numbers; ``hidden`` is the width of states on both sides.
+
+    ``embedding_scale`` is the standard deviation of a fresh vector's numbers; 1 is what torch's own modules draw.
+    """
 
     vocabulary: int
     hidden: int = 256
     embedding: int = 256
     heads: int = 1
+    embedding_scale: float = 1.0
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Every weight by its name."""
@@ -54,9 +58,11 @@ class Sizes:
 
     def scale(self, name: str) -> float:
         """Of a fresh weight: it is uniform up to this on both sides, as torch's modules draw it; the standard deviation of an embedding."""
+        if name == "embedding.weight":
+            return self.embedding_scale
         if name.startswith("encoder."):
             return (self.hidden // 2) ** -0.5
-        return (self.embedding if name in ("embedding.weight", "output.bias") else self.hidden) ** -0.5
+        return (self.embedding if name == "output.bias" else self.hidden) ** -0.5
 
 
 def views(sizes: Sizes, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:

@@ -45,7 +45,7 @@ class SideBySide:
 
     @classmethod
     def fresh(cls, sizes: Sizes, seeds: Sequence[int], dtype: torch.dtype = torch.float32) -> SideBySide:
-        """Each seed's weights drawn from it alone, as torch's modules draw them; embeddings normal, their variance one over their width."""
+        """Each seed's weights drawn from it alone, as torch's modules draw them; embeddings normal, of `Sizes.embedding_scale`."""
         width = -(-sizes.count // _ALIGNED) * _ALIGNED
         weights = torch.zeros(len(seeds), width, dtype=dtype)
         for seed, row in zip(seeds, weights, strict=True):

@@ -83,7 +83,7 @@ def course_of(study: Copying) -> Course:
     before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
     return Course(
         stages=(*before, Stage(study.sequences, study.steps)),
-        sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads),
+        sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads, study.embedding_scale),
         seeds=tuple(range(study.seed, study.seed + study.seeds)), batch=study.batch, learning_rate=study.learning_rate,
         every=study.every, probe=study.probe, test=study.test,
     )  # fmt: skip

@@ -32,8 +32,9 @@ class Copying:
 
     ``pretraining`` are steps before these with attention held even, on sequences of ``pretraining_kind``: of permutations even attention
     learns nothing, since every source holds the same symbols. ``hidden`` is the width of both sides' states (the encoder has half of it in
-    each direction), ``heads`` share it. Every ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of
-    them. Token accuracy above 0.95 is success, below 0.6 failure.
+    each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every ``every``
+    steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. Token accuracy above 0.95 is success, below 0.6
+    failure.
     """
 
     name: ClassVar[str] = NAME
@@ -43,6 +44,7 @@ class Copying:
     symbols: int | None = None
     hidden: int = 256
     embedding: int = 256
+    embedding_scale: float = 1.0
     heads: int = 1
     batch: int = 128
     steps: int = 200
@@ -59,8 +61,9 @@ class Copying:
         for name, least in _LEAST.items():
             if getattr(self, name) < least:
                 raise InputError("study", f"setting copying.{name}", str(getattr(self, name)), f"{least} or more")
-        if self.learning_rate <= 0:
-            raise InputError("study", "setting copying.learning_rate", str(self.learning_rate), "more than 0")
+        for name in ("learning_rate", "embedding_scale"):
+            if not getattr(self, name) > 0:
+                raise InputError("study", f"setting copying.{name}", str(getattr(self, name)), "more than 0")
 
     def checked(self) -> Copying:
         """Itself, once its settings go together. Raises InputError."""
