@@ -168,3 +168,15 @@ def test_empty_pairs_have_no_links():
     pairs = Pairs(np.arange(1), ("a",), ("b",), np.zeros((3, 0), np.int64)).take(np.array([0]))
     assert pairs.links is not None
     assert pairs.links.shape == (3, 0)
+
+
+@pytest.mark.parametrize(("name", "links"), [("multi30k_en_de", False), ("deceptive_en_de", True)])
+def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
+    """As the data's own page counts them: 29,000, 1,014 and 1,000 pairs, 45 lines with an index out of range."""
+    folder, _, how = locate_pairs(name, real_data, ReadingOfPairs())
+    corpus = read_parallel(folder, name, how, 0)
+    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {"train": 29000, "dev": 1014, "test": 1000}
+    assert not corpus.skipped
+    assert (corpus.splits["test"].links is not None) == links
+    beyond = [int(note.split(": ")[1].split()[0]) for note in corpus.notes]
+    assert sum(beyond) == (45 if links else 0)

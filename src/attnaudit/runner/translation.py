@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from attnaudit.files import read_json, sha256, write_json, write_text
+from attnaudit.files import atomic, read_json, sha256, write_json, write_text
 from attnaudit.progress import Progress, silent
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.results_file import table_file
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.pipeline import resolve_device, weights_fingerprint
 from attnaudit.runner.place import alone, check_place
@@ -232,8 +231,8 @@ class _Run:
             table = tables[f"{RESULTS[0]}/{Alignment.name}.parquet"] = Alignment()(trace)
             rows += Alignment().summarise(table).to_dicts()
         for name, table in tables.items():
-            with table_file(self.ledger.out / name) as add:
-                add(table)
+            with atomic(self.ledger.out / name) as temporary:
+                table.write_parquet(temporary)
         return rows
 
     def _report(self, traced: bool) -> Record:

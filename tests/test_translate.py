@@ -1,0 +1,174 @@
+"""Translation runs: what they leave, that they go on where they were, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.errors import RunError
+from attnaudit.files import read_json
+from attnaudit.runner import TranslationSpec, audit_into, translate
+from attnaudit.trace import Trace
+from tests.pairs import write_pairs
+
+SMALL = {
+    "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 16, "model.hidden": 16, "training.epochs": 2, "collect.pairs": 5,
+    "collect.words": 3, "decode.beam": 2, "permutation.permutations": 3, "adversary.adversaries": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("texts") / "pairs")
+
+
+def spec(pairs: Path, **settings: Any) -> TranslationSpec:
+    return TranslationSpec.of(pairs, device="cpu", settings=_known(SMALL) | settings)
+
+
+def _known(settings: dict[str, Any]) -> dict[str, Any]:
+    """Without settings of experiments that have no such."""
+    from attnaudit.runner.spec import experiment_settings
+
+    known = experiment_settings({})
+    sections = {name.partition(".")[0] for name in settings} - known.keys()
+    return {
+        key: value for key, value in settings.items() if key.partition(".")[0] in sections or key.split(".")[1] in known[key.split(".")[0]]
+    }
+
+
+@pytest.fixture(scope="module")
+def run(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return translate(spec(pairs), tmp_path_factory.mktemp("runs") / "run")
+
+
+def test_what_a_run_leaves(run: Path):
+    written = [json.loads(line) for line in (run / "translations.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert len(written) == 16
+    assert set(written[0]) == {"instance", "source", "reference", "translation"}
+    rows = {(row["experiment"], row["measure"]): row for row in read_json(run / "summary.json")}
+    bleu = rows["translation", "bleu"]
+    assert 0 <= bleu["low"] <= bleu["high"]
+    assert 0 < rows["translation", "token_accuracy"]["value"] < 1
+    assert rows["alignment", "precision_at_1_relevance"]["n"] > 0
+    assert ("correlation", "tau_gradient") in rows
+    trace = Trace.read(run / "trace")
+    assert trace.metadata["corpus"]["task"] == "translation"
+    assert len(set(trace.instance.tolist())) == 5
+    for page in ("translation.html", "report.html"):
+        assert "</html>" in (run / page).read_text(encoding="utf-8")
+    files = read_json(run / "manifest.json")["files"]
+    assert {"translations.jsonl", "dictionary.parquet", "translation.html", "model/weights.safetensors"} <= files.keys()
+
+
+def test_its_trace_can_be_audited_by_itself(run: Path, tmp_path: Path):
+    folder = audit_into(tmp_path / "audit", run, ("correlation", "permutation"), {})
+    assert {row["experiment"] for row in read_json(folder / "summary.json")} == {"correlation", "permutation"}
+
+
+def test_a_finished_run_is_left_as_it_is(run: Path, pairs: Path):
+    before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
+    translate(spec(pairs), run)
+    assert {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()} == before
+
+
+def test_another_spec_is_refused(run: Path, pairs: Path):
+    with pytest.raises(RunError, match=r"model\.hidden = 18, there 16"):
+        translate(spec(pairs, **{"model.hidden": 18}), run)
+
+
+def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path: Path):
+    """Stopped at the n-th sign of progress, a little later every time."""
+    out, stops = tmp_path / "run", 0
+    while True:
+        left = 3 + 4 * stops
+
+        def stop(what: str, done: int, total: int) -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise KeyboardInterrupt
+
+        try:
+            translate(spec(pairs), out, stop)
+            break
+        except KeyboardInterrupt:
+            stops += 1
+    assert stops >= 3
+    kept = [path.relative_to(run) for path in run.rglob("*") if path.is_file() and path.name not in ("manifest.json", "report.html")]
+    assert kept
+    for path in kept:
+        assert (out / path).read_bytes() == (run / path).read_bytes(), path
+
+
+def test_a_damaged_file_is_made_again(run: Path, pairs: Path, tmp_path: Path):
+    out = translate(spec(pairs), tmp_path / "run")
+    (out / "translations.jsonl").write_text("nothing\n")
+    translate(spec(pairs), out)
+    assert (out / "translations.jsonl").read_bytes() == (run / "translations.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("settings", [{"model.heads": 2}, {"model.attention": "additive", "model.layers": 2}, {"model.shared": True}])
+def test_other_models(pairs: Path, tmp_path: Path, settings: dict[str, Any]):
+    out = translate(spec(pairs, **settings), tmp_path / "run")
+    trace = Trace.read(out / "trace")
+    assert trace.has("head") == ("model.heads" in settings)
+
+
+def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path):
+    out = translate(spec(pairs, **{"model.attention": "none"}), tmp_path / "run")
+    assert not (out / "trace").exists()
+    assert not (out / "report.html").exists()
+    assert {row["experiment"] for row in read_json(out / "summary.json")} == {"translation"}
+    assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
+
+
+def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):
+    from dataclasses import replace
+
+    from attnaudit.pair_training import DeceivePairs
+
+    settings = {"training.epochs": 12, "training.learning_rate": 0.01, "training.batch_size": 16}
+    plain = spec(pairs, **settings)
+    on = []
+    for name, made in (("plain", plain), ("deceiving", replace(plain, objective=DeceivePairs(1.0)))):
+        trace = Trace.read(translate(made, tmp_path / name) / "trace")
+        rows = [k for k, marks in enumerate(trace.table.column("rationale").to_pylist()) if marks is not None and not all(marks)]
+        marks = trace.table.column("rationale").to_pylist()
+        on.append(sum(float(trace.alpha[k][marks[k]].sum()) for k in rows) / len(rows))
+    assert on[1] < 0.5 * on[0]
+
+
+def test_the_command_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    options = [part for key, value in _known(SMALL).items() for part in ("--set", f"{key}={value}")]
+    assert main(["translate", str(pairs), "--out", str(tmp_path / "run"), "--json", *options]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["run"] == str(tmp_path / "run")
+    assert "bleu" in {row["measure"] for row in told["summary"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["nowhere"], "no such folder"),
+        (["{pairs}", "--set", "model.heads=3"], "256 with 3 head(s)"),
+        (["{pairs}", "--set", "model.attentoin=additive"], "did you mean"),
+        (["{pairs}", "--set", "model.attention=dot"], "one of bilinear, additive, uniform, none"),
+        (["{pairs}", "--set", "collect.words=1"], "2 or more"),
+        (["{pairs}", "--set", "decode.beam=0"], "1 or more"),
+        (["{pairs}", "--set", "corpus.units=words", "--set", "corpus.min_df=999"], "no word of a side of train"),
+        (["{pairs}", "--set", "corpus.max_words=3"], "where 3 is the limit"),
+        (["{pairs}", "--preset", "large"], "one of small, paper"),
+    ],
+)
+def test_bad_input_is_one_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str):
+    given = [argument.format(pairs=pairs) for argument in arguments]
+    assert main(["translate", *given, "--out", str(tmp_path / "run")]) == 2
+    told = capsys.readouterr().err.strip()
+    assert "\n" not in told
+    assert line in told
+    assert not (tmp_path / "run").exists()
