@@ -206,10 +206,10 @@ def test_where_attention_looks_is_told_as_its_definitions_read() -> None:
 
 @pytest.mark.parametrize("length", [1, 7, 40, 41])
 def test_agreement_of_rows_of_one_length_is_that_of_any_rows(length: int) -> None:
-    """With ties of both scores."""
+    """With ties of both scores, those for the last places of the top among them."""
     random = np.random.default_rng(length)
-    u, v = (random.integers(0, length // 8 + 2, (5, 9, length)).astype(float) for _ in range(2))
-    wanted = stats.agreement(Ragged.from_rows(list(u.reshape(45, length))), Ragged.from_rows(list(v.reshape(45, length))))
+    u, v = (random.integers(0, length + 2, (100, 9, length)).astype(float) for _ in range(2))
+    wanted = stats.agreement(Ragged.from_rows(list(u.reshape(900, length))), Ragged.from_rows(list(v.reshape(900, length))))
     found = agreement(torch.from_numpy(u), torch.from_numpy(v)).flatten()
     np.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
     assert length == 1 or 0 < found.mean() < 1
