@@ -26,20 +26,20 @@ SIZES = Sizes(SEQUENCES.vocabulary)
 
 
 class PlainModel(nn.Module):
-    """Bidirectional encoder, decoder, bilinear attention, output tied to the embedding, written directly."""
+    """Encoder, decoder, bilinear attention, output tied to the embedding, written directly."""
 
     def __init__(self, sizes: Sizes) -> None:
         super().__init__()
         m, e = sizes.hidden, sizes.embedding
         self.embedding = nn.Embedding(sizes.vocabulary, e)
-        self.encoder, self.decoder = nn.LSTM(e, m // 2, bidirectional=True), nn.LSTM(e, m)
+        self.encoder, self.decoder = nn.LSTM(e, m), nn.LSTM(e, m)
         self.attention, self.context, self.state = nn.Linear(m, m, bias=False), nn.Linear(m, e, bias=False), nn.Linear(m, e)
         self.output = nn.Linear(e, sizes.vocabulary)
         self.output.weight = self.embedding.weight
 
     def forward(self, source: Tensor, given: Tensor) -> Tensor:
         h, last = self.encoder(self.embedding(source))
-        d, _ = self.decoder(self.embedding(given), tuple(torch.cat([part[0], part[1]], dim=1)[None] for part in last))
+        d, _ = self.decoder(self.embedding(given), last)
         alpha = torch.einsum("tbm,sbm->bts", self.attention(d), h).softmax(2)
         return self.output(self.context(torch.einsum("bts,sbm->tbm", alpha, h)) + self.state(d))
 

@@ -26,10 +26,12 @@ COLUMNS = (
     "token",
     "attention",
     "relevance",
+    "agreement",
+    "attended",
     "relevance earlier by",
     "training (s)",
 )
-_MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy")
+_MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
 
 
 def line(kind: str, folder: Path) -> str:

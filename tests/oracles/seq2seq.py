@@ -15,9 +15,10 @@ def plain_forward(
     """Logits ``(T, B, V)`` and attention ``(B, K, T, S)``; with ``only`` all attention is on that position."""
     table = weights["embedding.weight"]
     m, e = len(weights["attention.weight"]), table.shape[1]
-    encoder, decoder = nn.LSTM(e, m // 2, bidirectional=True), nn.LSTM(e, m)
+    both = any(name.endswith("_reverse") for name in weights)
+    encoder, decoder = nn.LSTM(e, m // 2 if both else m, bidirectional=both), nn.LSTM(e, m)
     h, last = functional_call(encoder.to(table.dtype), _part(weights, "encoder."), (table[source],))
-    start = tuple(torch.cat([state[0], state[1]], dim=1)[None] for state in last)
+    start = tuple(torch.cat(list(state), dim=1)[None] for state in last)
     d, _ = functional_call(decoder.to(table.dtype), _part(weights, "decoder."), (table[given], start))
     queries = d @ weights["attention.weight"].T
     parts = [x.unflatten(2, (heads, m // heads)) for x in (queries, h)]

@@ -50,7 +50,8 @@ CURVES = pl.DataFrame(
 FINAL = pl.DataFrame(
     {
         "seed": [0, 1, 2, 3], "token": [0.99, 0.96, 0.59, 0.95], "attention": [0.9] * 4, "relevance": [0.9, 0.6, 0.3, 0.9],
-        "attention_symbol": [0.9] * 4, "relevance_symbol": [0.9] * 4, "entropy": [1.0] * 4, "heads": [[0.9]] * 4,
+        "attention_symbol": [0.9] * 4, "relevance_symbol": [0.9] * 4, "entropy": [1.0] * 4,
+        "agreement": [0.8, 0.7, 0.1, 0.9], "attended": [-1.0, -1.0, 4.0, 0.0], "heads": [[0.9]] * 4,
     }
 )  # fmt: skip
 
@@ -75,6 +76,7 @@ def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded() -> None:
     assert rows["lead", "all"]["undefined"] == 1
     assert rows["relevance_accuracy", "failed"]["value"] == 0.3
     assert rows["lead", "failed"]["value"] is None
+    assert [rows[name, "succeeded"]["value"] for name in ("agreement", "attended")] == [0.75, -1]
 
 
 def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
@@ -83,11 +85,14 @@ def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
 
 
 def test_the_card_tells_counts_shares_and_what_more_steps_could_give() -> None:
-    row, order = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", 4, seeds=4))).rows
+    row, order, place = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", 4, seeds=4))).rows
     assert row.sentence.startswith("Of 4 seeds 2 learned to copy (50 %, 15 % to 85 %)")
     assert "1 failed" in row.sentence
     assert "1 is between, and may need no more than further steps" in row.sentence
     assert "output relevance was first in 1, attention in 1, and both at one measurement in 0" in order.sentence
+    assert "comes from for 90 % of those written, and for 75 % where output relevance is in its top 5 %" in place.sentence
+    assert "0.5 positions before the right one" in place.sentence
+    assert place.mark == 0.25  # one of four positions is the top 5 %
 
 
 def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
@@ -95,12 +100,28 @@ def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
     assert curves["step"].unique().sort().to_list() == [0, 4, 8, 9]
     assert final["seed"].to_list() == [1, 2, 3]
     assert curves.height == 12
+    for table in (curves, final):
+        assert table["agreement"].is_between(0, 1).all()
+        assert table["attended"].is_between(-4, 4).all()
     alpha = pl.read_parquet(done / "results" / "attention.parquet")
     assert alpha["alpha"].arr.sum().to_list() == pytest.approx([1.0] * 15, abs=1e-5)
     page = (done / "report.html").read_text()
     assert "learned to copy" in page
-    assert page.count("<svg") >= 4
+    assert page.count("<svg") >= 5
     assert not re.search(r"""(src|href)=["']http""", page)
+
+
+def test_an_encoder_from_both_ends_is_another_study(done: Path, tmp_path: Path) -> None:
+    both = run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), tmp_path / "both", threads=1)
+    one, other = (pl.read_parquet(folder / "results" / "seeds.parquet")["loss"] for folder in (done, both))
+    assert set(one).isdisjoint(other)
+    assert "encoder from both ends" in (both / "report.html").read_text()
+    with pytest.raises(RunError, match=r'study\.encoder = "bilstm", there "lstm"'):
+        run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), done)
+
+
+def test_one_way_the_hidden_width_may_be_odd() -> None:
+    assert copying_study("iid", 1, TINY | {"copying.hidden": 15}).hidden == 15
 
 
 @pytest.mark.parametrize("threads", [1, 3])
@@ -142,7 +163,7 @@ def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path)
     assert digests(tmp_path / "killed") == digests(whole)
     steps = pl.read_parquet(whole / "results" / "copying.parquet")
     assert steps.filter(seed=1).select("stage", "step").rows() == [(0, 0), (0, 4), (0, 6), (1, 0), (1, 4), (1, 8), (1, 9)]
-    assert steps.filter(stage=0)["attention"].null_count() == 9
+    assert steps.filter(stage=0).select("attention", "agreement", "attended").null_count().row(0) == (9, 9, 9)
 
 
 def test_a_study_that_is_done_is_left_as_it_is(done: Path) -> None:
@@ -168,8 +189,10 @@ def test_a_checkpoint_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
     [
         ("iid", ["copying.seeds=0"], "copying.seeds: 0; wanted 1 or more"),
         ("iid", ["copying.steps=0"], "copying.steps: 0; wanted 1 or more"),
-        ("iid", ["copying.heads=3"], "256 with copying.heads = 3"),
-        ("iid", ["copying.hidden=255"], "an even number"),
+        ("iid", ["copying.heads=3"], "256 with copying.encoder = lstm, copying.heads = 3; wanted a number that the heads divide"),
+        ("iid", ["copying.hidden=255", "copying.encoder=bilstm"], "an even number"),
+        ("iid", ["copying.hidden=0"], "copying.hidden: 0; wanted 1 or more"),
+        ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
         ("iid", ["copying.learning_rate=0"], "more than 0"),
         ("iid", ["copying.kind=distinct"], "to be given as CORPUS"),
         ("iid", ["copying.seed=4"], "to be given as --seed"),

@@ -25,6 +25,7 @@ from attnaudit.models.room import Room
 from attnaudit.models.seq2seq_by_hand import Forward, Sizes, Weights, forward
 from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
 from attnaudit.progress import Progress, silent
+from attnaudit.stats.agreement import top_count
 
 FILE = "side_by_side.safetensors"
 _AT_ONCE = 32  # sequences that are measured together
@@ -71,8 +72,11 @@ class Measured:
     ``token``: the right symbol is the likeliest, given the right ones before it. ``attention``: the largest weight (of the mean over
     heads) is at the position that it comes from; ``heads`` the same for each head. ``relevance``: the position that makes the right symbol
     likeliest, had it all the attention, is that one. ``attention_symbol`` and ``relevance_symbol``: any position with the right symbol
-    counts, which differs only where a source may hold a symbol twice. ``entropy`` of attention (nats, mean over heads). Attention is None
-    where it is held even.
+    counts, which differs only where a source may hold a symbol twice. ``entropy`` of attention (nats, mean over heads).
+
+    Two do not suppose where attention should look: ``agreement``, the share whose largest weight is at a position among the top 5 % by
+    output relevance (`stats.agreement`, with its way with ties), and ``attended``, the median number of positions by which the largest
+    weight is after the right one; negative: before it. What concerns attention is None where it is held even.
     """
 
     loss: float
@@ -82,6 +86,8 @@ class Measured:
     attention_symbol: float | None
     relevance_symbol: float
     entropy: float | None
+    agreement: float | None
+    attended: float | None
     heads: tuple[float, ...]
 
 
@@ -211,29 +217,41 @@ def measure(
     for start in range(0, len(source), _AT_ONCE):
         xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])
         made = forward(sizes, weights, room, xs, shifted(ys, begin), uniform)
-        parts.append((ys.shape[1], _measured(made, room, xs, ys, right)))
-    count = sum(rows for rows, _ in parts)
-    means = {name: sum(rows * values[name] for rows, values in parts) / count for name in parts[0][1]}
+        parts.append(_measured(made, room, xs, ys, right))
+    values = {name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]}
+    attended = float(np.median(values.pop("offset").numpy()))
+    means = {name: float(found.mean()) for name, found in values.items()}
     heads = tuple(means.pop(f"head {k}") for k in range(sizes.heads))
-    found = Measured(**means, heads=heads)
-    return replace(found, attention=None, attention_symbol=None, entropy=None, heads=()) if uniform else found
+    found = Measured(**means, attended=attended, heads=heads)
+    nothing = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement", "attended"))
+    return replace(found, **nothing, heads=()) if uniform else found
 
 
 def _measured(
     made: Forward, room: Room, source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
-) -> dict[str, float]:
-    logp = made.logits.log_softmax(2)
-    symbols, attended = source.t(), made.alpha.mean(1).argmax(2)
-    relevant, wanted = output_relevance(made, room, gold).argmax(2), source.t()[:, right]
-    found = {
+) -> dict[str, Tensor]:
+    """A number for each position that is written, and of ``entropy`` for each head of it."""
+    logp, alpha, relevance = made.logits.log_softmax(2), made.alpha.mean(1), output_relevance(made, room, gold)
+    attended, relevant = alpha.argmax(2), relevance.argmax(2)
+    symbols, wanted = source.t(), source.t()[:, right]
+    return {
         "loss": -logp.gather(2, gold[..., None]),
         "token": logp.argmax(2) == gold,
         "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == wanted,
         "relevance": relevant == right, "relevance_symbol": symbols.gather(1, relevant) == wanted,
-        "entropy": torch.special.entr(made.alpha).sum(3),
+        "entropy": torch.special.entr(made.alpha).sum(3), "agreement": agreement(alpha, relevance), "offset": attended - right,
         **{f"head {k}": made.alpha[:, k].argmax(2) == right for k in range(made.alpha.shape[1])},
     }  # fmt: skip
-    return {name: float(values.double().mean()) for name, values in found.items()}
+
+
+def agreement(alpha: Float[Tensor, "B T S"], relevance: Float[Tensor, "B T S"]) -> Float[Tensor, "B T"]:
+    """`stats.agreement` of each row, for rows of one length and without threads of its own: every seed has one already."""
+    count = int(top_count(np.array([alpha.shape[2]]))[0])
+    border = relevance.topk(count, dim=2).values[..., -1:]
+    above, on, first = relevance > border, relevance == border, alpha == alpha.amax(2, keepdim=True)
+    share = (count - above.sum(2, keepdim=True)) / on.sum(2, keepdim=True).double()
+    inside = torch.where(on, share, above.double())
+    return (inside * first).sum(2) / first.sum(2)
 
 
 def output_relevance(made: Forward, room: Room, gold: Int64[Tensor, "T B"]) -> Float[Tensor, "B T S"]:

@@ -1,6 +1,7 @@
 """The sequence-to-sequence model of one layer, its loss and the gradient of it, written out for speed on a CPU.
 
-The equations are those of `seq2seq`, for sequences of one length and no symbol for the end; this changes nothing but rounding:
+The equations are those of `seq2seq`, for sequences of one length and no symbol for the end, its encoder reading from both ends or only from
+the first symbol on; this changes nothing but rounding:
 
 - The input side of an LSTM is a row ``W_ih x + b`` for each symbol, so that a step in time has one product, with the recurrent weights.
 - The output is linear in context and state, and there are fewer symbols than dimensions: ``E W_c`` and ``E W_d`` are made once a batch.
@@ -14,9 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from attnaudit.models.lstm_by_hand import Gradient, Pass, Start, lstm, lstm_backward
@@ -25,13 +27,15 @@ from attnaudit.models.room import Room
 
 Weights = Mapping[str, Tensor]
 FORWARD, BACKWARD, DECODER = "encoder.{}_l0", "encoder.{}_l0_reverse", "decoder.{}_l0"
+SIDES = {"lstm": (FORWARD,), "bilstm": (FORWARD, BACKWARD)}
 
 
 @dataclass(frozen=True)
 class Sizes:
     """``vocabulary`` symbols of both sides with vectors of ``embedding`` numbers; ``hidden`` is the width of states on both sides.
 
-    ``embedding_scale`` is the standard deviation of a fresh vector's numbers; 1 is what torch's own modules draw.
+    ``embedding_scale`` is the standard deviation of a fresh vector's numbers; 1 is what torch's own modules draw. The ``encoder`` is one
+    LSTM that reads forwards, so that no state knows what follows it, or two of half the width, one from each end (``bilstm``).
     """
 
     vocabulary: int
@@ -39,11 +43,17 @@ class Sizes:
     embedding: int = 256
     heads: int = 1
     embedding_scale: float = 1.0
+    encoder: Literal["lstm", "bilstm"] = "lstm"
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """The names of the encoder's LSTMs."""
+        return SIDES[self.encoder]
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Every weight by its name."""
         v, m, e = self.vocabulary, self.hidden, self.embedding
-        lstms = ((FORWARD, m // 2), (BACKWARD, m // 2), (DECODER, m))
+        lstms = (*((side, m // len(self.sides)) for side in self.sides), (DECODER, m))
         recurrent = {
             name.format(part): shape
             for name, h in lstms
@@ -61,7 +71,7 @@ class Sizes:
         if name == "embedding.weight":
             return self.embedding_scale
         if name.startswith("encoder."):
-            return (self.hidden // 2) ** -0.5
+            return (self.hidden // len(self.sides)) ** -0.5
         return (self.embedding if name == "output.bias" else self.hidden) ** -0.5
 
 
@@ -76,7 +86,7 @@ def views(sizes: Sizes, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
 class Forward:
     """What the model makes of a batch: states, queries, attention and the scores of all symbols. Parts of states are those of heads."""
 
-    encoder: tuple[Pass, Pass]
+    encoder: tuple[Pass, ...]
     decoder: Pass
     source: Float[Tensor, "B K S d"]
     queries: Float[Tensor, "B K T d"]
@@ -95,9 +105,10 @@ def forward(
 
     What it gives lies in the ``room``, until the next time.
     """
-    there, back = _read(weights, room, FORWARD, source), _read(weights, room, BACKWARD, source.flip(0))
-    h = torch.cat([there.states[1:], back.states[1:].flip(0)], dim=2, out=room("encoder", *source.shape, sizes.hidden))
-    start = (torch.cat([there.states[-1], back.states[-1]], dim=1), torch.cat([there.cells[-1], back.cells[-1]], dim=1))
+    encoder = tuple(_read(weights, room, side, _turned(side, source)) for side in sizes.sides)
+    ordered = [_turned(side, read.states[1:]) for side, read in zip(sizes.sides, encoder, strict=True)]
+    h = torch.cat(ordered, dim=2, out=room("encoder", *source.shape, sizes.hidden))
+    start = (torch.cat([read.states[-1] for read in encoder], dim=1), torch.cat([read.cells[-1] for read in encoder], dim=1))
     decoder = _read(weights, room, DECODER, given, start)
     d = decoder.states[1:].flatten(0, 1)
     queries = linear_into(room("states", len(d), sizes.hidden), d, weights["attention.weight"]).view(*given.shape, -1)
@@ -109,7 +120,12 @@ def forward(
     offset = linear(weights["state.bias"][None], table)[0] + weights["output.bias"]
     logits = linear_into(room("logits", len(d), sizes.vocabulary), context.flatten(0, 1), from_context)
     linear_into(logits, d, from_state, offset, add=True)
-    return Forward((there, back), decoder, hs, qs, alpha, context, from_context, from_state, offset, logits.view(*given.shape, -1))
+    return Forward(encoder, decoder, hs, qs, alpha, context, from_context, from_state, offset, logits.view(*given.shape, -1))
+
+
+def _turned(side: str, sequences: Shaped[Tensor, "S ..."]) -> Shaped[Tensor, "S ..."]:
+    """In the order in which this side of the encoder reads, and back again."""
+    return sequences.flip(0) if side == BACKWARD else sequences
 
 
 def _read(weights: Weights, room: Room, name: str, symbols: Int64[Tensor, "T B"], start: Start | None = None) -> Pass:
@@ -163,7 +179,7 @@ def loss_and_gradient(
     d_logits /= gold.numel()
     d_context, d_state = _output_backward(weights, room, made, d_logits, gradient)
     d_source = _attention_backward(sizes, weights, room, made, d_context, d_state, gradient, uniform)
-    _recurrent_backward(weights, room, made, d_source, d_state, gradient)
+    _recurrent_backward(sizes, weights, room, made, d_source, d_state, gradient)
     return loss
 
 
@@ -206,13 +222,14 @@ def _attention_backward(
 
 
 def _recurrent_backward(
-    weights: Weights, room: Room, made: Forward, d_source: Float[Tensor, "S B m"], d_state: Float[Tensor, "T B m"], gradient: Weights
-) -> None:
+    sizes: Sizes, weights: Weights, room: Room, made: Forward, d_source: Float[Tensor, "S B m"], d_state: Float[Tensor, "T B m"],
+    gradient: Weights,
+) -> None:  # fmt: skip
     start = _read_backward(weights, room, DECODER, made.decoder, d_state, gradient)
-    for side, (name, read) in enumerate(zip((FORWARD, BACKWARD), made.encoder, strict=True)):
-        d_states, d_last, d_cell = (part.chunk(2, dim=-1)[side] for part in (d_source, start.state, start.cell))
-        ordered = room("gradient of side", *d_states.shape).copy_(d_states.flip(0) if name == BACKWARD else d_states)
-        _read_backward(weights, room, name, read, ordered, gradient, (d_last.contiguous(), d_cell.contiguous()))
+    parts = (part.chunk(len(sizes.sides), dim=-1) for part in (d_source, start.state, start.cell))
+    for side, read, d_states, d_last, d_cell in zip(sizes.sides, made.encoder, *parts, strict=True):
+        ordered = room("gradient of side", *d_states.shape).copy_(_turned(side, d_states))
+        _read_backward(weights, room, side, read, ordered, gradient, (d_last.contiguous(), d_cell.contiguous()))
 
 
 def _read_backward(

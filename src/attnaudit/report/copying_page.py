@@ -22,7 +22,8 @@ from attnaudit.report.provenance import settings
 from attnaudit.report.record import read_summary
 from attnaudit.report.summary_table import SummaryTable, summary_cell
 from attnaudit.report.svg import render
-from attnaudit.studies.copying import ACCURACIES, FAILURE, NAME, OUTCOMES, SUCCESS, outcomes, passing
+from attnaudit.stats.agreement import TOP, chance_agreement
+from attnaudit.studies.copying import FAILURE, NAME, OUTCOMES, SUCCESS, outcomes, passing
 
 HEADING = "How is attention learned? The copying task"
 SEQUENCES = {
@@ -38,6 +39,8 @@ LABELS = {
     "between": "share between the two", "relevance_first": "share of successes whose relevance was right first",
     "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
     "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
+    "agreement": f"share with attention where output relevance is in its top {TOP} %, median",
+    "attended": "positions by which attention is after the right one (negative: before), median of medians",
     "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
     "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
     "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
@@ -71,9 +74,10 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     symbols = study["symbols"] or {"permutations": study["length"], "distinct": 60, "iid": 40}[study["kind"]]
     title = "Copying " + SEQUENCES[study["kind"]].format(symbols=symbols, length=study["length"])
     before = f" after {count(study['pretraining'], 'step')} with attention held even" if study["pretraining"] else ""
-    subtitle = f"{count(study['steps'], 'step')} of training{before}, {count(study['heads'], 'head')}; brackets: 95 % interval"
+    encoder = "encoder from both ends" if study["encoder"] == "bilstm" else "encoder one way"
+    subtitle = f"{count(study['steps'], 'step')} of training{before}, {encoder}, {count(study['heads'], 'head')}; brackets: 95 % interval"
     figures = Figures.of(summary)
-    return Card(title, subtitle, (*_learned(figures, study), *_first(figures)))
+    return Card(title, subtitle, (*_learned(figures, study), *_first(figures), *_looks(figures, study)))
 
 
 def _learned(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
@@ -112,26 +116,52 @@ def _first(figures: Figures) -> Iterator[CardRow]:
     )
 
 
+def _looks(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
+    """At what it writes, or elsewhere?"""
+    row, right, attended = (figures.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended"))
+    if row is None or right is None or attended is None:
+        return
+    sentence = (
+        f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the symbol comes from for "
+        f"{percent(right['value'])} of those written, and for {percent(row['value'])} where output relevance is in its top {TOP} %. "
+        f"The median place of it is {_place(attended['value'])}. States that know a symbol may stand elsewhere than the symbol."
+    )
+    chance = float(chance_agreement(np.array([study["length"]]))[0])
+    measure = f"attention where output relevance is in its top {TOP} %"
+    yield card_row("Where does attention look?", measure, row, f"{percent(chance)}: any position alike", sentence, mark=chance)
+
+
+def _place(attended: float) -> str:
+    """``1 position before the right one``."""
+    if attended == 0:
+        return "the right one"
+    return f"{abs(attended):g} position{'' if abs(attended) == 1 else 's'} {'before' if attended < 0 else 'after'} the right one"
+
+
 def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Mapping[str, Any]) -> Figure:
-    """Three accuracies of every seed over the steps with attention free."""
+    """Three accuracies of every seed, and agreement, over the steps with attention free."""
     told = outcomes(final).select("seed", "outcome")
     free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(told, on="seed", maintain_order="left")
     present = [name for name in OUTCOMES if name in free["outcome"]]
-    titles = {"token": "token accuracy", "attention": "attention accuracy", "relevance": "output-relevance accuracy"}
+    titles = {
+        "token": "token accuracy", "attention": "attention accuracy", "relevance": "output-relevance accuracy",
+        "agreement": "agreement of attention with output relevance",
+    }  # fmt: skip
     panels = tuple(
         Panel(
-            titles[name].capitalize(),
+            title.capitalize(),
             render(
                 curve_chart(free.select("seed", "step", "outcome", value=name), present), f"copying-{name}",
-                f"{titles[name]} of every seed over the steps of training",
+                f"{title} of every seed over the steps of training",
             ),
         )
-        for name in ACCURACIES
+        for name, title in titles.items()
     )  # fmt: skip
     caption = (
         f"A line for each seed, on {count(study['probe'], 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
         "the right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output "
-        "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one."
+        "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one. Agreement: attention's "
+        f"largest weight is at one of the top {TOP} % of the positions by output relevance, wherever these are."
     )
     return Figure("curves", "What every seed learns", caption, panels)
 
@@ -163,10 +193,12 @@ def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Iterator[Figure]:
             drawn = render(
                 matrix_chart(np.array(rows["alpha"].to_list())), f"copying-alpha-{outcome}", f"Attention of a seed that {outcome}"
             )
-            panels.append(Panel(f"One of the {_SEEDS[outcome]} ({chosen['seed']}; token accuracy {figure(chosen['token'])})", drawn))
+            told_of = f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; median place {_place(chosen['attended'])}"
+            panels.append(Panel(f"One of the {_SEEDS[outcome]} ({told_of})", drawn))
     caption = (
         f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} "
-        "and more are darkest. To copy, each position that is written has to look at its own: the diagonal."
+        "and more are darkest. On the diagonal each symbol is written from where it stands; states after it may know it too, and where the "
+        "encoder reads from both ends states before it. In the titles, the median place of the largest weight over all test sequences."
     )
     yield Figure("alpha", "Where attention looks", caption, tuple(panels))
 

@@ -34,7 +34,8 @@ CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
 _MEASURES = {
     "loss": pl.Float64, "token": pl.Float64, "attention": pl.Float64, "relevance": pl.Float64,
-    "attention_symbol": pl.Float64, "relevance_symbol": pl.Float64, "entropy": pl.Float64, "heads": pl.List(pl.Float64),
+    "attention_symbol": pl.Float64, "relevance_symbol": pl.Float64, "entropy": pl.Float64,
+    "agreement": pl.Float64, "attended": pl.Float64, "heads": pl.List(pl.Float64),
 }  # fmt: skip
 
 
@@ -83,7 +84,7 @@ def course_of(study: Copying) -> Course:
     before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
     return Course(
         stages=(*before, Stage(study.sequences, study.steps)),
-        sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads, study.embedding_scale),
+        sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads, study.embedding_scale, study.encoder),
         seeds=tuple(range(study.seed, study.seed + study.seeds)), batch=study.batch, learning_rate=study.learning_rate,
         every=study.every, probe=study.probe, test=study.test,
     )  # fmt: skip

@@ -22,8 +22,9 @@ PASSED = 0.5  # an accuracy above this says that a thing is being learned
 NAME = "copying"
 OUTCOMES = ("succeeded", "failed", "between")
 ACCURACIES = ("token", "attention", "relevance")
-_POSITIVE = ("length", "embedding", "heads", "batch", "steps", "seeds", "every", "probe", "test")
-_LEAST = {**dict.fromkeys(_POSITIVE, 1), "hidden": 2, "pretraining": 0, "seed": 0}
+_OTHERS = ("agreement", "attended", "attention_symbol", "relevance_symbol", "entropy")
+_POSITIVE = ("length", "hidden", "embedding", "heads", "batch", "steps", "seeds", "every", "probe", "test")
+_LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,11 @@ class Copying:
     """The copying task: sources of ``length`` out of ``symbols`` (None: as many as in the paper), ``seeds`` trainings of ``steps`` each.
 
     ``pretraining`` are steps before these with attention held even, on sequences of ``pretraining_kind``: of permutations even attention
-    learns nothing, since every source holds the same symbols. ``hidden`` is the width of both sides' states (the encoder has half of it in
-    each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every ``every``
-    steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. Token accuracy above 0.95 is success, below 0.6
-    failure.
+    learns nothing, since every source holds the same symbols. The ``encoder`` reads forwards, or from both ends (``bilstm``): then the
+    states before a symbol know it too, and may be where attention looks. ``hidden`` is the width of both sides' states (of ``bilstm`` half
+    in each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every
+    ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. Token accuracy above 0.95 is success,
+    below 0.6 failure.
     """
 
     name: ClassVar[str] = NAME
@@ -42,6 +44,7 @@ class Copying:
     kind: str = "permutations"
     length: int = LENGTH
     symbols: int | None = None
+    encoder: Literal["lstm", "bilstm"] = "lstm"
     hidden: int = 256
     embedding: int = 256
     embedding_scale: float = 1.0
@@ -67,9 +70,10 @@ class Copying:
 
     def checked(self) -> Copying:
         """Itself, once its settings go together. Raises InputError."""
-        if self.hidden % 2 or self.hidden % self.heads:
-            came = f"{self.hidden} with copying.heads = {self.heads}"
-            raise InputError("study", "setting copying.hidden", came, "an even number that the heads divide")
+        both = self.encoder == "bilstm"
+        if self.hidden % self.heads or (both and self.hidden % 2):
+            came = f"{self.hidden} with copying.encoder = {self.encoder}, copying.heads = {self.heads}"
+            raise InputError("study", "setting copying.hidden", came, f"{'an even' if both else 'a'} number that the heads divide")
         _ = self.sequences, self.before
         return self
 
@@ -113,10 +117,7 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     heads = _heads(told)
     for group, part in [("all", told), *((name, told.filter(outcome=name)) for name in OUTCOMES if name in told["outcome"])]:
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
-        rows += [
-            _median(name, part[name], group)
-            for name in ("attention_symbol", "relevance_symbol", "entropy", "relevance_step", "attention_step", "lead")
-        ]
+        rows += [_median(name, part[name], group) for name in (*_OTHERS, "relevance_step", "attention_step", "lead")]
         rows += [_median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)]
         if heads:
             rows.append(_median("best_head_accuracy", part["heads"].list.max(), group))
