@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from attnaudit.cli import main
+from attnaudit.cli.show import show_translation
 from attnaudit.errors import RunError
 from attnaudit.files import read_json
 from attnaudit.runner import TranslationSpec, audit_into, translate
@@ -119,12 +120,14 @@ def test_other_models(pairs: Path, tmp_path: Path, settings: dict[str, Any]):
     assert trace.has("head") == ("model.heads" in settings)
 
 
-def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path):
+def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     out = translate(spec(pairs, **{"model.attention": "none"}), tmp_path / "run")
     assert not (out / "trace").exists()
     assert not (out / "report.html").exists()
     assert {row["experiment"] for row in read_json(out / "summary.json")} == {"translation"}
     assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
+    show_translation(out, as_json=False)
+    assert f"report: {out / 'translation.html'}" in capsys.readouterr().out
 
 
 def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):

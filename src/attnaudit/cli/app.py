@@ -189,13 +189,13 @@ def study(
     """Train models again, as a study asks, and compare what they do.
 
     \b
-    copying    how is attention learned? sequence-to-sequence models trained to copy permutations, distinct or iid symbols (its CORPUS)
     uniform    is attention needed? trained with even attention
     seeds      is it stable? trained with other seeds
     guide      does it carry over? another model led by its weights
     adversary  can it be attacked? trained to predict the same and attend elsewhere
     deceive    can it be made to deceive? trained to keep attention off tokens it uses
     dynamics   what does it learn from? traced while it trains
+    copying    how is it learned? sequence-to-sequence models trained to copy; CORPUS is permutations, distinct or iid
 
     DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings what was trained,
     each once for all of them, DIR/<study> what a study gave, DIR/index.html all of them together. A study that was stopped goes on when
@@ -210,16 +210,13 @@ def study(
       attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
       attnaudit study copying permutations --out runs/copying --set copying.seeds=4
     """
-    from attnaudit.cli.show import show_copying, show_study
-    from attnaudit.runner import StudySpec, copying_study, parse_assignments, run_copying, run_study
+    from attnaudit.cli.show import show_study
+    from attnaudit.runner import StudySpec, parse_assignments, run_study
 
     if name == "copying":
         _refuse_others(encoder=(encoder, "bilstm"), attention=(attention, "additive"), data_dir=(data_dir, None), vectors=(vectors, None))
         _refuse_others(preset=(preset, "paper"), device=(device, "auto"), max_tokens=(max_tokens, None))
-        task = copying_study(corpus, seed, parse_assignments(settings or ()))
-        with progress() as bar:
-            show_copying(run_copying(task, out or Path("runs/studies") / f"copying-{corpus}", bar), as_json)
-        return
+        return _copying(corpus, seed, out, settings or (), as_json)
     spec = StudySpec.of(
         name, corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device,
         settings=parse_assignments(settings or ()), data_dir=None if data_dir is None else str(data_dir), text=text_column,
@@ -227,7 +224,18 @@ def study(
     )  # fmt: skip
     with progress() as bar:
         folder = run_study(spec, out or Path("runs/studies") / spec.base.name, bar, lambda line: typer.echo(line, err=True))
-    show_study(folder, as_json)
+    return show_study(folder, as_json)
+
+
+def _copying(kind: str, seed: int, out: Path | None, settings: list[str] | tuple[()], as_json: bool) -> None:
+    """The study that makes its sequences up, and has no corpus, no base and no traces."""
+    from attnaudit.cli.show import show_copying
+    from attnaudit.runner import copying_study, parse_assignments, run_copying
+
+    task = copying_study(kind, seed, parse_assignments(settings))
+    with progress() as bar:
+        folder = run_copying(task, out or Path("runs/studies") / f"copying-{kind}", bar)
+    show_copying(folder, as_json)
 
 
 @app.command(short_help="Train a translator, translate, audit where it looks.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,9 +44,7 @@ def show_run(folder: Path, as_json: bool) -> None:
         return
     console = _console()
     card.print(console)
-    for line in _remarks(manifest):
-        console.print(line, markup=False, highlight=False)
-    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    _tell(console, _remarks(manifest), report=folder / "report.html")
 
 
 def show_summary(folder: Path, as_json: bool) -> None:
@@ -56,9 +55,7 @@ def show_summary(folder: Path, as_json: bool) -> None:
         return
     console = _console()
     console.print(_summary_table(rows, f"audit of {read_json(folder / 'spec.json')['trace']}"))
-    for line in _left_out(read_json(folder / "manifest.json")):
-        console.print(line, markup=False, highlight=False)
-    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    _tell(console, _left_out(read_json(folder / "manifest.json")), report=folder / "report.html")
 
 
 def show_study(folder: Path, as_json: bool) -> None:
@@ -72,8 +69,7 @@ def show_study(folder: Path, as_json: bool) -> None:
     training = next(iter(read_json(folder / "manifest.json")["trainings"].values()))  # any of them names the corpus
     metadata = next(Trace.shards(folder.parent / "trainings" / training / "trace")).metadata
     study_card(read_summary(folder / "summary.json"), About.of(spec, metadata)).print(console)
-    for name, page in (("report", folder / "report.html"), ("all studies", folder.parent / "index.html")):
-        console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
+    _tell(console, (), report=folder / "report.html", all_studies=folder.parent / "index.html")
 
 
 def show_translation(folder: Path, as_json: bool) -> None:
@@ -84,11 +80,8 @@ def show_translation(folder: Path, as_json: bool) -> None:
         return
     console = _console()
     console.print(_summary_table(rows, f"translation of {manifest['corpus']['name']}"))
-    for line in _remarks(manifest):
-        console.print(line, markup=False, highlight=False)
-    pages = (("report", "translation.html"), ("audit of the attention", "report.html"))
-    for name, page in ((name, folder / page) for name, page in pages if (folder / page).exists()):
-        console.print(f"{name}: {page}", markup=False, highlight=False, soft_wrap=True)
+    pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html"}
+    _tell(console, _remarks(manifest), **{name: page for name, page in pages.items() if page.exists()})
 
 
 def show_copying(folder: Path, as_json: bool) -> None:
@@ -100,7 +93,15 @@ def show_copying(folder: Path, as_json: bool) -> None:
     console, study = _console(), read_json(folder / "spec.json")["study"]
     console.print(_summary_table(rows, f"study copying of {study['kind']}"))
     copying_card(read_summary(folder / "summary.json"), study).print(console)
-    console.print(f"report: {folder / 'report.html'}", markup=False, highlight=False, soft_wrap=True)
+    _tell(console, (), report=folder / "report.html")
+
+
+def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
+    """What is to be known, a line each, and where the pages are; an underscore of a name is a space."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False)
+    for name, page in pages.items():
+        console.print(f"{name.replace('_', ' ')}: {page}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:

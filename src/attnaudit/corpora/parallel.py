@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -199,11 +199,6 @@ def _kept(pairs: Pairs, share: float, seed: int, split: str) -> Pairs:
         return pairs
     count = max(1, round(share * len(pairs)))
     return pairs.take(np.sort(keyed(seed, "kept pairs", split).permutation(len(pairs))[:count]))
-
-
-def probe_of(pairs: Pairs, count: int, seed: int) -> Pairs:
-    """At most ``count`` pairs, drawn with the seed, in their order."""
-    return replace(pairs) if count >= len(pairs) else pairs.take(np.sort(keyed(seed, "probe").permutation(len(pairs))[:count]))
 
 
 def _fingerprint(splits: dict[str, Pairs]) -> str:

@@ -134,14 +134,18 @@ class EncoderDecoder(nn.Module):
             self.output.weight = self.target_embedding.weight
 
     def forward(self, batch: PairBatch) -> Written:
-        hidden, start = self.read(batch.source)
-        states, _ = self.decoder(self.dropout(self.target_embedding(batch.before)), start)
+        return self.follow(batch.source, batch.before)
+
+    def follow(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Written:
+        """A pass over sources, and over what is written before each target token."""
+        hidden, start = self.read(source)
+        states, _ = self.decoder(self.dropout(self.target_embedding(before)), start)
         return self.attend(hidden, states)
 
     def write(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Float[Tensor, "B U e"]:
         """`Written.combined` alone, also of a source without a token, of which nothing is seen."""
         if source.shape[1]:
-            return self(PairBatch(source, before, before)).combined
+            return self.follow(source, before).combined
         states, _ = self.decoder(self.dropout(self.target_embedding(before)))
         return self.of_state(states)
 

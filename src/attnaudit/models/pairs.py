@@ -63,9 +63,6 @@ class PairInputs:
         """Gold tokens of every row, EOS among them."""
         return self.target.lengths + 1
 
-    def take(self, rows: np.ndarray) -> PairInputs:
-        return PairInputs(self.source.take(rows), self.target.take(rows), None if self.links is None else self._links_of(rows))
-
     def _links_of(self, rows: np.ndarray) -> Int[np.ndarray, "three k"]:
         """The alignments of the chosen rows, numbered by their place among them."""
         assert self.links is not None

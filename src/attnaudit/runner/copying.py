@@ -60,8 +60,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     out, progress = Path(out), progress or silent
     plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
     check_place(out, plain)
-    with alone(out):
-        ledger = Ledger(out)
+    with alone(out) as ledger:
         write_json(out / "spec.json", plain)
         trained = _train_step(ledger, study, progress, threads or _cores())
         analysed = _analyse_step(ledger, trained)

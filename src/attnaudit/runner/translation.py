@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from attnaudit.files import atomic, read_json, sha256, write_json, write_text
+from attnaudit.probe import Probe
 from attnaudit.progress import Progress, silent
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.runner.ledger import Ledger, Record
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
 PAGES = ("report.html", "translation.html")
-SPLITS = ("train", "dev", "test")
 
 
 def translate(spec: TranslationSpec, out: str | Path, progress: Progress | None = None, corpus: ParallelCorpus | None = None) -> Path:
@@ -45,23 +45,15 @@ def translate(spec: TranslationSpec, out: str | Path, progress: Progress | None 
         return prepared()
 
 
-def train_translator_into(
-    spec: TranslationSpec, out: str | Path, progress: Progress | None = None, corpus: ParallelCorpus | None = None
-) -> Path:
-    """The first half of `translate`: train and collect into the folder ``out``; returns it."""
-    with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
-        return prepared.train()
-
-
 @contextlib.contextmanager
-def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None, do: str = "") -> Iterator[_Run]:
-    """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
+def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None) -> Iterator[_Run]:
+    """The run with its corpus read, holding its place."""
     plain = spec.to_json()
-    check_place(out, plain, do)
+    check_place(out, plain)
     device = resolve_device(spec.device)
     corpus = corpus or spec.corpus.read(spec.seed, progress)
     plain["fingerprint"] = corpus.fingerprint
-    check_place(out, plain, do)
+    check_place(out, plain)
     with alone(out) as ledger:
         yield _Run(spec, plain, corpus, device, ledger, progress)
 
@@ -91,12 +83,6 @@ class _Run:
         self._translate(trained)
         self._judge(traced)
         self._report(traced)
-        self.ledger.close(self._manifest())
-        return self.ledger.out
-
-    def train(self) -> Path:
-        """Train and collect, and no more."""
-        self._collect(self._train())
         self.ledger.close(self._manifest())
         return self.ledger.out
 
@@ -149,11 +135,11 @@ class _Run:
         )
 
     def _shards(self, train: Record) -> Iterator[Trace]:
-        from attnaudit.corpora.parallel import probe_of
         from attnaudit.pair_collector import collect_pairs
 
         translator, pairs, settings = self._translator(), self.corpus.splits["test"], self.spec.collect
-        probe = pairs if settings.pairs is None else probe_of(pairs, settings.pairs, self.spec.seed)
+        size = len(pairs) if settings.pairs is None else settings.pairs
+        probe = pairs.take(Probe(size=size, seed=self.spec.seed).rows(pairs.instance))
         metadata = self._metadata(train, translator)
         yield from collect_pairs(translator, probe, "test", settings, metadata=metadata, progress=self.progress)
 
@@ -207,9 +193,7 @@ class _Run:
         key = content_key("audit", digests, self.ledger.records["translate"].files, list(battery.names), battery.settings)
 
         def keep(results: Results | None) -> dict[str, Any]:
-            notes: dict[str, Any] = {}
-            if results is not None:
-                notes = keep_results(results, made, out, trace)
+            notes = {"left_out": {}} if results is None else keep_results(results, made, out, trace)
             rows = [*(read_json(out / RESULTS[1]) if results is not None else []), *self._rows(traced)]
             write_json(out / RESULTS[1], rows)
             return notes
