@@ -57,9 +57,12 @@ def test_what_a_run_leaves(run: Path):
     assert 0 < rows["translation", "token_accuracy"]["value"] < 1
     assert rows["alignment", "precision_at_1_relevance"]["n"] > 0
     assert ("correlation", "tau_gradient") in rows
+    assert not any(experiment == "prediction" for experiment, _ in rows)
+    assert "one class" in read_json(run / "manifest.json")["steps"]["audit"]["notes"]["left_out"]["prediction"]
     trace = Trace.read(run / "trace")
     assert trace.metadata["corpus"]["task"] == "translation"
     assert len(set(trace.instance.tolist())) == 5
+    assert f"{len(trace)} instances" in (run / "report.html").read_text(encoding="utf-8")
     for page in ("translation.html", "report.html"):
         assert "</html>" in (run / page).read_text(encoding="utf-8")
     files = read_json(run / "manifest.json")["files"]

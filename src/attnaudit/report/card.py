@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from attnaudit.experiments import REGISTRY
 from attnaudit.report import card_rows
 from attnaudit.report.about import UNKNOWN, About
 from attnaudit.report.card_rows import CardRow, Figures
@@ -61,7 +62,7 @@ def _title(about: About) -> str:
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:
-    everything = summary.filter(pl.col("group") == "all")
+    everything = summary.filter((pl.col("group") == "all") & pl.col("experiment").is_in(list(REGISTRY)))  # what is a row of the trace
     total = (everything["n"] + everything["undefined"]).max()
     parts = [count(total, "instance") if isinstance(total, int) else "", f"seed {about.seed}" if about.seed is not None else ""]
     return ", ".join([*filter(None, parts), "brackets: 95 % bootstrap interval over instances"])

@@ -187,8 +187,7 @@ class _Run:
     def _judge(self, traced: bool) -> Record:
         """Audit the trace, and beside it what the translations and the alignments say."""
         out, trace = self.ledger.out, self.ledger.out / "trace"
-        names = [name for name in self.spec.experiments if name != "prediction"]  # every gold token is of one class
-        battery, made = Battery(names, self.spec.experiments), self.ledger.scratch / "audit"
+        battery, made = Battery(list(self.spec.experiments), self.spec.experiments), self.ledger.scratch / "audit"
         digests = trace_digests(trace) if traced else None
         key = content_key("audit", digests, self.ledger.records["translate"].files, list(battery.names), battery.settings)
 
