@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -227,7 +228,7 @@ def study(
     return show_study(folder, as_json)
 
 
-def _copying(kind: str, seed: int, out: Path | None, settings: list[str] | tuple[()], as_json: bool) -> None:
+def _copying(kind: str, seed: int, out: Path | None, settings: Sequence[str], as_json: bool) -> None:
     """The study that makes its sequences up, and has no corpus, no base and no traces."""
     from attnaudit.cli.show import show_copying
     from attnaudit.runner import copying_study, parse_assignments, run_copying

@@ -29,7 +29,7 @@ _NAMED = 8  # rows that a note names
 class Pairs:
     """``n`` pairs of one split: ``instance`` (n,) is the line, from 0; ``source`` and ``target`` are texts.
 
-    ``links`` (three, k) are the alignments where they are known, sorted: row of this split, source word, target word, words being what
+    ``links`` (3, k) are the alignments where they are known, sorted: row of this split, source word, target word, words being what
     white space parts.
     """
 

@@ -38,7 +38,7 @@ class PairBatch:
 class PairInputs:
     """The pairs of a split as numbers of two vocabularies.
 
-    ``links`` (three, k) are the alignments: row, source position, target position.
+    ``links`` (3, k) are the alignments: row, source position, target position.
     """
 
     source: Ragged

@@ -31,7 +31,7 @@ SEQUENCES = {
     "iid": "{length} symbols drawn one by one from {symbols}",
 }  # fmt: skip
 PAPER = {
-    "permutations": "Snell et al.: about half of the seeds fail", "distinct": "Snell et al.: 40 distinct of 60 are learned",
+    "permutations": "Snell et al.: about half of the seeds fail", "distinct": "no share is known of the paper",
     "iid": "Snell et al.: 40 drawn one by one are always learned",
 }  # fmt: skip
 LABELS = {
