@@ -20,7 +20,7 @@ from attnaudit.models.pairs import PairBatch, PairInputs
 from attnaudit.models.translator import Translator
 from attnaudit.objectives import LEAST
 from attnaudit.progress import Progress
-from attnaudit.training import Epoch, TrainingSettings, evaluating, minimise
+from attnaudit.training import Epoch, TrainingSettings, Watch, evaluating, minimise
 
 BUDGET = 2_048  # padded target tokens of one evaluation batch
 
@@ -52,14 +52,14 @@ class DeceivePairs:
 
 def train_translator(
     translator: Translator, corpus: ParallelCorpus, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
-    checkpoint: Path | None = None, progress: Progress | None = None, objective: DeceivePairs | None = None,
+    checkpoint: Path | None = None, progress: Progress | None = None, objective: DeceivePairs | None = None, watch: Watch | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """Train the translator's model in place, as `attnaudit.training.train` does a classifier, on gold tokens with teacher forcing.
 
-    The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy. Raises InputError.
+    The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy. ``watch`` looks on. Raises InputError.
     """
     data, dev = (_Pairs(translator.inputs(corpus.splits[name], f"{name} split"), objective) for name in ("train", "dev"))
-    return minimise(translator.model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress)
+    return minimise(translator.model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, watch=watch)
 
 
 @dataclass(frozen=True)

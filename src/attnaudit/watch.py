@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from attnaudit.collector import CollectSettings, collect_shards
 from attnaudit.corpora import Split
+from attnaudit.corpora.parallel import Pairs
 from attnaudit.errors import InputError
 from attnaudit.models.model import AttentionModel
+from attnaudit.models.translator import Translator
+from attnaudit.pair_collector import PairCollectSettings, collect_pairs
 from attnaudit.probe import Probe, step_part
-from attnaudit.trace import write_shards
+from attnaudit.trace import Trace, write_shards
 from attnaudit.training import Watch
 
 
@@ -26,9 +29,19 @@ def watching(
     if not len(test):
         raise InputError("watch training", "test split", "no rows", "one row or more to trace")
     split = test.take(probe.rows(test.instance))
+    return _watch(probe, folder, lambda step: collect_shards(model, split, "test", **asdict(collect), metadata={**metadata, "step": step}))
 
+
+def watching_pairs(
+    translator: Translator, test: Pairs, probe: Probe, folder: Path, collect: PairCollectSettings, metadata: Mapping[str, Any]
+) -> Watch:  # fmt: skip
+    """The same of a translator, and of the probe's pairs."""
+    pairs = test.take(probe.rows(test.instance))
+    return _watch(probe, folder, lambda step: collect_pairs(translator, pairs, "test", collect, metadata={**metadata, "step": step}))
+
+
+def _watch(probe: Probe, folder: Path, shards: Callable[[int], Iterable[Trace]]) -> Watch:
     def look(step: int) -> None:
-        shards = collect_shards(model, split, "test", **asdict(collect), metadata={**metadata, "step": step})
-        write_shards(folder / step_part(step), shards)
+        write_shards(folder / step_part(step), shards(step))
 
     return Watch(probe.steps, look)

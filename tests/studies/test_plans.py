@@ -266,11 +266,14 @@ def test_a_training_that_is_not_watched_says_so_by_saying_nothing(folder: Path) 
     assert "probe" not in spec.to_json()
     assert key_of(usual(spec, 0)) != key_of(Training("base-s0", replace(seeded(spec, 0), probe=Probe((0, 1)))))
     training = next((folder / TRAININGS).glob("watched-s0-*"))
-    assert RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, read(spec.corpus, 0, "paper"))[0].spec
+    corpus = read(RunSpec.read(training).corpus, 0, "paper")
+    assert RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, corpus)[0].spec
 
 
 def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
-    corpus = read(tiny("dynamics").base.corpus, 0, "paper")
+    base = tiny("dynamics").base
+    assert isinstance(base, RunSpec)
+    corpus = read(base.corpus, 0, "paper")
 
     def planned(**settings: object) -> list[str]:
         spec = StudySpec.of("dynamics", "planted-decisive", seed=13, settings={f"dynamics.{key}": value for key, value in settings.items()})
@@ -278,7 +281,7 @@ def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
 
     assert planned(seeds=2) == ["watched-s13", "watched-s14", "watched-uniform-s15", "embedding-s13"]
     assert planned(seeds=1, uniform_seed=12) == ["watched-s13", "watched-uniform-s12", "embedding-s13"]
-    specs = [training.spec for training in Dynamics(seeds=2, steps=(0, 7)).plan(tiny("dynamics").base, corpus)]
+    specs = [training.spec for training in Dynamics(seeds=2, steps=(0, 7)).plan(base, corpus)]
     assert [spec.training.steps for spec in specs] == [7] * 4
     assert [spec.corpus.seed for spec in specs] == [0] * 4
     assert [spec.model.attention for spec in specs] == ["additive", "additive", "uniform", "uniform"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -178,7 +178,7 @@ def study(
     settings: o.Settings = None,
     data_dir: o.DataDir = None,
     vectors: o.Vectors = None,
-    preset: o.Preset = "paper",
+    preset: o.StudyPreset = None,
     text_column: o.TextColumn = "text",
     label_column: o.LabelColumn = "label",
     rationale_column: o.RationaleColumn = None,
@@ -202,6 +202,8 @@ def study(
     each once for all of them, DIR/<study> what a study gave, DIR/index.html all of them together. A study that was stopped goes on when
     the same command is given again.
 
+    CORPUS may also be a parallel one, as attnaudit translate takes it: deceive and dynamics are then about a translator.
+
     \b
     Examples:
       attnaudit study uniform sst --data-dir data
@@ -209,31 +211,45 @@ def study(
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
       attnaudit study dynamics sst --data-dir data --set dynamics.seeds=2 --set dynamics.steps=0,50,100,200,400
       attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
+      attnaudit study deceive deceptive_en_de --data-dir data --set training.epochs=10
+      attnaudit study deceive planted-reverse --set deceive.seeds=1
+      attnaudit study dynamics multi30k_en_de --data-dir data --set dynamics.seeds=1
       attnaudit study copying permutations --out runs/copying --set copying.seeds=4
     """
     from attnaudit.cli.show import show_study
+    from attnaudit.corpora.parallel_registry import is_parallel
     from attnaudit.runner import StudySpec, parse_assignments, run_study
 
+    given, place = parse_assignments(settings or ()), None if data_dir is None else str(data_dir)
+    of_classifiers = {"encoder": (encoder, "bilstm"), "attention": (attention, "additive"), "vectors": (vectors, None)}
+    of_classifiers |= {"max_tokens": (max_tokens, None), "text_column": (text_column, "text"), "label_column": (label_column, "label")}
+    of_classifiers |= {"rationale_column": (rationale_column, None), "on_bad_row": (on_bad_row, "error")}
     if name == "copying":
-        _refuse_others(encoder=(encoder, "bilstm"), attention=(attention, "additive"), data_dir=(data_dir, None), vectors=(vectors, None))
-        _refuse_others(preset=(preset, "paper"), device=(device, "auto"), max_tokens=(max_tokens, None))
-        return _copying(corpus, seed, out, settings or (), as_json)
-    spec = StudySpec.of(
-        name, corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device,
-        settings=parse_assignments(settings or ()), data_dir=None if data_dir is None else str(data_dir), text=text_column,
-        label=label_column, rationale=rationale_column, on_bad_row=on_bad_row, max_tokens=max_tokens,
-    )  # fmt: skip
+        others = {"data_dir": (data_dir, None), "preset": (preset, None), "device": (device, "auto")}
+        _refuse_others("copying", "the task and its model are given by --set copying.NAME=…", of_classifiers | others)
+        return _copying(corpus, seed, out, given, as_json)
+    if is_parallel(corpus, str(given.get("corpus.source_ending", "src"))):
+        _refuse_others(
+            f"{name} on {corpus}", "the translator and its texts are given by --set model.NAME=… and corpus.NAME=…", of_classifiers
+        )
+        spec = StudySpec.of_pairs(name, corpus, preset=preset or "small", seed=seed, device=device, settings=given, data_dir=place)
+    else:
+        spec = StudySpec.of(
+            name, corpus, encoder=encoder, attention=attention, preset=preset or "paper", vectors=vectors, seed=seed, device=device,
+            settings=given, data_dir=place, text=text_column, label=label_column, rationale=rationale_column, on_bad_row=on_bad_row,
+            max_tokens=max_tokens,
+        )  # fmt: skip
     with progress() as bar:
         folder = run_study(spec, out or Path("runs/studies") / spec.base.name, bar, lambda line: typer.echo(line, err=True))
     return show_study(folder, as_json)
 
 
-def _copying(kind: str, seed: int, out: Path | None, settings: Sequence[str], as_json: bool) -> None:
+def _copying(kind: str, seed: int, out: Path | None, settings: Mapping[str, Any], as_json: bool) -> None:
     """The study that makes its sequences up, and has no corpus, no base and no traces."""
     from attnaudit.cli.show import show_copying
-    from attnaudit.runner import copying_study, parse_assignments, run_copying
+    from attnaudit.runner import copying_study, run_copying
 
-    task = copying_study(kind, seed, parse_assignments(settings))
+    task = copying_study(kind, seed, settings)
     with progress() as bar:
         folder = run_copying(task, out or Path("runs/studies") / f"copying-{kind}", bar)
     show_copying(folder, as_json)
@@ -277,14 +293,11 @@ def translate(
     show_translation(folder, as_json)
 
 
-def _refuse_others(**options: tuple[Any, Any]) -> None:
-    """Raise InputError for an option, given with its usual value, that the copying study has no use for."""
+def _refuse_others(study: str, instead: str, options: Mapping[str, tuple[Any, Any]]) -> None:
+    """Raise InputError for an option, given with its usual value, that a study has no use for."""
     for name, (value, usual) in options.items():
         if value != usual:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(
-                "study", "copying", f"{option} {value}", "no such option: the task and its model are given by --set copying.NAME=…"
-            )
+            raise InputError("study", study, f"--{name.replace('_', '-')} {value}", f"no such option: {instead}")
 
 
 @app.command(short_help="Run a paper's whole sweep again.")

@@ -40,6 +40,14 @@ Preset = Annotated[
         "network of Serrano & Smith 2019.",
     ),
 ]
+StudyPreset = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        show_default=False,
+        help="Sizes and training: those of attnaudit run (paper), of translators those of attnaudit translate (small).",
+    ),
+]
 Vectors = Annotated[
     str | None,
     typer.Option(

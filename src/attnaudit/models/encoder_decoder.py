@@ -33,7 +33,8 @@ class PairSettings:
     between layers and before the output. ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
     ``uniform`` (1/T) or ``none``, where nothing of the source is seen but its last state. Each of several ``heads`` attends to its own part
     of the hidden states. ``shared`` has one vocabulary and one table of embeddings for both sides; ``tied`` takes the target's table for
-    the output.
+    the output. Without ``recurrent`` states nothing is read in order and nothing is known of what is written: embedded source tokens are
+    what is attended to, and co-occurrence with them is all that such a model can learn.
     """
 
     attention: PairAttention = "bilinear"
@@ -44,17 +45,27 @@ class PairSettings:
     heads: int = 1
     shared: bool = False
     tied: bool = True
+    recurrent: bool = True
     attention_decay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("embedding", "hidden", "layers", "heads"):
             if getattr(self, name) < 1:
                 raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
-        if self.hidden % 2 or self.hidden % self.heads:
-            came = f"{self.hidden} with {self.heads} head(s)"
-            raise InputError("build model", "model.hidden", came, "an even number, and a multiple of the heads")
+        if self.width % 2 or self.width % self.heads:
+            came = f"{self.width} with {self.heads} head(s)"
+            name = "model.hidden" if self.recurrent else "model.embedding"
+            raise InputError("build model", name, came, "an even number, and a multiple of the heads")
+        if not self.recurrent and (self.attention != "uniform" or self.heads > 1):
+            came = f"false with {self.attention} attention, {self.heads} head(s)"
+            raise InputError("build model", "model.recurrent", came, "false with uniform attention of one head: no state asks for more")
         if not 0 <= self.dropout < 1:
             raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
+
+    @property
+    def width(self) -> int:
+        """Of what is attended to."""
+        return self.hidden if self.recurrent else self.embedding
 
 
 @dataclass(frozen=True)
@@ -106,6 +117,25 @@ class Uniform(nn.Module):
         return hidden.new_zeros(len(hidden), self.heads, states.shape[1], hidden.shape[1])
 
 
+class BagEncoder(nn.Module):
+    """Where an LSTM would read: every embedded token is its own state, and the last state tells nothing."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, embedded: Float[Tensor, "B T e"]) -> tuple[Float[Tensor, "B T e"], State]:
+        nothing = embedded.new_zeros(2 * self.layers, len(embedded), embedded.shape[-1] // 2)
+        return embedded, (nothing, nothing)
+
+
+class BlankDecoder(nn.Module):
+    """Where an LSTM would follow what is written: states of zeros."""
+
+    def forward(self, embedded: Float[Tensor, "B U e"], start: State | None = None) -> tuple[Float[Tensor, "B U e"], State | None]:
+        return torch.zeros_like(embedded), start
+
+
 ATTENTIONS = {"bilinear": Bilinear, "additive": Additive, "uniform": Uniform, "none": Uniform}
 
 
@@ -115,12 +145,15 @@ class EncoderDecoder(nn.Module):
     def __init__(self, settings: PairSettings, source: Vocabulary, target: Vocabulary) -> None:
         super().__init__()
         self.settings, self.source, self.target = settings, source, target
-        size, width, drop = settings.embedding, settings.hidden, settings.dropout
+        size, width, drop = settings.embedding, settings.width, settings.dropout
         between = drop if settings.layers > 1 else 0.0
         self.source_embedding = nn.Embedding(len(source), size, padding_idx=PAD)
         self.target_embedding = self.source_embedding if settings.shared else nn.Embedding(len(target), size, padding_idx=PAD)
-        self.encoder = nn.LSTM(size, width // 2, settings.layers, batch_first=True, bidirectional=True, dropout=between)
-        self.decoder = nn.LSTM(size, width, settings.layers, batch_first=True, dropout=between)
+        if settings.recurrent:
+            self.encoder = nn.LSTM(size, width // 2, settings.layers, batch_first=True, bidirectional=True, dropout=between)
+            self.decoder = nn.LSTM(size, width, settings.layers, batch_first=True, dropout=between)
+        else:
+            self.encoder, self.decoder = BagEncoder(settings.layers), BlankDecoder()
         self.attention = ATTENTIONS[settings.attention](width, settings.heads)
         self.of_context = nn.Linear(width, size, bias=False)
         self.of_state = nn.Linear(width, size)

@@ -28,19 +28,20 @@ def growth_section(table: pl.DataFrame) -> GrowthSection | None:
         return None
     kept = table.filter(pl.col("tokens").is_not_null()).sort("step", "instance", maintain_order=True)
     steps = kept["step"].unique().sort().to_list()
-    instances = [_entry(rows) for _, rows in kept.group_by("instance", maintain_order=True)]
+    place = [name for name in ("instance", "query") if name in kept.columns]
+    instances = [_entry(place, rows) for place, rows in kept.group_by(place, maintain_order=True)]
     return GrowthSection({"steps": steps, "instances": instances}) if instances else None
 
 
-def _entry(rows: pl.DataFrame) -> dict[str, Any]:
-    """One instance: a row of shades for each step, in thousandths of the deepest colour that the score has at any of them."""
+def _entry(place: tuple[Any, ...], rows: pl.DataFrame) -> dict[str, Any]:
+    """One instance, or gold token: a row of shades for each step, in thousandths of the deepest colour that the score has at any."""
     scores = {kind: np.array(rows[kind].to_list()) for kind in KINDS}
     positions, pieces = shown_positions([np.abs(values).max(axis=0) for values in scores.values()], BUDGET)
     tokens = rows["tokens"][0].to_list()
     full = {"alpha": max(map(full_colour, scores["alpha"])), **{kind: float(np.abs(scores[kind]).max()) for kind in KINDS[1:]}}
     shades = {kind: np.rint(1000 * values[:, positions] / (full[kind] or 1.0)).astype(int).tolist() for kind, values in scores.items()}
     return {
-        "name": str(rows["instance"][0]), "gold": rows["gold"][0], "probability": [float(f"{p:.3g}") for p in rows["probability"]],
+        "name": ", token ".join(map(str, place)), "gold": rows["gold"][0], "probability": [float(f"{p:.3g}") for p in rows["probability"]],
         "tokens": [piece.size if isinstance(piece, Gap) else visible(tokens[piece]) for piece in pieces],
         "full": {kind: float(f"{value:.4g}") for kind, value in full.items()}, "shades": shades,
     }  # fmt: skip

@@ -96,12 +96,14 @@ def _of_models(summary: pl.DataFrame, figure: str) -> pl.DataFrame:
 
 def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     """Accuracy, attention on the impermissible tokens, and what an audit sees, by model and λ."""
-    shown = (("accuracy", "accuracy"), ("mass", "attention on impermissible tokens"), ("tau_loo", "τ to leave-one-out"))
-    panels = []
-    for measure, title in shown:
-        panels.append(
-            Panel(title, render(interval_chart(_of_models(summary, measure), title), f"deceive-{measure}", f"{title} of every model by λ"))
-        )
+    titles = {
+        "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
+    }  # fmt: skip
+    shown = {title: rows for measure, title in titles.items() if (rows := _of_models(summary, measure)).height}
+    panels = [
+        Panel(title, render(interval_chart(rows, title), f"deceive-{number}", f"{title} of every model by λ"))
+        for number, (title, rows) in enumerate(shown.items())
+    ]
     caption = (
         f"Models trained with a penalty λ on attention to the impermissible tokens, {_seeds(table)}. Where accuracy stays, attention falls "
         "and the tokens are needed (removed), attention hides what the model uses; the right panel is what an audit of that model says."

@@ -9,7 +9,7 @@ from attnaudit.report.summary_table import SummaryTable, group_label, summary_ce
 FIGURES = {
     "difference_accuracy": "accuracy, less that of the reference", "difference_f1": "F1, less that of the reference",
     "difference_roc_auc": "ROC-AUC, less that of the reference", "accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC",
-    "tvd": "mean TVD of the output", "jsd": "mean JSD of attention", "flipped": "share whose decision is another",
+    "bleu": "BLEU", "tvd": "mean TVD of the output", "jsd": "mean JSD of attention", "flipped": "share whose decision is another",
     "mass": "attention on impermissible tokens", "mass_max": "attention on impermissible tokens, of the head with most",
     "tau_loo": "τ, attention – leave-one-out", "tau_gradient": "τ, attention – gradient", "covered": "share with no other token",
 }  # fmt: skip

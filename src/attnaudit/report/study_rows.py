@@ -143,10 +143,20 @@ def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     sentence = (
         f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(told('mass', most))} of its attention on the "
         f"tokens it must not use, {percent(told('mass', least))} when {honest}, and is right on {percent(told('accuracy', most))} "
-        f"({percent(told('accuracy', least))}).{without} An audit sees τ to leave-one-out go from {before} to {after}."
+        f"({percent(told('accuracy', least))}).{without}{_of_bleu(figures, model, least, most)} An audit sees τ to leave-one-out go from "
+        f"{before} to {after}."
     )
     beside = f"{percent(told('mass', least))} when {honest}"
     yield card_row("Can attention be made to deceive?", f"attention on impermissible tokens, λ = {most}", row, beside, sentence)
+
+
+def _of_bleu(figures: Figures, model: str, least: str, most: str) -> str:
+    """What became of the translations, where there are any."""
+    before, after, even = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
+    if before is None or after is None:
+        return ""
+    beside = "" if even is None else f"; with even attention {even:.1f}"
+    return f" BLEU goes from {before:.1f} to {after:.1f}{beside}."
 
 
 def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError
-from attnaudit.files import atomic, sha256, write_json
-from attnaudit.probe import STEP_FOLDER, step_part
+from attnaudit.files import sha256, write_json
+from attnaudit.probe import STEP_FOLDER
 from attnaudit.progress import Progress, silent
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import alone, check_place
 from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, Teacher, content_key
-from attnaudit.runner.steps import Battery, audit_step, manifest, report_step, trace_digests
+from attnaudit.runner.steps import Battery, audit_step, keep_steps, manifest, report_step, trace_digests
 from attnaudit.runner.versions import versions
 
 TEACHER = "teacher"  # the folder of what a training takes as given from another
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from attnaudit.corpora import Corpus
     from attnaudit.models import AttentionModel
-    from attnaudit.probe import Probe
     from attnaudit.trace import Trace
     from attnaudit.training import Epoch, Watch
 
@@ -229,19 +227,9 @@ class _Run:
 
         save_model(fitted.model, self.ledger.out / "model")
         if self.spec.probe is not None:
-            self._keep_steps(self.spec.probe, checkpoint)
+            keep_steps(self.spec.probe, checkpoint, self.ledger.out)
         best = best_epoch(fitted.history)
         return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best.epoch, "vectors": fitted.vectors}
-
-    def _keep_steps(self, probe: Probe, made: Path) -> None:
-        """Copy the traces of the probe: what they lie beside goes on being good for another try until the run is done."""
-        from attnaudit.trace import trace_files
-
-        for part in map(step_part, probe.steps):
-            for path in (made / part).iterdir() if (made / part).is_dir() else ():
-                with atomic(self.ledger.out / part / path.name) as temporary:
-                    shutil.copyfile(path, temporary)
-            trace_files(self.ledger.out / part)  # refuses a step that is not there
 
     def _collect(self, train: Record) -> Record:
         from attnaudit.trace import write_shards

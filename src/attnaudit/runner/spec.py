@@ -153,15 +153,8 @@ class RunSpec:
         )  # fmt: skip
 
     def to_json(self) -> dict[str, Any]:
-        """What ``spec.json`` holds, apart from the fingerprint of the corpus.
-
-        A training that is not watched, or that counts epochs, does not say so: it is the same as before there was a choice.
-        """
-        plain = json.loads(json.dumps(asdict(self)))
-        for section, name in ((plain, "probe"), (plain["training"], "steps")):
-            if section[name] is None:
-                del section[name]
-        return {"schema": SCHEMA, "kind": "run", **plain}
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        return {"schema": SCHEMA, "kind": "run", **unwatched(json.loads(json.dumps(asdict(self))))}
 
     @property
     def name(self) -> str:
@@ -170,6 +163,14 @@ class RunSpec:
         parent = Path(self.corpus.source).parent.name
         corpus = parent if base in ("all", "data") and parent else base
         return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+
+
+def unwatched(plain: dict[str, Any]) -> dict[str, Any]:
+    """A training that is not watched, or that counts epochs, does not say so: it is the same as before there was a choice."""
+    for section, name in ((plain, "probe"), (plain["training"], "steps")):
+        if section[name] is None:
+            del section[name]
+    return plain
 
 
 def demo_spec() -> RunSpec:

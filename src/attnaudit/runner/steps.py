@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.files import sha256, write_json
+from attnaudit.files import atomic, sha256, write_json
+from attnaudit.probe import Probe, step_part
 from attnaudit.progress import Progress
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.published import add_published
@@ -79,6 +81,17 @@ def manifest(ledger: Ledger) -> dict[str, Any]:
         "schema": 1, "files": files, "versions": versions(), "timings": {name: record.seconds for name, record in steps.items()},
         "peak_memory_bytes": max(record.peak_memory_bytes for record in steps.values()),
     }  # fmt: skip
+
+
+def keep_steps(probe: Probe, made: Path, out: Path) -> None:
+    """Copy the traces of the probe from ``made``: what they lie beside goes on being good for another try until the run is done."""
+    from attnaudit.trace import trace_files
+
+    for part in map(step_part, probe.steps):
+        for path in (made / part).iterdir() if (made / part).is_dir() else ():
+            with atomic(out / part / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+        trace_files(out / part)  # refuses a step that is not there
 
 
 def trace_digests(trace: Path) -> list[str]:

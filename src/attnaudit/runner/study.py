@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from attnaudit.errors import InputError, RunError, did_you_mean
-from attnaudit.files import write_json
+from attnaudit.files import sha256, write_json
 from attnaudit.probe import STEP_FOLDER
 from attnaudit.progress import Progress, silent
 from attnaudit.results_file import table_file
@@ -26,6 +26,9 @@ from attnaudit.runner.place import alone, check_place, read_spec, some_of
 from attnaudit.runner.settings import override
 from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key, differences
 from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
+from attnaudit.runner.translation import TRANSLATIONS, read_translations
+from attnaudit.runner.translation import train_into as train_translation_into
+from attnaudit.runner.translation_spec import TranslationSpec
 from attnaudit.studies import Study, Training
 from attnaudit.studies.plan import usual
 from attnaudit.studies.published import with_published
@@ -33,6 +36,7 @@ from attnaudit.trace import Trace, trace_task
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
+    from attnaudit.corpora.parallel import ParallelCorpus
 
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
@@ -45,7 +49,7 @@ class StudySpec:
     """A study and the run that it is about: model, corpus and settings of the ordinary training."""
 
     study: Study
-    base: RunSpec
+    base: RunSpec | TranslationSpec
 
     @classmethod
     def of(cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any) -> StudySpec:
@@ -55,12 +59,27 @@ class StudySpec:
         """
         from attnaudit.studies import STUDIES
 
-        if study not in STUDIES:
-            raise InputError("study", "study", repr(study), f"one of {', '.join(STUDIES)}", did_you_mean(study, STUDIES))
+        return cls._of(STUDIES, RunSpec.of, study, source, settings, options)
+
+    @classmethod
+    def of_pairs(cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any) -> StudySpec:
+        """The same of a translator, of a run as `TranslationSpec.of` makes it."""
+        from attnaudit.studies import PAIR_STUDIES
+
+        return cls._of(PAIR_STUDIES, TranslationSpec.of, study, source, settings, options)
+
+    @classmethod
+    def _of(
+        cls, studies: Mapping[str, Any], run: Callable[..., Any], study: str, source: str | Path, settings: Mapping[str, Any] | None,
+        options: Mapping[str, Any],
+    ) -> StudySpec:  # fmt: skip
+        if study not in studies:
+            what = f"study of {source}" if run == TranslationSpec.of else "study"
+            raise InputError("study", what, repr(study), f"one of {', '.join(studies)}", did_you_mean(study, studies))
         given = dict(settings or {})
         own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
-        base = RunSpec.of(source, settings=given, **options)
-        chosen = override({study: STUDIES[study]()}, {f"{study}.seed": base.seed, **own})[study]
+        base = run(source, settings=given, **options)
+        chosen = override({study: studies[study]()}, {f"{study}.seed": base.seed, **own})[study]
         return cls(chosen, base)
 
     def to_json(self) -> dict[str, Any]:
@@ -89,7 +108,7 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     out, progress = Path(out), progress or silent
     place, plain = out / spec.study.name, spec.to_json()
     _check_places(out, place, plain)
-    corpus = read(spec.base.corpus, spec.base.seed, spec.base.preset, progress)
+    corpus = _read(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
     _check_places(out, place, plain)
     plan = spec.study.plan(spec.base, corpus)
@@ -111,6 +130,12 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
+
+
+def _read(base: RunSpec | TranslationSpec, progress: Progress) -> Corpus | ParallelCorpus:
+    if isinstance(base, TranslationSpec):
+        return base.corpus.read(base.seed, progress)
+    return read(base.corpus, base.seed, base.preset, progress)
 
 
 def _notes(plan: Sequence[Training], say: Say) -> list[str]:
@@ -153,7 +178,7 @@ def _analyse(
     ledger: Ledger, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[str, Path], progress: Progress
 ) -> Record:
     study = spec.study
-    comparable = spec.study.name not in OF_A_BILSTM or spec.base.model.encoder == "bilstm"
+    comparable = spec.study.name not in OF_A_BILSTM or (isinstance(spec.base, RunSpec) and spec.base.model.encoder == "bilstm")
 
     def make() -> Any:
         progress("compare the trainings", 0, 0)
@@ -171,6 +196,7 @@ def _analyse(
 
     digests = {name: trace_digests(folder / "trace") for name, folder in folders.items()}
     digests |= {f"{name}/{part.name}": trace_digests(part) for name, folder in folders.items() for part in _steps(folder)}
+    digests |= {f"{name}/{TRANSLATIONS}": [sha256(file)] for name, folder in folders.items() if (file := folder / TRANSLATIONS).exists()}
     return ledger.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, make, keep)
 
 
@@ -194,6 +220,10 @@ class Traces(Mapping[str, Trace]):
             self.held[name] = Trace.read(self.folders[name] / "trace")
         return self.held[name]
 
+    def translations(self, name: str) -> list[dict[str, Any]]:
+        """What a translator that `Training.writes` wrote: {instance, source, reference, translation} of every pair of test."""
+        return read_translations(self.folders[name])
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.folders)
 
@@ -207,7 +237,7 @@ class _Work:
 
     plan: Sequence[Training]
     store: Path
-    corpus: Corpus
+    corpus: Corpus | ParallelCorpus
     progress: Progress
     say: Say
     seconds: list[float] = field(default_factory=list)
@@ -222,12 +252,18 @@ class _Work:
             def of_this(what: str, done: int, total: int, label: str = label) -> None:
                 self.progress(f"{label}: {what}", done, total)
 
-            teaches = training.teaches or key_of(training) in teachers
-            train_into(self._spec(training), self.folder(training), of_this, self.corpus, teaches)
+            self._train(training, of_this, key_of(training) in teachers)
             if self._finished(training) != before:
                 self.seconds.append(time.perf_counter() - started)
                 self.say(f"{training.name}: {self.seconds[-1]:.0f} s ({number} of {len(self.plan)}{self._left()})")
         return {training.name: self.folder(training) for training in self.plan}
+
+    def _train(self, training: Training, progress: Progress, teaches: bool) -> None:
+        spec, folder, corpus = self._spec(training), self.folder(training), self.corpus
+        if isinstance(spec, TranslationSpec):
+            train_translation_into(spec, folder, progress, cast("ParallelCorpus", corpus), training.writes)
+        else:
+            train_into(spec, folder, progress, cast("Corpus", corpus), teaches or training.teaches)
 
     def folder(self, training: Training) -> Path:
         return self.store / f"{training.name}-{key_of(training)[:10]}"
@@ -237,8 +273,8 @@ class _Work:
         manifest = self.folder(training) / MANIFEST
         return manifest.stat().st_mtime_ns if manifest.exists() else None
 
-    def _spec(self, training: Training) -> RunSpec:
-        if training.teacher is None:
+    def _spec(self, training: Training) -> RunSpec | TranslationSpec:
+        if training.teacher is None or isinstance(training.spec, TranslationSpec):
             return training.spec
         place = self.folder(training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
         return replace(training.spec, teacher=Teacher(str(place), training.column))

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from attnaudit.files import atomic, read_json, sha256, write_json, write_text
-from attnaudit.probe import Probe
+from attnaudit.probe import STEP_FOLDER, Probe
 from attnaudit.progress import Progress, silent
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.pipeline import resolve_device, weights_fingerprint
 from attnaudit.runner.place import alone, check_place
 from attnaudit.runner.spec import content_key
-from attnaudit.runner.steps import RESULTS, Battery, keep_results, manifest, trace_digests
+from attnaudit.runner.steps import RESULTS, Battery, keep_results, keep_steps, manifest, trace_digests
 from attnaudit.runner.translation_spec import TranslationSpec
 from attnaudit.runner.versions import versions
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from attnaudit.models.translator import Translator
     from attnaudit.results import Results
     from attnaudit.trace import Trace
-    from attnaudit.training import Epoch
+    from attnaudit.training import Epoch, Watch
 
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
@@ -45,15 +45,26 @@ def translate(spec: TranslationSpec, out: str | Path, progress: Progress | None 
         return prepared()
 
 
+def train_into(
+    spec: TranslationSpec, out: str | Path, progress: Progress | None = None, corpus: ParallelCorpus | None = None, writes: bool = False
+) -> Path:
+    """The first half of `translate`: train and collect into the folder ``out``, one that a study names; returns it.
+
+    With ``writes`` the test split is translated too.
+    """
+    with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
+        return prepared.train(writes)
+
+
 @contextlib.contextmanager
-def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None) -> Iterator[_Run]:
-    """The run with its corpus read, holding its place."""
+def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None, do: str = "") -> Iterator[_Run]:
+    """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     plain = spec.to_json()
-    check_place(out, plain)
+    check_place(out, plain, do)
     device = resolve_device(spec.device)
     corpus = corpus or spec.corpus.read(spec.seed, progress)
     plain["fingerprint"] = corpus.fingerprint
-    check_place(out, plain)
+    check_place(out, plain, do)
     with alone(out) as ledger:
         yield _Run(spec, plain, corpus, device, ledger, progress)
 
@@ -86,12 +97,24 @@ class _Run:
         self.ledger.close(self._manifest())
         return self.ledger.out
 
+    def train(self, writes: bool) -> Path:
+        """Train and collect, translate if that is asked for, and no more."""
+        trained = self._train()
+        self._collect(trained)
+        if writes:
+            self._translate(trained)
+        self.ledger.close(self._manifest())
+        return self.ledger.out
+
     def _train(self) -> Record:
         parts = {name: self.plain[name] for name in ("model", "training", "seed", "objective")}
+        if self.spec.probe is not None:
+            parts |= {name: self.plain[name] for name in ("probe", "collect")}
         cut = (self.spec.corpus.chosen_units, self.spec.corpus.pieces, self.spec.corpus.chosen_min_df)
         key = content_key("train", self.plain["fingerprint"], parts, cut, self.device)
         checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
-        return self.ledger.step("train", key, ("model",), lambda: self._fit(checkpoint), self._save)
+        outputs = ("model",) if self.spec.probe is None else ("model", STEP_FOLDER)
+        return self.ledger.step("train", key, outputs, lambda: self._fit(checkpoint), lambda fitted: self._save(fitted, checkpoint))
 
     def _fit(self, checkpoint: Path) -> _Fitted:
         from attnaudit.models.translator import Translator
@@ -108,14 +131,24 @@ class _Run:
             write_json(self.ledger.out / "spec.json", self.plain)
         history = train_translator(
             translator, self.corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
-            objective=spec.objective,
+            objective=spec.objective, watch=self._watch(translator, checkpoint),
         )  # fmt: skip
         return _Fitted(translator, history)
 
-    def _save(self, fitted: _Fitted) -> dict[str, Any]:
+    def _watch(self, translator: Translator, folder: Path) -> Watch | None:
+        """Traces of the probe go beside the checkpoint that goes on from them."""
+        from attnaudit.watch import watching_pairs
+
+        if self.spec.probe is None:
+            return None
+        return watching_pairs(translator, self._traced(), self.spec.probe, folder, self.spec.collect, self._origin(translator))
+
+    def _save(self, fitted: _Fitted, checkpoint: Path) -> dict[str, Any]:
         from attnaudit.training import best_epoch
 
         fitted.translator.save(self.ledger.out / "model")
+        if self.spec.probe is not None:
+            keep_steps(self.spec.probe, checkpoint, self.ledger.out)
         return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best_epoch(fitted.history).epoch}
 
     def _translator(self) -> Translator:
@@ -137,14 +170,27 @@ class _Run:
     def _shards(self, train: Record) -> Iterator[Trace]:
         from attnaudit.pair_collector import collect_pairs
 
-        translator, pairs, settings = self._translator(), self.corpus.splits["test"], self.spec.collect
-        size = len(pairs) if settings.pairs is None else settings.pairs
-        probe = pairs.take(Probe(size=size, seed=self.spec.seed).rows(pairs.instance))
+        translator = self._translator()
         metadata = self._metadata(train, translator)
-        yield from collect_pairs(translator, probe, "test", settings, metadata=metadata, progress=self.progress)
+        yield from collect_pairs(translator, self._traced(), "test", self.spec.collect, metadata=metadata, progress=self.progress)
+
+    def _traced(self) -> Pairs:
+        """The pairs of test that are traced, the same of all trainings of a study."""
+        pairs, size = self.corpus.splits["test"], self.spec.collect.pairs
+        seed = self.spec.seed if self.spec.corpus.seed is None else self.spec.corpus.seed
+        return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
 
     def _metadata(self, train: Record, translator: Translator) -> dict[str, Any]:
-        """What a trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
+        """What a trace of the trained model tells of its origin."""
+        origin = self._origin(translator)
+        return {
+            **origin,
+            "model": {**origin["model"], "fingerprint": weights_fingerprint(translator.model)},
+            "training": {**origin["training"], "best_epoch": train.notes["best_epoch"]},
+        }
+
+    def _origin(self, translator: Translator) -> dict[str, Any]:
+        """What any trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
         spec, corpus = self.plain, self.corpus
         settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
         return {
@@ -152,11 +198,8 @@ class _Run:
                 **settings, "name": corpus.name, "task": "translation", "fingerprint": corpus.fingerprint, "notes": list(corpus.notes),
             },
             "collect": spec["collect"],
-            "model": {
-                "encoder": "bilstm", **asdict(translator.model.settings), "preset": spec["preset"],
-                "fingerprint": weights_fingerprint(translator.model),
-            },
-            "training": {**spec["training"], "best_epoch": train.notes["best_epoch"]},
+            "model": {"encoder": "bilstm", **asdict(translator.model.settings), "preset": spec["preset"]},
+            "training": spec["training"],
             "seed": self.spec.seed,
             "versions": versions(),
         }  # fmt: skip

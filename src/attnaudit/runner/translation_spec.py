@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.errors import InputError
 from attnaudit.runner.settings import coerce, override
-from attnaudit.runner.spec import SCHEMA, experiment_settings
+from attnaudit.runner.spec import SCHEMA, experiment_settings, unwatched
 
 if TYPE_CHECKING:
     from attnaudit.corpora.parallel import ParallelCorpus
     from attnaudit.models.encoder_decoder import PairSettings
     from attnaudit.pair_collector import PairCollectSettings
     from attnaudit.pair_training import DeceivePairs
+    from attnaudit.probe import Probe
     from attnaudit.progress import Progress
     from attnaudit.training import TrainingSettings
 
@@ -85,7 +86,10 @@ class Decoding:
 
 @dataclass(frozen=True)
 class TranslationSpec:
-    """One training of a translator, its translations and the audit of its attention, with every setting resolved."""
+    """One training of a translator, its translations and the audit of its attention, with every setting resolved.
+
+    In a study an ``objective`` may stand in the place of the loss on gold tokens, and a ``probe`` be traced while the model trains.
+    """
 
     corpus: ParallelSpec
     model: PairSettings
@@ -97,6 +101,7 @@ class TranslationSpec:
     seed: int = 0
     device: str = "auto"
     objective: DeceivePairs | None = None
+    probe: Probe | None = None
 
     @classmethod
     def of(
@@ -114,7 +119,7 @@ class TranslationSpec:
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return {"schema": SCHEMA, "kind": "translation", **json.loads(json.dumps(asdict(self)))}
+        return {"schema": SCHEMA, "kind": "translation", **unwatched(json.loads(json.dumps(asdict(self))))}
 
     @property
     def name(self) -> str:

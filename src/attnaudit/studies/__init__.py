@@ -6,10 +6,13 @@ from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.dynamics import Dynamics
 from attnaudit.studies.guide import Guide
+from attnaudit.studies.pair_deceive import PairDeceive
+from attnaudit.studies.pair_dynamics import PairDynamics
 from attnaudit.studies.plan import Study, Training
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 
 STUDIES: dict[str, type[Study]] = {study.name: study for study in (Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)}
+PAIR_STUDIES: dict[str, type[Study]] = {study.name: study for study in (PairDeceive, PairDynamics)}
 
-__all__ = ["STUDIES", "Study", "Training"]
+__all__ = ["PAIR_STUDIES", "STUDIES", "Study", "Training"]

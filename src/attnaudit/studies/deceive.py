@@ -66,9 +66,9 @@ class Deceive:
             if model not in MODELS:
                 hint = did_you_mean(model, MODELS)
                 raise InputError("study", "setting deceive.models", repr(model), f"some of {', '.join(MODELS)}", hint)
-        if not self.models or not self.strengths or min(self.strengths) < 0:
-            came = f"{list(self.models)} and {list(self.strengths)}"
-            raise InputError("study", "settings deceive.models and deceive.strengths (λ)", came, "one or more models, λ of 0 or more")
+        if not self.models:
+            raise InputError("study", "setting deceive.models", "none", "one model or more")
+        check_strengths(self.strengths)
         check_least(self, seeds=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
@@ -111,7 +111,7 @@ class Deceive:
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
         parts = []
         for name, trace in traces.items():
-            kind, model, strength, seed = _named(name)
+            kind, model, strength, seed = named_training(name)
             honest = traces.get(f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}") if kind == "deceive" else None
             parts.append(self._rows(trace, model, strength, seed, honest))
         return pl.concat(parts)
@@ -150,6 +150,12 @@ class Deceive:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
+def check_strengths(strengths: Sequence[float]) -> None:
+    """Raise InputError where there is no λ, or one below 0."""
+    if not strengths or not min(strengths) >= 0:
+        raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one λ or more, each of 0 or more")
+
+
 def _told_of_covered(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
     """How many texts of each split, and which, have no token but marked ones; nothing where there are none."""
     told = []
@@ -160,7 +166,7 @@ def _told_of_covered(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool
     return f"Instances with no other token, whose penalty is infinite, count by their label alone: {', '.join(told)}." if told else ""
 
 
-def _named(name: str) -> tuple[str, str, float | None, int]:
+def named_training(name: str) -> tuple[str, str, float | None, int]:
     """What a training's name says: kind, model, λ, seed."""
     start, _, seed = name.rpartition("-s")
     kind, model, *strength = start.split("-", 2)

@@ -6,18 +6,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
+from jaxtyping import Int64
 
 from attnaudit.errors import InputError
 from attnaudit.experiments.relevance import relevance
 from attnaudit.probe import STEPS, Probe, step_part
+from attnaudit.ragged import Ragged
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.studies.cooccurrence import CountModel
-from attnaudit.studies.dynamics_rows import PAIRS, TO_REFERENCE, Finished, Pair, correct_rows, even_rows, model_rows, token_rows
+from attnaudit.studies.dynamics_rows import PAIRS, PLACE, TO_REFERENCE, Finished, Pair, correct_rows, even_rows, model_rows, token_rows
 from attnaudit.studies.dynamics_timing import timing_rows
 from attnaudit.studies.over_seeds import means
-from attnaudit.studies.plan import Training, check_least, one_attention, same_instances, seeded, without_scores
+from attnaudit.studies.plan import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -67,40 +70,45 @@ class Dynamics:
 
         The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
         """
-        one_attention(self.name, base)
         if corpus.task != "classification":
             raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
         if base.model.hierarchical:
             raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
+        return self._plan(base, {"encoder": "none"}, teaches=True)
+
+    def _plan(self, base: Any, of_embeddings: Mapping[str, Any], teaches: bool) -> Sequence[Training]:
+        """The watched models, that with even attention, and one of the mean embedding, whose settings differ by ``of_embeddings``."""
+        one_attention(self.name, base)
         even = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
         uniform = without_scores(self._watched(base, even))
         uniform = replace(uniform, model=replace(base.model, attention="uniform"))
-        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, encoder="none"))
+        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **of_embeddings))
         return [
             *(Training(f"watched-s{seed}", self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
             Training(f"watched-uniform-s{even}", uniform),
-            Training(f"embedding-s{base.seed}", embedding, teaches=True),
+            Training(f"embedding-s{base.seed}", embedding, teaches=teaches),
         ]
 
-    def _watched(self, base: RunSpec, seed: int) -> RunSpec:
-        spec = seeded(base, seed)
+    def _watched(self, base: Spec, seed: int) -> Spec:
+        spec: Any = seeded(base, seed)
         training = replace(spec.training, steps=self.steps[-1])
         return replace(spec, training=training, probe=self.watched, collect=replace(spec.collect, scores=("loo",)))
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
         *ours, even, embedding = (name for name in traces if "/" not in name)
         same_instances({name: traces[name] for name in (*ours, even, embedding)})
-        test, counts = traces[ours[0]], CountModel.fit(traces[f"{embedding}/teacher"])
-        finished = Finished(test.instance, {
-            "reference": test.alpha, "uniform": relevance(traces[even]), "embedding": relevance(traces[embedding]),
-            "logistic": counts.relevance(test),
-        })  # fmt: skip
+        test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
+        known = {"reference": test.alpha, "uniform": relevance(traces[even])}
+        finished = Finished(row_numbers(test), known | {name: proxy.relevance for name, proxy in proxies.items()})
         parts = [rows for k, name in enumerate(ours) for rows in self._of_seed(traces, name, finished, even if k == 0 else None)]
         parts += [_named(even_rows(trace, finished), "uniform", even, step) for step, trace in self._steps(traces, even)]
-        proxies = zip(
-            PROXIES, (correct_rows(traces[embedding]), correct_rows(test).with_columns(correct=counts.correct(test))), strict=True
-        )
-        return pl.concat([*parts, *(_named(rows, name, embedding, None) for name, rows in proxies)], how="diagonal")
+        return pl.concat([*parts, *(_named(proxy.rows, name, embedding, None) for name, proxy in proxies.items())], how="diagonal")
+
+    def _proxies(self, traces: Mapping[str, Trace], test: Trace, embedding: str) -> dict[str, Proxy]:
+        """What knows co-occurrence alone, by name, on the rows of ``test``."""
+        counts = CountModel.fit(traces[f"{embedding}/teacher"])
+        logistic = Proxy(counts.relevance(test), correct_rows(test).with_columns(correct=counts.correct(test)))
+        return {"embedding": Proxy.of(traces[embedding]), "logistic": logistic}
 
     def _of_seed(self, traces: Mapping[str, Trace], name: str, finished: Finished, even: str | None) -> Iterator[pl.DataFrame]:
         """The rows of one training; beside ``even``, that with even attention, with the tokens of some."""
@@ -108,13 +116,17 @@ class Dynamics:
             rows = model_rows(trace, finished)
             if even is not None and step is not None:
                 tokens = self._tokens(trace, traces[f"{even}/{step_part(step)}"])
-                rows = rows.join(tokens, on="instance", how="left", maintain_order="left")
+                rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
             yield _named(rows, "base", name, step)
 
     def _tokens(self, trace: Trace, even: Trace) -> pl.DataFrame:
         same_instances({"a step": trace, "the same step under even attention": even})
-        some = replace(self.watched, size=min(SHOWN, self.probe)).rows(trace.instance)
+        some = self._shown(trace)
         return token_rows(trace.take(some), even.take(some))
+
+    def _shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
+        """The rows whose tokens are kept."""
+        return replace(self.watched, size=min(SHOWN, self.probe)).rows(trace.instance)
 
     def _steps(self, traces: Mapping[str, Trace], name: str) -> Iterator[tuple[int | None, Trace]]:
         """The traces of one training: of every step, then that of the finished model."""
@@ -122,7 +134,7 @@ class Dynamics:
         yield None, traces[name]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        flat = table.select(~cs.nested())
+        flat = self._by_instance(table.select(~cs.nested()))
         ours = flat.filter(model="base")
         fresh = ours.filter(pl.col("seed") != ours["seed"].min())
         rows: list[Mapping[str, Any]] = []
@@ -130,9 +142,26 @@ class Dynamics:
             group = "all" if step is None else f"step:{step}"
             here = pl.col("step").is_null() if step is None else pl.col("step") == step
             for part, measures in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
-                rows += means(self.name, part.filter(here), measures, self.seed, group)
+                known = {name: column for name, column in measures.items() if column in flat.columns}
+                rows += means(self.name, part.filter(here), known, self.seed, group)
         rows += timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+    def _by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
+        """The rows that means and intervals are over, one for each instance."""
+        return flat
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """``relevance`` of every position for the gold output, and the ``rows`` that say how often it is right."""
+
+    relevance: Ragged
+    rows: pl.DataFrame
+
+    @classmethod
+    def of(cls, trace: Trace) -> Proxy:
+        return cls(relevance(trace), correct_rows(trace))
 
 
 def _named(rows: pl.DataFrame, model: str, training: str, step: int | None) -> pl.DataFrame:

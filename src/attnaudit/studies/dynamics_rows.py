@@ -16,6 +16,7 @@ from attnaudit.experiments.rows import list_column
 from attnaudit.ragged import Ragged
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.kendall import kendall_tau
+from attnaudit.studies.plan import row_numbers
 from attnaudit.trace import Trace
 
 Pair = tuple[str, str]
@@ -23,21 +24,22 @@ PAIRS: tuple[Pair, ...] = (
     ("alpha", "relevance"), ("alpha", "uniform"), ("alpha", "loo"), ("alpha", "embedding"), ("alpha", "logistic"),
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
+PLACE = ("instance", "query")  # columns that say of what a row is
 TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
 
 
 @dataclass(frozen=True)
 class Finished:
-    """Scores of models that are trained, by name, for every instance of test."""
+    """Scores of models that are trained, by name, for every row of test (`row_numbers`)."""
 
-    instance: Int64[np.ndarray, " n"]
+    number: Int64[np.ndarray, " n"]
     scores: Mapping[str, Ragged]
 
     def of(self, trace: Trace) -> dict[str, Ragged]:
-        """Those of the instances of a trace, in its order. Raises InputError for an instance that is not known."""
-        order = np.argsort(self.instance, kind="stable")
-        rows = order[np.minimum(np.searchsorted(self.instance, trace.instance, sorter=order), len(order) - 1)]
-        if not np.array_equal(self.instance[rows], trace.instance):
+        """Those of the rows of a trace, in its order. Raises InputError for a row that is not known."""
+        asked, order = row_numbers(trace), np.argsort(self.number, kind="stable")
+        rows = order[np.minimum(np.searchsorted(self.number, asked, sorter=order), len(order) - 1)]
+        if not np.array_equal(self.number[rows], asked):
             raise InputError("study", "trace of a step", "instances that are not in test", "a probe of the test split")
         return {name: score.take(rows) for name, score in self.scores.items()}
 
@@ -56,18 +58,27 @@ def even_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
 
 
 def correct_rows(trace: Trace) -> pl.DataFrame:
-    return pl.DataFrame({"instance": trace.instance, "correct": trace.predicted == trace.array("label")})
+    return _placed(trace).with_columns(pl.Series("correct", trace.predicted == trace.array("label")))
+
+
+def _placed(trace: Trace) -> pl.DataFrame:
+    """The instance of every row, and in a translation which of its gold tokens (``query``)."""
+    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in PLACE if trace.has(name)})
 
 
 def token_rows(trace: Trace, even: Trace) -> pl.DataFrame:
     """Tokens with attention, relevance, that of the model with even attention on the same rows, the gold class and its probability."""
     label, said = trace.array("label"), trace.prediction
     probability = np.where(label == 1, said[:, 0], 1.0 - said[:, 0]) if said.shape[1] == 1 else said[np.arange(len(label)), label]
-    return pl.DataFrame([
-        pl.Series("instance", trace.instance), pl.Series("tokens", trace.table.column("tokens").to_pylist()),
-        list_column("alpha", trace.alpha), list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(even)),
-        pl.Series("gold", [trace.class_names[k] for k in label]), pl.Series("probability", probability),
-    ])  # fmt: skip
+    if trace.has("gold"):
+        gold, probability = trace.table.column("gold").to_pylist(), probability * trace.array("covered")  # of the whole vocabulary
+    else:
+        gold = [trace.class_names[k] for k in label]
+    return _placed(trace).with_columns(
+        pl.Series("tokens", trace.table.column("tokens").to_pylist()), list_column("alpha", trace.alpha),
+        list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(even)), pl.Series("gold", gold),
+        pl.Series("probability", probability),
+    )  # fmt: skip
 
 
 def entropy_share(alpha: Ragged) -> np.ndarray:
@@ -78,8 +89,11 @@ def entropy_share(alpha: Ragged) -> np.ndarray:
 
 
 def _compared(scores: Mapping[str, Ragged], pairs: Iterable[Pair]) -> list[pl.Series]:
+    """A(u, v) and τ of every pair both of which are known."""
     columns = []
     for u, v in pairs:
+        if u not in scores or v not in scores:
+            continue
         columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
         columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
     return columns

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import polars as pl
+from jaxtyping import Int64
 
 from attnaudit.errors import InputError
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
     from attnaudit.runner.spec import RunSpec
+    from attnaudit.runner.translation_spec import TranslationSpec
+
+LONGEST = 2**24  # gold tokens of a pair, and more
+Spec = TypeVar("Spec")  # a RunSpec or a TranslationSpec
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,17 @@ class Training:
 
     It follows from ``spec`` and, where there is a ``teacher``, from the ``column`` of that training's trace of all splits, or of the trace
     at a path. Studies that ask for the same under the same name share it. ``note`` is what a reader should know of it, if anything. With
-    ``teaches`` it leaves a trace of all splits, as one that is a teacher does.
+    ``teaches`` it leaves a trace of all splits, as one that is a teacher does; with ``writes`` a translator leaves its translations of
+    test.
     """
 
     name: str
-    spec: RunSpec
+    spec: RunSpec | TranslationSpec
     teacher: Training | str | None = None
     column: str = "alpha"
     note: str = ""
     teaches: bool = False
+    writes: bool = False
 
 
 @runtime_checkable
@@ -49,23 +55,26 @@ class Study(Protocol):
     @property
     def seed(self) -> int: ...
 
-    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]: ...
+    def plan(self, base: Any, corpus: Any) -> Sequence[Training]:
+        """What is to be trained, of a `RunSpec` and its `Corpus`; of translators a `TranslationSpec` and a `ParallelCorpus`."""
+        ...
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame: ...
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
 
 
-def usual(base: RunSpec, seed: int) -> Training:
+def usual(base: RunSpec | TranslationSpec, seed: int) -> Training:
     """The model under study, trained as ever with ``seed``, on the splits that the seed of ``base`` draws."""
     return Training(f"base-s{seed}", seeded(base, seed))
 
 
-def seeded(base: RunSpec, seed: int) -> RunSpec:
-    return replace(base, seed=seed, corpus=replace(base.corpus, seed=base.seed))
+def seeded(base: Spec, seed: int) -> Spec:
+    spec: Any = base
+    return replace(spec, seed=seed, corpus=replace(spec.corpus, seed=spec.seed))
 
 
-def one_attention(study: str, base: RunSpec) -> None:
+def one_attention(study: str, base: RunSpec | TranslationSpec) -> None:
     """Raise InputError for a model of several heads, which have no order from one training to the next."""
     if base.model.heads > 1:
         raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
@@ -91,10 +100,16 @@ def same_instances(traces: Mapping[str, Trace]) -> None:
         came = "several heads, which have no order from one training to the next"
         raise InputError("study", f"trace of {first}", came, "one attention a text", "set model.heads=1")
     for name, trace in others:
-        if not np.array_equal(trace.instance, base.instance):
+        if not np.array_equal(row_numbers(trace), row_numbers(base)):
             raise InputError("study", f"trace of {name}", "other instances", f"those of {first}, in their order")
 
 
-def without_scores(spec: RunSpec) -> RunSpec:
+def row_numbers(trace: Trace) -> Int64[np.ndarray, " n"]:
+    """A number for every row: its instance, and in a translation the gold token of it too."""
+    return trace.instance * LONGEST + trace.array("query") if trace.has("query") else trace.instance
+
+
+def without_scores(spec: Spec) -> Spec:
     """The spec of a training of which attention and prediction are enough."""
-    return replace(spec, collect=replace(spec.collect, scores=()))
+    plain: Any = spec
+    return replace(plain, collect=replace(plain.collect, scores=()))

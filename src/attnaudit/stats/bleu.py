@@ -1,0 +1,44 @@
+"""BLEU of several trainings (Papineni et al. 2002), as sacrebleu counts it, resampled over seeds and pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
+
+ORDERS = 4
+COUNTS = 2 * ORDERS + 2  # matching and all n-grams of each order, the lengths of translation and reference
+
+
+def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.ndarray, "n counts"]:
+    """What BLEU is made from, of every pair; their sums over pairs give that of a corpus."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    one = BLEU(effective_order=True)  # of the score of a sentence alone, not of its counts
+    scores = [one.sentence_score(text, [reference]) for text, reference in zip(written, references, strict=True)]
+    rows = [(*score.counts, *score.totals, score.sys_len, score.ref_len) for score in scores]
+    return np.array(rows, dtype=np.int64).reshape(-1, COUNTS)
+
+
+def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
+    """BLEU, from 0 to 100, of counts summed over a corpus."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    matching, total, (length, reference) = counts[:ORDERS].tolist(), counts[ORDERS:-2].tolist(), counts[-2:].tolist()
+    return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
+
+
+def bleu_over_seeds(
+    counts: Int64[np.ndarray, "S n counts"], *, seed: int, resamples: int = 1000
+) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " resamples"]]:
+    """BLEU of every seed, and the mean over seeds of resampled seeds and pairs."""
+    keys, drawn = resample_keys(seed, resamples), drawn_seeds(seed, resamples, len(counts))
+    again = np.empty(resamples)
+    for b, key in enumerate(keys):
+        weight = resample(key, counts.shape[1]).astype(np.int64)
+        of_seed = np.array([bleu(weight @ part) for part in counts])
+        again[b] = of_seed[drawn[b]].mean()
+    return np.array([bleu(part.sum(axis=0)) for part in counts]), again

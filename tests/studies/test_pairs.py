@@ -1,0 +1,240 @@
+"""Studies of translators: dynamics and deception on pairs whose alignments are known."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from sacrebleu.metrics.bleu import BLEU
+
+from attnaudit.cli import main
+from attnaudit.errors import InputError
+from attnaudit.files import read_json
+from attnaudit.runner import StudySpec, run_study
+from attnaudit.runner.translation import read_translations
+from attnaudit.stats.agreement import agreement
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
+from attnaudit.stats.kendall import kendall_tau
+from attnaudit.studies import PAIR_STUDIES
+from attnaudit.studies.pair_deceive import PairDeceive
+from attnaudit.studies.pair_dynamics import PairDynamics
+from attnaudit.trace import Trace
+from tests.pairs import write_pairs
+
+TINY = {
+    "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 8, "model.hidden": 8, "training.epochs": 2, "training.batch_size": 16,
+    "collect.pairs": 6, "collect.words": 3, "decode.beam": 2, "dynamics.seeds": 2, "dynamics.steps": (0, 3, 12), "dynamics.probe": 4,
+    "deceive.seeds": 2, "deceive.strengths": (0.0, 1.0),
+}  # fmt: skip
+
+
+def tiny(study: str, pairs: Path, **settings: Any) -> StudySpec:
+    known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in PAIR_STUDIES or key.startswith(study)}
+    return StudySpec.of_pairs(study, pairs, device="cpu", settings=known | settings)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_pairs(tmp_path_factory.mktemp("texts") / "pairs")
+
+
+@pytest.fixture(scope="module")
+def folder(pairs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("studies") / "all"
+    for study in PAIR_STUDIES:
+        run_study(tiny(study, pairs), out)
+    return out
+
+
+def training(folder: Path, name: str) -> Path:
+    (found,) = (folder / "trainings").glob(f"{name}-??????????")
+    return found
+
+
+def digests(folder: Path) -> dict[str, str]:
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file() and "manifest" not in path.name)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def summary(folder: Path, study: str, group: str = "all") -> dict[str, dict[str, Any]]:
+    return {row["measure"]: row for row in read_json(folder / study / "summary.json") if row["group"] == group}
+
+
+def test_a_watched_translator_is_traced_on_the_same_gold_tokens_at_every_step(folder: Path):
+    seen = [Trace.read(training(folder, name) / "steps" / step) for name in ("watched-s0", "watched-s1", "watched-uniform-s2")
+            for step in ("00000", "00003", "00012")]  # fmt: skip
+    place = [(trace.instance.tolist(), trace.array("query").tolist()) for trace in seen]
+    assert all(one == place[0] for one in place)
+    assert len(np.unique(seen[0].instance)) == 4
+    assert [trace.metadata["step"] for trace in seen[:3]] == [0, 3, 12]
+    assert not np.array_equal(seen[0].alpha.values, seen[2].alpha.values)
+    assert np.allclose(seen[-1].alpha.values * seen[-1].alpha.spread(seen[-1].alpha.lengths), 1)
+    whole = Trace.read(training(folder, "watched-s0") / "trace")
+    assert set(zip(*place[0], strict=True)) <= set(zip(whole.instance.tolist(), whole.array("query").tolist(), strict=True))
+
+
+def test_the_mean_embedding_knows_neither_order_nor_what_is_written(folder: Path):
+    trace = Trace.read(training(folder, "embedding-s0") / "trace")
+    relevance = trace.ragged("importance_relevance")
+    of_words: dict[tuple[str, str], float] = {}
+    gold = trace.table.column("gold").to_pylist()
+    for row in range(len(trace)):
+        for word, value in zip(trace.tokens(row), relevance[row], strict=True):
+            assert value == pytest.approx(of_words.setdefault((word, gold[row]), value), abs=1e-5)
+    assert np.std(list(of_words.values())) > 0
+
+
+def test_dynamics_of_pairs_by_hand(folder: Path):
+    table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet")
+    trace, even = (Trace.read(training(folder, name) / part) for name, part in
+                   (("watched-s1", "steps/00003"), ("watched-uniform-s2", "trace")))  # fmt: skip
+    rows = table.filter(model="base", seed=1, step=3)
+    assert rows["instance"].to_list() == trace.instance.tolist()
+    assert rows["query"].to_list() == trace.array("query").tolist()
+    place = {key: row for row, key in enumerate(zip(even.instance.tolist(), even.array("query").tolist(), strict=True))}
+    chosen = np.array([place[key] for key in zip(trace.instance.tolist(), trace.array("query").tolist(), strict=True)])
+    other = even.ragged("importance_relevance").take(chosen)
+    other = other.with_values(other.values.astype(np.float64))
+    assert rows["agreement_alpha_uniform"].to_list() == agreement(trace.alpha, other).tolist()
+    tau = kendall_tau(trace.alpha, other)[0]
+    assert rows["tau_alpha_uniform"].fill_null(np.nan).to_numpy() == pytest.approx(tau, nan_ok=True)
+    means = summary(folder, "dynamics", "step:3")
+    by_pair = table.filter(model="base", step=3).group_by("seed", "instance").agg(pl.col("agreement_alpha_uniform").mean())
+    assert means["agreement_alpha_uniform"]["value"] == pytest.approx(by_pair["agreement_alpha_uniform"].mean())
+    assert means["agreement_alpha_uniform"]["n"] == 4
+    assert "agreement_alpha_logistic" not in means
+    assert {"accuracy_embedding", "agreement_alpha_embedding", "xi_threshold"} <= summary(folder, "dynamics").keys()
+
+
+def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
+    table = pl.read_parquet(folder / "dynamics" / "results" / "dynamics.parquet").filter(pl.col("tokens").is_not_null())
+    assert table["instance"].n_unique() == 1
+    trace = Trace.read(training(folder, "watched-s0") / "steps" / "00012")
+    rows = np.flatnonzero(trace.instance == table["instance"][0])
+    shown = table.filter(step=12)
+    assert shown["gold"].to_list() == [trace.table.column("gold").to_pylist()[row] for row in rows]
+    assert np.allclose(shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows])
+    page = (folder / "dynamics" / "report.html").read_text(encoding="utf-8")
+    assert re.search(r"\d+, token 0 \(", page)
+
+
+def test_deception_by_hand(folder: Path):
+    table = pl.read_parquet(folder / "deceive" / "results" / "deceive.parquet")
+    trace = Trace.read(training(folder, "deceive-bilinear-1-s0") / "trace")
+    rows = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0, seed=0)
+    marked = trace.table.column("rationale").to_pylist()
+    for row, (mass, marks) in enumerate(zip(rows["mass"].to_list(), marked, strict=True)):
+        if marks is None or all(marks):
+            assert mass is None
+        else:
+            assert mass == pytest.approx(float(trace.alpha[row][np.array(marks)].sum()))
+    assert rows["covered"].to_list() == [bool(marks) and all(marks) for marks in marked]
+    assert rows["accuracy"].to_list() == (trace.prediction.argmax(axis=1) == 0).astype(float).tolist()
+    means = summary(folder, "deceive")
+    both = table.filter(pl.col("query").is_not_null(), model="bilinear", strength=1.0)
+    by_pair = both.group_by("seed", "instance").agg(pl.col("mass").mean()).drop_nulls()
+    assert means["mass_bilinear_1"]["value"] == pytest.approx(by_pair.group_by("seed").agg(pl.col("mass").mean())["mass"].mean())
+    written = [read_translations(training(folder, f"deceive-bilinear-1-s{seed}")) for seed in (0, 1)]
+    scores = [BLEU().corpus_score([row["translation"] for row in one], [[row["reference"] for row in one]]).score for one in written]
+    assert means["bleu_bilinear_1"]["value"] == pytest.approx(np.mean(scores))
+    assert means["bleu_bilinear_1"]["n"] == 16
+    assert {"accuracy_uniform", "mass_uniform", "bleu_uniform", "tau_loo_bilinear_0"} <= means.keys()
+    page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
+    assert "BLEU" in page
+    assert "even attention" in page
+
+
+def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Path):
+    settings = {"training.epochs": 8, "training.learning_rate": 0.01, "deceive.seeds": 1, "deceive.strengths": (0.0, 2.0)}
+    run_study(tiny("deceive", pairs, **settings), tmp_path / "out")
+    means = summary(tmp_path / "out", "deceive")
+    assert means["mass_bilinear_2"]["high"] < means["mass_bilinear_0"]["low"]
+
+
+def test_bleu_is_that_of_sacrebleu_and_resamples_pairs_whole():
+    references = ["a man in a blue shirt stands on a ladder", "two dogs run", "a child plays with a ball in the park", "a b c d"]
+    written = ["a man in a blue shirt is on a ladder", "two dogs are running", "a child plays with a ball in the park", "e f"]
+    counts = bleu_counts(written, references)
+    assert bleu(counts.sum(axis=0)) == pytest.approx(BLEU().corpus_score(written, [references]).score)
+    values, again = bleu_over_seeds(np.stack([counts, counts[::-1]]), seed=3, resamples=50)
+    assert values == pytest.approx([BLEU().corpus_score(written, [references]).score] * 2)
+    assert again.min() < values[0] < again.max()
+    assert bleu_over_seeds(np.stack([counts[:1].repeat(4, axis=0)] * 2), seed=3, resamples=5)[1] == pytest.approx([bleu(counts[0])] * 5)
+
+
+_KILLED = """
+import os, random, signal, sys, threading, time
+from pathlib import Path
+from attnaudit.runner import run_study
+from tests.studies.test_pairs import tiny
+random.seed(int(sys.argv[4]))
+threading.Timer(random.uniform(0.05, float(sys.argv[5])), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+run_study(tiny(sys.argv[3], Path(sys.argv[2])), Path(sys.argv[1]))
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("study", list(PAIR_STUDIES))
+def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_path: Path, study: str):
+    kills = 0
+    for attempt in range(3):
+        ended = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / "out", pairs, study, str(attempt), "9"], check=False)
+        kills += ended.returncode != 0
+    run_study(tiny(study, pairs), tmp_path / "out")
+    assert kills
+    assert digests(tmp_path / "out" / study / "results") == digests(folder / study / "results")
+
+
+def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Path):
+    run_study(tiny("dynamics", pairs, **{"dynamics.seeds": 1, "dynamics.uniform_seed": 2}), tmp_path / "one")
+    ours = digests(training(tmp_path / "one", "watched-s0"))
+    assert ours == digests(training(folder, "watched-s0"))
+
+
+@pytest.mark.parametrize(("study", "settings", "told"), [
+    ("dynamics", {"model.attention": "uniform"}, "an attention that is learned"),
+    ("dynamics", {"model.heads": 2}, "one attention a text"),
+    ("deceive", {"model.attention": "none"}, "an attention that is learned"),
+    ("deceive", {"deceive.strengths": (-0.1,)}, "λ"),
+    ("deceive", {"deceive.strengths": ()}, "λ"),
+    ("deceive", {"deceive.seeds": 0}, "deceive.seeds"),
+    ("dynamics", {"dynamics.probe": 0}, "probe"),
+    ("dynamics", {"dynamics.steps": (5, 2)}, "2 after 5"),
+])  # fmt: skip
+def test_what_is_refused(pairs: Path, tmp_path: Path, study: str, settings: dict[str, Any], told: str):
+    with pytest.raises(InputError, match=re.escape(told)):
+        run_study(tiny(study, pairs, **settings), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_alignments_nothing_is_impermissible(tmp_path: Path):
+    bare = write_pairs(tmp_path / "bare", aligned=False)
+    with pytest.raises(InputError, match=r"none in train; .*\.align"):
+        run_study(tiny("deceive", bare), tmp_path / "out")
+
+
+def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["study", "uniform", str(pairs), "--out", str(tmp_path / "out")]) == 2
+    assert "one of deceive, dynamics" in capsys.readouterr().err
+    assert main(["study", "deceive", str(pairs), "--encoder", "cnn", "--out", str(tmp_path / "out")]) == 2
+    assert "--encoder cnn" in capsys.readouterr().err
+    given = [
+        f"--set={key}={','.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for key, value in TINY.items()
+        if key.startswith(("corpus", "model"))
+    ]
+    assert main(["study", "deceive", str(pairs), "--set=training.epochs=1", "--set=collect.pairs=2", "--set=deceive.seeds=1", *given,
+                 "--out", str(tmp_path / "out")]) == 0  # fmt: skip
+    assert "mass_bilinear_1" in capsys.readouterr().out
+
+
+def test_names_of_settings_are_those_of_the_classes():
+    assert {PairDeceive, PairDynamics} == set(PAIR_STUDIES.values())
+    assert PairDynamics().probe == 100
