@@ -157,10 +157,52 @@ def test_the_command_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "bleu" in {row["measure"] for row in told["summary"]}
 
 
+PLANTED = {
+    **{key: value for key, value in SMALL.items() if not key.startswith("corpus.")},
+    "corpus.size": 200, "corpus.length": "2,4", "corpus.symbols": 8, "training.learning_rate": 0.01, "training.epochs": 6,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["copy", "bigram_flip"])
+def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str):
+    options = [part for key, value in _known(PLANTED).items() for part in ("--set", f"{key}={value}")]
+    assert main(["translate", f"planted-{kind}", "--out", str(tmp_path / "run"), "--json", *options]) == 0
+    rows = {row["measure"]: row for row in json.loads(capsys.readouterr().out)["summary"]}
+    assert rows["token_accuracy"]["value"] > 0.3  # by chance 1 in 8
+    trace = Trace.read(tmp_path / "run" / "trace")
+    assert trace.metadata["corpus"]["name"] == f"planted-{kind}"
+    assert {word[0] for row in range(len(trace)) for word in trace.tokens(row)} == {"s"}
+    marks = [row for row in trace.table.column("rationale").to_pylist() if row is not None]
+    assert all(sum(row) == 1 for row in marks)  # one source word for every token but the end
+    assert len(trace) - len(marks) == 5
+
+
+def test_a_spec_tells_of_the_making_where_it_is_set():
+    plain, made = (TranslationSpec.of("planted-copy", settings=given).to_json()["corpus"] for given in ({}, {"corpus.length": "3,4"}))
+    assert not {"size", "length", "symbols"} & plain.keys()
+    assert made == {**plain, "length": [3, 4]}
+    chosen = TranslationSpec.of("planted-copy").corpus
+    assert (chosen.chosen_units, chosen.chosen_min_df) == ("words", 1)
+
+
+def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    write_pairs(tmp_path / "planted-mine")
+    assert TranslationSpec.of("planted-mine").corpus.chosen_units == "pieces"
+    assert len(TranslationSpec.of("planted-mine").corpus.read(0, lambda what, done, total: None).splits["train"]) == 120
+
+
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["nowhere"], "no such folder"),
+        (["planted-revers"], "did you mean reverse?"),
+        (["planted-decisive"], "one of copy, reverse, bigram_flip"),
+        (["planted-copy", "--set", "corpus.max_words=9"], "setting corpus.max_words: corpus planted-copy; wanted a corpus that is read"),
+        (["planted-copy", "--set", "corpus.train_kept=0.5"], "setting corpus.train_kept"),
+        (["planted-copy", "--set", "corpus.length=9"], "corpus.length"),
+        (["planted-copy", "--set", "corpus.size=3"], "at least 10"),
+        (["{pairs}", "--set", "corpus.symbols=9"], "wanted a corpus planted-<kind>"),
         (["{pairs}", "--set", "model.heads=3"], "256 with 3 head(s)"),
         (["{pairs}", "--set", "model.attentoin=additive"], "did you mean"),
         (["{pairs}", "--set", "model.attention=dot"], "one of bilinear, additive, uniform, none"),

@@ -270,6 +270,7 @@ def translate(
 
     CORPUS is a registered name, or a folder with train, dev and test files of one text a line: train.src and train.trg, gzipped or not;
     other endings are corpus.source_ending and corpus.target_ending. A file train.align beside them holds alignments (0-0 1-2 …).
+    planted-copy, planted-reverse and planted-bigram_flip are made from the seed: corpus.size, corpus.length and corpus.symbols say how.
 
     DIR is runs/<corpus>-<attention>-s<seed> by default. Writes translations.jsonl, the trace (a row for each reference token), its audit
     and two pages. A run that was stopped goes on when the same command is given again.
@@ -279,6 +280,7 @@ def translate(
       attnaudit translate multi30k_en_de --data-dir data
       attnaudit translate deceptive_en_de --data-dir data --set model.attention=additive --set collect.pairs=500
       attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --set training.epochs=10
+      attnaudit translate planted-reverse --set corpus.length=8,12 --set training.epochs=10
     """
     from attnaudit.cli.show import show_translation
     from attnaudit.runner import TranslationSpec, parse_assignments

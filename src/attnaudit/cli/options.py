@@ -19,9 +19,11 @@ CorpusName = Annotated[
 PairsName = Annotated[
     str,
     typer.Argument(
-        metavar="CORPUS", show_default=False, help="A registered parallel corpus (multi30k_en_de, deceptive_en_de), or a folder of pairs."
+        metavar="CORPUS", show_default=False,
+        help="A registered parallel corpus (multi30k_en_de, deceptive_en_de), a folder of pairs, or sequences of our own making: "
+        "planted-copy, planted-reverse, planted-bigram_flip.",
     ),
-]
+]  # fmt: skip
 TracePath = Annotated[
     Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
 ]

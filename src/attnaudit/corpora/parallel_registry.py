@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnaudit.corpora.parallel import OPERATION, ReadingOfPairs
+from attnaudit.corpora.planted_pairs import PLANTED_PAIRS
 from attnaudit.corpora.registry import data_folder
 from attnaudit.corpora.units import UnitName
 from attnaudit.errors import InputError, did_you_mean
@@ -64,13 +65,23 @@ def locate_pairs(source: str | Path, data_dir: str | Path | None, how: ReadingOf
         place, chosen_by = data_folder(data_dir)
         folder, entry = place / source, PARALLEL[source]
         for endings, dev, test in entry.layouts:
-            if any((folder / f"train.{endings[0]}{packed}").is_file() for packed in ("", ".gz")):
+            if _has_train(folder, endings[0]):
                 named = how.test if how.test != ReadingOfPairs.test else test
                 return folder, source, replace(how, endings=endings, dev=dev, test=named)
         wanted, do = f"the files of {entry.title}", f"get them from {entry.homepage}, or give their place with --data-dir"
         raise InputError(f"read corpus {source}", str(folder), f"no train.src ({chosen_by})", wanted, do)
     folder = Path(source).expanduser()
     if not folder.is_dir():
-        hint = did_you_mean(str(source), PARALLEL)
-        raise InputError(OPERATION, str(source), "no such folder", f"one of {', '.join(PARALLEL)}, or a folder of pairs", hint)
+        known = (*PARALLEL, *PLANTED_PAIRS)
+        hint = did_you_mean(str(source), known)
+        raise InputError(OPERATION, str(source), "no such folder", f"one of {', '.join(known)}, or a folder of pairs", hint)
     return folder, folder.resolve().name, how
+
+
+def is_parallel(source: str, ending: str = "src") -> bool:
+    """Whether a corpus is of pairs: a registered or planted name, or a folder that holds ``train.<ending>``, plain or gzipped."""
+    return source in PARALLEL or source in PLANTED_PAIRS or _has_train(Path(source).expanduser(), ending)
+
+
+def _has_train(folder: Path, ending: str) -> bool:
+    return any((folder / f"train.{ending}{packed}").is_file() for packed in ("", ".gz"))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.errors import InputError
 from attnaudit.runner.settings import coerce, override
-from attnaudit.runner.spec import SCHEMA, experiment_settings, unwatched
+from attnaudit.runner.spec import PLANTED, SCHEMA, experiment_settings, unwatched
 
 if TYPE_CHECKING:
     from attnaudit.corpora.parallel import ParallelCorpus
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
 
 PairPreset = Literal["small", "paper"]
 _LEARNING_RATE = 1e-3
+_MADE = ("size", "length", "symbols")  # what a planted corpus is made with
+_EITHER = ("source", "data_dir", "units", "pieces", "min_df", "seed", *_MADE)  # what a planted corpus may be told
 
 
 @dataclass(frozen=True)
 class ParallelSpec:
-    """Where the pairs come from: a registered name, or a folder of files ``<split>.<ending>``.
+    """Where the pairs come from: a registered name, a folder of files ``<split>.<ending>``, or ``planted-<kind>``.
 
     ``source_ending``, ``target_ending``, ``dev`` and ``test`` name the files of a folder; of a registered corpus only ``test`` can be
     chosen. ``units`` are ``pieces``, of which at most so many are learned from train, or the ``words`` that white space parts, each in at
-    least ``min_df`` train texts; None is the corpus's own. ``seed`` draws what is kept; None is the run's.
+    least ``min_df`` train texts; None is the corpus's own. ``seed`` draws what is kept, or made; None is the run's. ``size``, ``length``
+    (fewest and most words) and ``symbols`` (different words of a side) are of planted corpora alone.
     """
 
     source: str
@@ -48,29 +51,53 @@ class ParallelSpec:
     pieces: int = 4000
     min_df: int | None = None
     seed: int | None = None
+    size: int | None = None
+    length: tuple[int, int] | None = None
+    symbols: int | None = None
 
     def read(self, seed: int, progress: Progress) -> ParallelCorpus:
-        """The pairs, drawn with this spec's own seed, else with ``seed``. Raises InputError."""
+        """The pairs, drawn with this spec's own seed, else with ``seed``. Raises InputError, also for a setting that they have not."""
         from attnaudit.corpora.parallel import ReadingOfPairs, read_parallel
         from attnaudit.corpora.parallel_registry import locate_pairs
+        from attnaudit.corpora.planted_pairs import planted_pairs
 
+        self._refuse_unused()
+        seed = seed if self.seed is None else self.seed
+        if self.planted:
+            made = {name: value for name in _MADE if (value := getattr(self, name)) is not None}
+            return planted_pairs(self.source.removeprefix(PLANTED), seed, **made)
         how = ReadingOfPairs(
             (self.source_ending, self.target_ending), self.dev, self.test, self.max_words, self.on_bad_row, self.train_kept, self.test_kept
         )
         folder, name, how = locate_pairs(self.source, self.data_dir, how)
-        seed = seed if self.seed is None else self.seed
         return read_parallel(folder, name, how, seed, lambda split, rows: progress(f"read {split}", rows, 0))
+
+    def _refuse_unused(self) -> None:
+        for field in fields(self):
+            foreign = field.name not in _EITHER if self.planted else field.name in _MADE
+            if foreign and getattr(self, field.name) != field.default:
+                wanted = "a corpus that is read from files" if self.planted else f"a corpus {PLANTED}<kind>"
+                raise InputError("read settings", f"setting corpus.{field.name}", f"corpus {self.source}", wanted)
+
+    @property
+    def planted(self) -> bool:
+        """Whether the pairs are made up: a known kind, or one that is neither known nor a folder."""
+        from attnaudit.corpora.planted_pairs import PLANTED_PAIRS
+
+        return self.source in PLANTED_PAIRS or (self.source.startswith(PLANTED) and not Path(self.source).is_dir())
 
     @property
     def chosen_units(self) -> Literal["pieces", "words"]:
         from attnaudit.corpora.parallel_registry import PARALLEL
 
+        if self.planted:
+            return self.units or "words"
         return self.units or (PARALLEL[self.source].units if self.source in PARALLEL else "pieces")
 
     @property
     def chosen_min_df(self) -> int:
-        """A word that one text has teaches nothing of it; a piece is in many."""
-        return self.min_df or (2 if self.chosen_units == "words" else 1)
+        """A word that one text has teaches nothing of it; a piece is in many texts, and so is each planted word."""
+        return self.min_df or (2 if self.chosen_units == "words" and not self.planted else 1)
 
 
 @dataclass(frozen=True)
@@ -118,8 +145,15 @@ class TranslationSpec:
         return cls(**changed, experiments=experiments, preset=chosen, seed=seed, device=device)
 
     def to_json(self) -> dict[str, Any]:
-        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return {"schema": SCHEMA, "kind": "translation", **unwatched(json.loads(json.dumps(asdict(self))))}
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus.
+
+        A corpus whose making is not set does not say so: it is the same as before there was a choice.
+        """
+        plain = json.loads(json.dumps(asdict(self)))
+        for name in _MADE:
+            if plain["corpus"][name] is None:
+                del plain["corpus"][name]
+        return {"schema": SCHEMA, "kind": "translation", **unwatched(plain)}
 
     @property
     def name(self) -> str:

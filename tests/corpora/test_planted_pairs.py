@@ -1,0 +1,108 @@
+"""Planted pairs: every target word is the twin of the source word that it is linked to, whatever else there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnaudit.corpora.copying import TARGETS
+from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.parallel_registry import PARALLEL, is_parallel, locate_pairs
+from attnaudit.corpora.planted_pairs import PLANTED_PAIRS, planted_pairs
+from attnaudit.errors import InputError
+from tests.pairs import write_pairs
+
+
+def place(kind: str, t: int, words: int) -> int:
+    """The source word of target word ``t``, by the rule in words."""
+    if kind == "copy":
+        return t
+    if kind == "reverse":
+        return words - 1 - t
+    return t if t == words - 1 and words % 2 else t + (1 if t % 2 == 0 else -1)
+
+
+def linked(pairs: Pairs) -> list[tuple[int, int, int]]:
+    assert pairs.links is not None
+    return list(map(tuple, pairs.links.T.tolist()))
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+@pytest.mark.parametrize("length", [(1, 1), (1, 6), (7, 7), (8, 16)])
+def test_every_target_word_is_the_twin_of_its_source_word(kind: str, length: tuple[int, int]):
+    for pairs in planted_pairs(kind, 3, 120, length, 9).splits.values():
+        sides = [(source.split(), target.split()) for source, target in zip(pairs.source, pairs.target, strict=True)]
+        wanted = [(row, place(kind, t, len(target)), t) for row, (_, target) in enumerate(sides) for t in range(len(target))]
+        assert linked(pairs) == sorted(wanted)
+        for row, s, t in wanted:
+            source, target = sides[row]
+            assert source[s][0] == "s"
+            assert target[t] == f"t{source[s][1:]}"
+
+
+def test_sizes_lengths_and_symbols_are_those_asked_for():
+    corpus = planted_pairs("copy", 0, 2003, (3, 6), 7)
+    assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {"train": 1603, "dev": 200, "test": 200}
+    texts = [source.split() for pairs in corpus.splits.values() for source in pairs.source]
+    counts = np.bincount([len(text) for text in texts])
+    assert counts[:3].sum() == 0
+    assert np.abs(counts[3:] / len(texts) - 1 / 4).max() < 0.05
+    symbols = np.bincount([int(word[1:]) for text in texts for word in text], minlength=7)
+    assert np.abs(symbols / symbols.sum() - 1 / 7).max() < 0.02
+    assert corpus.name == "planted-copy"
+    assert "2003 of 3 to 6 words out of 7, made with seed 0" in corpus.notes[0]
+
+
+def test_the_same_arguments_give_the_same_corpus():
+    made = [planted_pairs("reverse", seed, 60, (2, 5), 9) for seed in (0, 0, 1)]
+    assert made[0].fingerprint == made[1].fingerprint != made[2].fingerprint
+    assert made[0].splits["train"].source != made[2].splits["train"].source
+
+
+def test_a_row_depends_on_its_number_alone():
+    few, many = planted_pairs("reverse", 5, 40, (2, 5), 9), planted_pairs("reverse", 5, 400, (2, 5), 9)
+    for split, pairs in few.splits.items():
+        first = many.splits[split].take(np.arange(len(pairs)))
+        assert (first.source, first.target, linked(first)) == (pairs.source, pairs.target, linked(pairs))
+
+
+def test_kinds_share_their_sources_and_splits_do_not():
+    copy, flip = (planted_pairs(kind, 5, 40, (6, 9), 50) for kind in ("copy", "bigram_flip"))
+    assert copy.splits["train"].source == flip.splits["train"].source
+    assert copy.fingerprint != flip.fingerprint
+    assert not set(copy.splits["dev"].source) & set(copy.splits["test"].source)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("bigramflip",), "did you mean bigram_flip?"), (("decisive",), "one of copy, reverse, bigram_flip"),
+        (("copy", 0, 9), "size: 9"),
+        (("copy", 0, 40, (5, 4)), "length: 5 to 4"), (("copy", 0, 40, (0, 4)), "length: 0 to 4"),
+        (("copy", 0, 40, (1, 4), 1), "symbols: 1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_made_is_told(arguments: tuple, line: str):
+    with pytest.raises(InputError) as told:
+        planted_pairs(*arguments)
+    assert line in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_what_is_parallel(tmp_path: Path):
+    assert all(map(is_parallel, (*PARALLEL, *PLANTED_PAIRS, "planted-bigram_flip")))
+    folder = write_pairs(tmp_path / "pairs", aligned=False)
+    assert is_parallel(str(folder))
+    assert not is_parallel(str(folder), "en")
+    (folder / "train.src").rename(folder / "train.en.gz")
+    assert is_parallel(str(folder), "en")
+    assert not any(map(is_parallel, ("sst", "planted-decisive", "planted-", "", str(tmp_path), str(folder / "dev.src"))))
+
+
+def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
+    from attnaudit.corpora.parallel import ReadingOfPairs
+
+    with pytest.raises(InputError, match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?"):
+        locate_pairs("plantedreverse", tmp_path, ReadingOfPairs())
