@@ -9,7 +9,7 @@ marks of the page.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +91,13 @@ def by_model(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
     return table(["corpus", "model", *columns.values()], rows)
 
 
+def write_tables(page: Path, parts: Iterable[tuple[str, str]]) -> None:
+    """Put texts and tables, a blank line between any two of them, between the marks of a page."""
+    made = "\n\n".join(part for pair in parts for part in pair if part)
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    write_text(page, f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
+
+
 def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
     """The models of the study of adversaries, on the texts that they were trained on: where they were asked to differ."""
     place = options.out / corpus
@@ -153,9 +160,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CORPUS")
     parser.add_argument("--done", action="store_true", help="tables of the studies that are finished; train nothing")
     options = parser.parse_args()
-    made = "\n\n".join("\n\n".join(part for part in parts if part) for parts in tables(options))
-    before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
-    write_text(PAGE, f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
+    write_tables(PAGE, tables(options))
 
 
 if __name__ == "__main__":

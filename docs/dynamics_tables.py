@@ -1,0 +1,192 @@
+"""The studies of docs/dynamics.md: does what is not yet there, and writes the page's tables.
+
+    python docs/dynamics_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--copying runs/copying] [--only NAME...] [--done]
+
+Each is an ordinary ``attnaudit study dynamics`` in the folder ``OUT/<corpus>``, which it shares with the studies of `studies_tables`, or
+``attnaudit study copying`` in ``COPYING/<kind>``; what is finished is not done again. ``--only`` and ``--done`` say what is to be done, and
+the tables tell all that is finished. They stand between two marks of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from studies_tables import CORPORA as STUDIED
+from studies_tables import Found, by_corpus, cell, table, write_tables
+
+from attnaudit.corpora.copying import SYMBOLS
+from attnaudit.files import read_json
+from attnaudit.probe import STEPS
+from attnaudit.report.numbers import figure, interval, percent
+from attnaudit.runner import copying_study, run_copying
+from attnaudit.runner.study import StudySpec, run_study
+
+PAGE = Path(__file__).parent / "dynamics.md"
+STEP = "step:"
+
+
+def until(last: int) -> tuple[int, ...]:
+    """The steps of the paper, as far as they are of use to a corpus: some tens of epochs of a small one are over by then."""
+    return tuple(step for step in STEPS if step <= last)
+
+
+# Steps and probe by what a corpus takes: leave-one-out of the probe, at every step of every seed, is nearly all of the time.
+CORPORA: dict[str, dict[str, Any]] = {
+    "sst": {"dynamics.steps": until(4000)},
+    "sms_spam": {"dynamics.steps": until(2000)},
+    "ag_news": {"dynamics.steps": until(4000)},
+    "20news_sports": {"dynamics.steps": until(1000), "dynamics.probe": 100},
+    "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100},
+}
+COPIED: dict[str, dict[str, Any]] = {kind: {} for kind in SYMBOLS}
+
+AGREEMENT = {
+    "accuracy": "accuracy",
+    "agreement_alpha_relevance": "A(α, r)",
+    "agreement_alpha_uniform": "A(α, rᵘ)",
+    "agreement_alpha_loo": "A(α, LOO)",
+    "agreement_alpha_embedding": "A(α, mean embedding)",
+    "agreement_alpha_logistic": "A(α, logistic)",
+    "chance": "chance",
+}
+TAU = {
+    "tau_alpha_relevance": "τ(α, r)",
+    "tau_alpha_uniform": "τ(α, rᵘ)",
+    "tau_alpha_loo": "τ(α, LOO)",
+    "tau_alpha_embedding": "τ(α, mean embedding)",
+    "tau_alpha_logistic": "τ(α, logistic)",
+    "tau_relevance_uniform": "τ(r, rᵘ)",
+    "tau_loo_uniform": "τ(LOO, rᵘ)",
+}
+ACCURACY = {
+    "accuracy": "own attention",
+    "accuracy_uniform": "even attention",
+    "accuracy_embedding": "mean embedding",
+    "accuracy_logistic": "logistic regression",
+}
+TIMING = {
+    "xi": "ξ",
+    "best_accuracy": "best accuracy",
+    "best_accuracy_minus_xi": "best less ξ",
+    "xi_reached": "A(α₀, α), highest",
+    "xi_threshold": "A(α₀, rᵘ)",
+}
+AT_STEPS = ("agreement_alpha_uniform", "agreement_alpha_relevance", "accuracy")
+SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
+OF_COPYING = (
+    "sequences", "seeds", "succeeded", "between", "failed", "token", "attention", "relevance", "agreement", "attended",
+    "relevance earlier by", "training (s)",
+)  # fmt: skip
+_MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
+
+
+def spec_of(corpus: str, options: argparse.Namespace) -> StudySpec:
+    """As much of the corpus as the other studies have, so that they can share a folder."""
+    kept = {key: value for key, value in STUDIED.get(corpus, {}).items() if key.startswith("corpus.")}
+    settings = {**kept, **CORPORA[corpus]}
+    return StudySpec.of("dynamics", corpus, data_dir=str(options.data_dir), vectors=str(options.vectors), settings=settings)
+
+
+def groups(place: Path) -> dict[str, Found]:
+    """The summary of a study, by group and measure."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in read_json(place / "summary.json"):
+        found.setdefault(row["group"], {})[row["measure"]] = row
+    return dict(found)
+
+
+def timing(found: Mapping[str, Found]) -> str:
+    """A row for every corpus: ξ and what it is held against, its step, and the seeds that never get there."""
+    rows = []
+    for corpus, measures in found.items():
+        xi = measures.get("xi", {})
+        steps = cell(measures.get("xi_step"), 0)
+        rows.append([corpus, *(cell(measures.get(name)) for name in TIMING), steps, str(xi.get("undefined", "–"))])
+    return table(["corpus", *TIMING.values(), "step of ξ", "seeds that never get there"], rows)
+
+
+def steps_shown(steps: list[int]) -> list[int]:
+    """The first, the last, and those nearest to a few shares of the last: what happens early takes the fewest steps."""
+    wanted = (steps[0], *(steps[-1] / share for share in SHARES), steps[-1])
+    return list(dict.fromkeys(min(steps, key=lambda step, near=near: abs(step - near)) for near in wanted))
+
+
+def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
+    """A row for every corpus and a few of its steps."""
+    rows = []
+    for corpus, by_group in found.items():
+        steps = sorted(int(name.removeprefix(STEP)) for name in by_group if name.startswith(STEP))
+        rows += [[corpus, str(step), *(cell(by_group[f"{STEP}{step}"].get(name)) for name in AT_STEPS)] for step in steps_shown(steps)]
+    return table(["corpus", "step", *(AGREEMENT[name] for name in AT_STEPS)], rows)
+
+
+def of_copying(kind: str, place: Path) -> list[str]:
+    """One row: counts with the interval of successes, medians over seeds, steps by which relevance was earlier."""
+    found = groups(place)["all"]
+    won, n = found["succeeded"], found["succeeded"]["n"]
+    share = f"{round(won['value'] * n)} ({percent(won['low'])} to {percent(won['high'])})"
+    others = [str(round(found[name]["value"] * n)) for name in ("between", "failed")]
+    medians = [f"{figure(found[name]['value'])} {interval(found[name])}" for name in _MEDIANS]
+    seconds = read_json(place / "manifest.json")["timings"]["train"]
+    return [kind, str(n), share, *others, *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+
+
+def _lead(row: Mapping[str, Any]) -> str:
+    """Of the seeds in which both came to be right more often than not."""
+    return f"{figure(row['value'], 0)} {interval(row, 0)} ({row['n']} seeds)" if row["n"] else "– (0 seeds)"
+
+
+def do(options: argparse.Namespace) -> None:
+    """What is asked for and not yet there."""
+    for name in options.only:
+        if name in COPIED:
+            run_copying(copying_study(name, 0, COPIED[name]), options.copying / name)
+        else:
+            run_study(spec_of(name, options), options.out / name, say=print)
+
+
+def tables(out: Path, copying: Path) -> Iterator[tuple[str, str]]:
+    """Of all studies that are finished."""
+    places = {corpus: out / corpus / "dynamics" for corpus in CORPORA}
+    found = {corpus: groups(place) for corpus, place in places.items() if (place / "manifest.json").exists()}
+    if found:
+        yield from of_dynamics(found)
+    kinds = {kind: copying / kind for kind in COPIED if (copying / kind / "manifest.json").exists()}
+    if kinds:
+        yield "### Copying", table(list(OF_COPYING), [of_copying(kind, place) for kind, place in kinds.items()])
+
+
+def of_dynamics(found: Mapping[str, Mapping[str, Found]]) -> Iterator[tuple[str, str]]:
+    finished = {corpus: by_group["all"] for corpus, by_group in found.items()}
+    yield "### When it is learned", "The finished models, on all of test:"
+    yield "", by_corpus(finished, AGREEMENT)
+    yield "", by_corpus(finished, TAU)
+    yield "Accuracy of the models that are compared:", by_corpus(finished, ACCURACY)
+    yield "### While it is learned", "All seeds, on the probe, after so many optimizer steps:"
+    yield "", on_the_way(found)
+    yield "### Before or after the output?", "The seeds after the first, on the probe; α₀ is the attention of the first, finished:"
+    yield "", timing(finished)
+
+
+def main() -> None:
+    names = [*CORPORA, *COPIED]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--vectors", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("runs/studies"))
+    parser.add_argument("--copying", type=Path, default=Path("runs/copying"))
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--done", action="store_true", help="tables of the studies that are finished; train nothing")
+    options = parser.parse_args()
+    if not options.done:
+        if not {*options.only} <= {*COPIED} and None in (options.data_dir, options.vectors):
+            parser.error("--data-dir and --vectors are needed to train on a corpus; --done trains nothing")
+        do(options)
+    write_tables(PAGE, tables(options.out, options.copying))
+
+
+if __name__ == "__main__":
+    main()

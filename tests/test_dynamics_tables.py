@@ -1,0 +1,113 @@
+"""The tables of docs/dynamics.md, made of studies as small as can be: every cell is a number of the study that it names."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from attnaudit.files import read_json
+
+DOCS = Path(__file__).parents[1] / "docs"
+CORPUS, KIND = "planted-decisive", "iid"
+TINY = {
+    "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "dynamics.seeds": 2,
+    "dynamics.steps": (0, 2, 5), "dynamics.probe": 4,
+}  # fmt: skip
+COPYING = {
+    "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
+    "copying.seeds": 3, "copying.every": 4, "copying.probe": 4, "copying.test": 8,
+}  # fmt: skip
+PAGE = "What people wrote.\n\n<!-- tables -->\nold\n<!-- end of tables -->\n\nMore of it.\n"
+
+
+def script() -> ModuleType:
+    """docs/dynamics_tables.py with a page, a corpus and a kind of sequences of the test's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(DOCS)
+        return importlib.import_module("dynamics_tables")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """The folder of the studies, the page that the script wrote when it did them, and the one that it wrote when they were there."""
+    folder, module = tmp_path_factory.mktemp("tables"), script()
+    page = folder / "dynamics.md"
+    page.write_text(PAGE, encoding="utf-8")
+    command = ["dynamics_tables.py", "--out", str(folder / "out"), "--copying", str(folder / "copying")]
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"PAGE": page, "CORPORA": {CORPUS: TINY}, "COPIED": {KIND: COPYING}}.items():
+            patch.setattr(module, name, value)
+        patch.setattr("sys.argv", [*command, "--data-dir", str(folder), "--vectors", "random"])
+        module.main()
+        first = page.read_text(encoding="utf-8")
+        patch.setattr("sys.argv", [*command, "--done"])
+        module.main()
+    return folder, first, page.read_text(encoding="utf-8")
+
+
+def rows(page: str, corpus: str, columns: str) -> list[list[str]]:
+    """The rows of a corpus in the table whose heading begins so."""
+    table = page[page.index(f"| {columns}") :].partition("\n\n")[0].splitlines()
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    assert len({len(cells) for cells in found}) == 1
+    return [cells for cells in found if cells[0] == corpus]
+
+
+def test_what_is_done_is_told_again_without_doing_it(made: tuple[Path, str, str]) -> None:
+    _, first, again = made
+    assert first == again
+    assert first.startswith("What people wrote.\n\n<!-- tables -->\n\n### When")
+    assert first.endswith("<!-- end of tables -->\n\nMore of it.\n")
+    assert "old" not in first
+
+
+def test_every_cell_is_a_number_of_the_study(made: tuple[Path, str, str]) -> None:
+    folder, page, _ = made
+    module = script()
+    found = module.groups(folder / "out" / CORPUS / "dynamics")
+    for columns in (module.AGREEMENT, module.TAU, module.ACCURACY):
+        (cells,) = rows(page, CORPUS, f"corpus | {' | '.join(columns.values())}")
+        assert cells == [CORPUS, *(module.cell(found["all"][name]) for name in columns)]
+        assert "–" not in cells
+    (timing,) = rows(page, CORPUS, "corpus | ξ")
+    assert timing[-1] == str(found["all"]["xi"]["undefined"])
+    assert timing[2] == module.cell(found["all"]["best_accuracy"])
+    steps = rows(page, CORPUS, "corpus | step")
+    assert [step[1] for step in steps] == ["0", "2", "5"]
+    assert [step[2] for step in steps] == [module.cell(found[f"step:{step}"]["agreement_alpha_uniform"]) for step in (0, 2, 5)]
+
+
+def test_the_row_of_copying_counts_every_seed_once(made: tuple[Path, str, str]) -> None:
+    folder, page, _ = made
+    (cells,) = rows(page, KIND, "sequences")
+    assert cells[1] == "3"
+    assert sum(int(cells[k].partition(" ")[0]) for k in (2, 3, 4)) == 3
+    token = next(row for row in read_json(folder / "copying" / KIND / "summary.json") if row["measure"] == "token_accuracy")
+    assert cells[5].startswith(f"{token['value']:.2f}")
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [
+        ([0, 10, 50, 100, 150, 200, *range(250, 4001, 250)], [0, 50, 250, 1000, 4000]),
+        ([0, 10, 50, 100, 150, 200, *range(250, 1001, 250)], [0, 10, 50, 250, 1000]),
+        ([0, 5], [0, 5]),
+        ([7], [7]),
+    ],
+)
+def test_the_steps_that_are_shown(steps: list[int], shown: list[int]) -> None:
+    assert script().steps_shown(steps) == shown
+
+
+def test_the_settings_are_the_corpus_share_of_the_other_studies_and_its_own(tmp_path: Path) -> None:
+    from argparse import Namespace
+
+    module = script()
+    options = Namespace(data_dir=tmp_path, vectors=tmp_path / "glove.txt")
+    spec = module.spec_of("imdb", options)
+    assert (spec.base.corpus.train_kept, spec.base.corpus.test_kept) == (0.1, 0.05)
+    assert (spec.study.seeds, spec.study.probe, spec.study.steps[-1]) == (6, 100, 1000)
+    assert module.spec_of("sst", options).study.probe == 500
