@@ -44,9 +44,9 @@ class PairDeceive:
 
     The table has a row per model, λ (null: even attention), seed, pair and gold token (``query``): whether it is told right
     (``accuracy``), the ``mass`` of attention on I_t, ``tau_loo`` and ``tau_gradient`` of attention to importance, ``jsd`` of attention to
-    that of the least λ with the same seed, ``covered`` where I_t is the whole source and the penalty infinite: there it is left out, and
-    the token out of ``mass``, as are tokens aligned with nothing. Rows with ``bleu``, what BLEU is counted from, are of all pairs of test. In
-    the summary a pair counts by the mean of its gold tokens; intervals draw seeds and pairs.
+    that of the least λ with the same seed, ``covered`` where I_t is the whole source and the penalty infinite. There it is left out, and
+    the token out of ``mass``, as are tokens aligned with nothing. Rows with ``bleu``, what BLEU is counted from, are of all pairs of test.
+    In the summary a pair counts by the mean of its gold tokens; intervals draw seeds and pairs.
     """
 
     name: ClassVar[str] = "deceive"
