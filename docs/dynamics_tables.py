@@ -18,6 +18,7 @@ from studies_tables import CORPORA as STUDIED
 from studies_tables import Found, by_corpus, cell, table, write_tables
 
 from attnaudit.corpora.copying import SYMBOLS
+from attnaudit.corpora.parallel_registry import PARALLEL
 from attnaudit.files import read_json
 from attnaudit.probe import STEPS
 from attnaudit.report.numbers import figure, interval, percent
@@ -40,6 +41,7 @@ CORPORA: dict[str, dict[str, Any]] = {
     "ag_news": {"dynamics.steps": until(4000)},
     "20news_sports": {"dynamics.steps": until(1000), "dynamics.probe": 100},
     "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100},
+    "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
 COPIED: dict[str, dict[str, Any]] = {kind: {} for kind in SYMBOLS}
 
@@ -87,6 +89,8 @@ def spec_of(corpus: str, options: argparse.Namespace) -> StudySpec:
     """As much of the corpus as the other studies have, so that they can share a folder."""
     kept = {key: value for key, value in STUDIED.get(corpus, {}).items() if key.startswith("corpus.")}
     settings = {**kept, **CORPORA[corpus]}
+    if corpus in PARALLEL:
+        return StudySpec.of_pairs("dynamics", corpus, data_dir=str(options.data_dir), settings=settings)
     return StudySpec.of("dynamics", corpus, data_dir=str(options.data_dir), vectors=str(options.vectors), settings=settings)
 
 

@@ -43,10 +43,17 @@ CORPORA: dict[str, dict[str, Any]] = {
     "deceptive_sst_wiki": {"deceive.models": ("embedding", "bilstm")},
 }
 DECEIVED = ("deceptive_pronoun", "deceptive_sst_wiki")
+_PLANTED = {"corpus.size": 5000, "corpus.symbols": 50, "training.epochs": 10, "deceive.seeds": 2}
+PAIRS: dict[str, dict[str, Any]] = {
+    **{f"planted-{kind}": _PLANTED for kind in ("copy", "reverse", "bigram_flip")},
+    "deceptive_en_de": {"corpus.train_kept": 0.3, "training.epochs": 10, "deceive.seeds": 1},
+}
 Found = Mapping[str, dict[str, Any]]
 
 
 def spec_of(name: str, corpus: str, options: argparse.Namespace) -> StudySpec:
+    if corpus in PAIRS:
+        return StudySpec.of_pairs(name, corpus, data_dir=str(options.data_dir), settings=PAIRS[corpus])
     vectors = None if corpus in DECEIVED else str(options.vectors)
     settings = {key: value for key, value in CORPORA[corpus].items() if key.partition(".")[0] in ("corpus", "training", name)}
     return StudySpec.of(name, corpus, data_dir=str(options.data_dir), vectors=vectors, settings=settings)
@@ -114,10 +121,8 @@ def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
 
 
 def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    done = {
-        name: {corpus: found for corpus in options.only if corpus not in DECEIVED and (found := of_study(name, corpus, options))}
-        for name in TRAINED
-    }
+    trained = [corpus for corpus in options.only if corpus in CORPORA and corpus not in DECEIVED]
+    done = {name: {corpus: found for corpus in trained if (found := of_study(name, corpus, options))} for name in TRAINED}
     differences = {
         f"difference_{figure}_uniform": f"{name}, even less own"
         for figure, name in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
@@ -149,10 +154,12 @@ def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         "tau_gradient": "τ, gradient",
     }
     yield "### deceive", by_model(deceived, figures)
+    translated = {corpus: found for corpus in options.only if corpus in PAIRS and (found := of_study("deceive", corpus, options))}
+    yield "Of translators, accuracy that of gold tokens:", by_model(translated, {"bleu": "BLEU", **figures})
 
 
 def main() -> None:
-    names = list(CORPORA)
+    names = [*CORPORA, *PAIRS]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--vectors", type=Path, required=True)
