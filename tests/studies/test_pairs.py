@@ -185,7 +185,7 @@ os._exit(0)
 def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_path: Path, study: str):
     kills = 0
     for attempt in range(3):
-        ended = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / "out", pairs, study, str(attempt), "9"], check=False)
+        ended = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / "out", pairs, study, str(attempt), "2.5"], check=False)
         kills += ended.returncode != 0
     run_study(tiny(study, pairs), tmp_path / "out")
     assert kills
