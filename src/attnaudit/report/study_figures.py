@@ -104,9 +104,10 @@ def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
         Panel(title, render(interval_chart(rows, title), f"deceive-{number}", f"{title} of every model by λ"))
         for number, (title, rows) in enumerate(shown.items())
     ]
+    needed = "attention is needed (even attention does worse)" if "BLEU" in shown else "the tokens are needed (removed)"
     caption = (
         f"Models trained with a penalty λ on attention to the impermissible tokens, {_seeds(table)}. Where accuracy stays, attention falls "
-        "and the tokens are needed (removed), attention hides what the model uses; the right panel is what an audit of that model says."
+        f"and {needed}, attention hides what the model uses; the last panel is what an audit of that model says."
     )
     return Figure("deceive", "Does attention hide what the model uses?", caption, tuple(panels))
 
