@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+import torch
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
@@ -233,3 +234,21 @@ def test_the_command_prints_the_summary(done: Path) -> None:
 def test_options_that_are_of_no_use_here_are_refused() -> None:
     with pytest.raises(InputError, match="--encoder cnn"):
         CliRunner().invoke(app, ["study", "copying", "iid", "--encoder", "cnn"], catch_exceptions=False)
+
+
+def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -> None:
+    from attnaudit.models.product import linear, products_of
+
+    sizes = TINY | {"copying.hidden": 64, "copying.embedding": 64, "copying.steps": 30, "copying.every": 10}
+    studies = {name: copying_study("iid", 1, sizes | {"copying.precision": name}) for name in ("float32", "bfloat16")}
+    folders = {name: run_copying(study, tmp_path / name, threads=1) for name, study in studies.items()}
+    losses = {name: pl.read_parquet(folder / "results" / "copying.parquet")["loss"].drop_nulls() for name, folder in folders.items()}
+    assert losses["bfloat16"].to_list() == pytest.approx(losses["float32"].to_list(), rel=0.03)
+    with pytest.raises(RunError, match="precision"):
+        run_copying(studies["float32"], folders["bfloat16"])
+    rows, weight = torch.randn(128, 64), torch.randn(32, 64)
+    exact = linear(rows, weight)
+    with products_of("bfloat16"):
+        rounded = linear(rows, weight)
+    assert torch.equal(linear(rows, weight), exact)
+    assert torch.allclose(rounded, exact, atol=0.3)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -10,6 +14,27 @@ from torch.nn import functional
 BLOCK = 128  # rows
 _PIECE = 512  # rows
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+Precision = Literal["float32", "bfloat16"]
+
+
+@contextmanager
+def products_of(precision: Precision) -> Iterator[None]:
+    """Within, oneDNN may round the factors of its products to 16 bits (``bfloat16``), and sums what they give in 32; else it may not.
+
+    Processors that have such products do several at the time of one of 32 bits; others go on as before. It is so in the whole process.
+    """
+    place: Any = getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has no such choice
+    if place is None:
+        yield
+        return
+    before = place.fp32_precision
+    place.fp32_precision = "bf16" if precision == "bfloat16" else "ieee"
+    try:
+        yield
+    finally:
+        place.fp32_precision = before
 
 
 def whole_blocks(rows: int) -> int:

@@ -7,6 +7,7 @@ the same, to the bit, whichever seeds stand beside it, in whatever order, on how
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ Batches = Callable[[int, int], tuple[Rows, Rows]]
 Made = TypeVar("Made")
 _ALIGNED = 16  # numbers: rows of the table of weights begin where a processor's widest load does
 _BETAS, _EPSILON = (0.9, 0.999), 1e-8
+_SWITCH = 1e-5  # seconds
 
 
 @dataclass
@@ -125,9 +127,17 @@ def shifted(gold: Int64[Tensor, "T B"], begin: int) -> Int64[Tensor, "T B"]:
 
 @contextmanager
 def workers(threads: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that share no arithmetic: each computes on one core."""
+    """Threads that share no arithmetic: each computes on one core.
+
+    A step is a thousand short calls, between which a thread asks for the interpreter again. Within, one that asks gets it at once.
+    """
+    before = sys.getswitchinterval()
     with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        yield pool
+        sys.setswitchinterval(_SWITCH)
+        try:
+            yield pool
+        finally:
+            sys.setswitchinterval(before)
 
 
 def _adam(weights: Float[Tensor, " P"], gradient: Float[Tensor, " P"], moments: Float[Tensor, "2 P"], number: int, rate: float) -> None:

@@ -92,8 +92,10 @@ def course_of(study: Copying) -> Course:
 def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int) -> Record:
     def make() -> Trained:
         from attnaudit.models.copying import train
+        from attnaudit.models.product import products_of
 
-        return train(course_of(study), min(threads, study.seeds), ledger.scratch, progress)
+        with products_of(study.precision):
+            return train(course_of(study), min(threads, study.seeds), ledger.scratch, progress)
 
     def keep(trained: Trained) -> dict[str, Any]:
         places = [{"seed": row["seed"], "target": t} for row in trained.final for t in range(trained.alpha.shape[1])]
