@@ -43,7 +43,7 @@ CORPORA: dict[str, dict[str, Any]] = {
     "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100},
     "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
-COPIED: dict[str, dict[str, Any]] = {kind: {} for kind in SYMBOLS}
+COPIED: dict[str, dict[str, Any]] = {kind: {"copying.precision": "bfloat16"} for kind in SYMBOLS}
 
 AGREEMENT = {
     "accuracy": "accuracy",
