@@ -43,7 +43,7 @@ CORPORA: dict[str, dict[str, Any]] = {
     "deceptive_sst_wiki": {"corpus.train_kept": 0.25, "deceive.models": ("embedding", "bilstm"), "deceive.seeds": 2},
 }
 DECEIVED = ("deceptive_pronoun", "deceptive_sst_wiki")
-_PLANTED = {"corpus.size": 5000, "corpus.symbols": 50, "training.epochs": 10, "deceive.seeds": 2}
+_PLANTED = {"corpus.size": 5000, "corpus.symbols": 50, "training.epochs": 10, "deceive.seeds": 1}
 PAIRS: dict[str, dict[str, Any]] = {
     **{f"planted-{kind}": _PLANTED for kind in ("copy", "reverse", "bigram_flip")},
     "deceptive_en_de": {"corpus.train_kept": 0.3, "training.epochs": 10, "deceive.seeds": 1},
