@@ -40,7 +40,7 @@ CORPORA: dict[str, dict[str, Any]] = {
         "adversary.strengths": (3e-4, 1e-3, 3e-3),
     },
     "deceptive_pronoun": {"deceive.models": ("embedding", "bilstm", "transformer")},
-    "deceptive_sst_wiki": {"corpus.train_kept": 0.25, "deceive.models": ("embedding", "bilstm"), "deceive.seeds": 2},
+    "deceptive_sst_wiki": {"deceive.models": ("embedding", "bilstm"), "deceive.seeds": 1},
 }
 DECEIVED = ("deceptive_pronoun", "deceptive_sst_wiki")
 _PLANTED = {"corpus.size": 5000, "corpus.symbols": 50, "training.epochs": 10, "deceive.seeds": 1}
