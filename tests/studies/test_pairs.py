@@ -123,6 +123,7 @@ def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
     assert np.allclose(shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows])
     page = (folder / "dynamics" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"\d+, token 0 \(", page)
+    assert "of the gold tokens; by chance" in page
 
 
 def test_deception_by_hand(folder: Path):

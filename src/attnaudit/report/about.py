@@ -61,6 +61,11 @@ class About:
         return _entry(self.metadata, "corpus", "task") in ASKING
 
     @property
+    def translates(self) -> bool:
+        """Whether a row of the trace is a gold token that a translator writes."""
+        return _entry(self.metadata, "corpus", "task") == "translation"
+
+    @property
     def of_sentences(self) -> bool:
         """Whether a position of the trace is a sentence."""
         records = (self.metadata, self.spec)

@@ -167,7 +167,7 @@ def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
     loo, own = (figures.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance"))
     sentence = (
         f"The token with most attention is among the top 5 % by what tokens say in a model that had even attention throughout, in "
-        f"{percent(row['value'])} of the texts; by chance in {percent(chance)}. "
+        f"{percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'}; by chance in {percent(chance)}. "
     )
     if loo is not None and own is not None:
         sentence += f"By what they say in the model itself in {percent(own)}, by leave-one-out in {percent(loo)}. "
