@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,9 @@ from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.errors import InputError
+
+if TYPE_CHECKING:
+    from attnaudit.runner import StudySpec
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.add_typer(corpora.app, name="corpora", short_help="Which corpora there are, what is in one, how to get one.")
@@ -217,31 +220,31 @@ def study(
       attnaudit study copying permutations --out runs/copying --set copying.seeds=4
     """
     from attnaudit.cli.show import show_study
-    from attnaudit.corpora.parallel_registry import is_parallel
-    from attnaudit.runner import StudySpec, parse_assignments, run_study
+    from attnaudit.runner import parse_assignments, run_study
 
-    given, place = parse_assignments(settings or ()), None if data_dir is None else str(data_dir)
-    of_classifiers = {"encoder": (encoder, "bilstm"), "attention": (attention, "additive"), "vectors": (vectors, None)}
-    of_classifiers |= {"max_tokens": (max_tokens, None), "text_column": (text_column, "text"), "label_column": (label_column, "label")}
-    of_classifiers |= {"rationale_column": (rationale_column, None), "on_bad_row": (on_bad_row, "error")}
+    given = parse_assignments(settings or ())
+    common = {"seed": seed, "device": device, "settings": given, "data_dir": None if data_dir is None else str(data_dir)}
+    of_texts = {"encoder": encoder, "attention": attention, "vectors": vectors, "max_tokens": max_tokens, "on_bad_row": on_bad_row}
+    of_texts |= {"text": text_column, "label": label_column, "rationale": rationale_column}
     if name == "copying":
-        others = {"data_dir": (data_dir, None), "preset": (preset, None), "device": (device, "auto")}
-        _refuse_others("copying", "the task and its model are given by --set copying.NAME=…", of_classifiers | others)
+        fixed = of_texts | {"data_dir": data_dir, "preset": preset, "device": device}
+        _refuse(fixed, "copying", "the task and its model are given by --set copying.NAME=…")
         return _copying(corpus, seed, out, given, as_json)
-    if is_parallel(corpus, str(given.get("corpus.source_ending", "src"))):
-        _refuse_others(
-            f"{name} on {corpus}", "the translator and its texts are given by --set model.NAME=… and corpus.NAME=…", of_classifiers
-        )
-        spec = StudySpec.of_pairs(name, corpus, preset=preset or "small", seed=seed, device=device, settings=given, data_dir=place)
-    else:
-        spec = StudySpec.of(
-            name, corpus, encoder=encoder, attention=attention, preset=preset or "paper", vectors=vectors, seed=seed, device=device,
-            settings=given, data_dir=place, text=text_column, label=label_column, rationale=rationale_column, on_bad_row=on_bad_row,
-            max_tokens=max_tokens,
-        )  # fmt: skip
+    spec = _spec_of_study(name, corpus, preset, common, of_texts)
     with progress() as bar:
         folder = run_study(spec, out or Path("runs/studies") / spec.base.name, bar, lambda line: typer.echo(line, err=True))
     return show_study(folder, as_json)
+
+
+def _spec_of_study(name: str, corpus: str, preset: str | None, common: dict[str, Any], of_texts: dict[str, Any]) -> StudySpec:
+    """Of a parallel corpus the study of a translator, which options ``of_texts`` do not concern; else of a classifier."""
+    from attnaudit.corpora.parallel_registry import is_parallel
+    from attnaudit.runner import StudySpec
+
+    if not is_parallel(corpus, str(common["settings"].get("corpus.source_ending", "src"))):
+        return StudySpec.of(name, corpus, preset=preset or "paper", **common, **of_texts)
+    _refuse(of_texts, f"{name} on {corpus}", "the translator and its texts are given by --set model.NAME=… and corpus.NAME=…")
+    return StudySpec.of_pairs(name, corpus, preset=preset or "small", **common)
 
 
 def _copying(kind: str, seed: int, out: Path | None, settings: Mapping[str, Any], as_json: bool) -> None:
@@ -295,11 +298,16 @@ def translate(
     show_translation(folder, as_json)
 
 
-def _refuse_others(study: str, instead: str, options: Mapping[str, tuple[Any, Any]]) -> None:
-    """Raise InputError for an option, given with its usual value, that a study has no use for."""
-    for name, (value, usual) in options.items():
-        if value != usual:
-            raise InputError("study", study, f"--{name.replace('_', '-')} {value}", f"no such option: {instead}")
+_USUAL = {"encoder": "bilstm", "attention": "additive", "on_bad_row": "error", "text": "text", "label": "label", "device": "auto"}
+_COLUMNS = ("text", "label", "rationale")
+
+
+def _refuse(options: Mapping[str, Any], study: str, instead: str) -> None:
+    """Raise InputError for an option that is not as usual, where a study has no use for it."""
+    for name, value in options.items():
+        if value != _USUAL.get(name):
+            option = f"--{name}-column" if name in _COLUMNS else f"--{name.replace('_', '-')}"
+            raise InputError("study", study, f"{option} {value}", f"no such option: {instead}")
 
 
 @app.command(short_help="Run a paper's whole sweep again.")
