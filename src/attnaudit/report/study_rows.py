@@ -139,10 +139,11 @@ def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     without = f" Without these tokens it is right on {percent(removed)}." if removed is not None else ""
     taus = (figures.value("deceive", f"tau_loo_{model}_{strength}") for strength in (least, most))
     before, after = (figure(tau) for tau in taus)
+    of_what = " of the gold tokens" if about.translates else ""
     honest = "trained as ever" if float(least) == 0 else f"trained with λ = {least}"
     sentence = (
         f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(told('mass', most))} of its attention on the "
-        f"tokens it must not use, {percent(told('mass', least))} when {honest}, and is right on {percent(told('accuracy', most))} "
+        f"tokens it must not use, {percent(told('mass', least))} when {honest}, and is right on {percent(told('accuracy', most))}{of_what} "
         f"({percent(told('accuracy', least))}).{without}{_of_bleu(figures, model, least, most)} An audit sees τ to leave-one-out go from "
         f"{before} to {after}."
     )
