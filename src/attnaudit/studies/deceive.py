@@ -153,7 +153,7 @@ class Deceive:
 def check_strengths(strengths: Sequence[float]) -> None:
     """Raise InputError where there is no λ, or one below 0."""
     if not strengths or not min(strengths) >= 0:
-        raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one λ or more, each of 0 or more")
+        raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one or more, each a λ of 0 or more")
 
 
 def _told_of_covered(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
