@@ -3,7 +3,7 @@
     python docs/dynamics_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--copying runs/copying] [--only NAME...] [--done]
 
 Each is an ordinary ``attnaudit study dynamics`` in the folder ``OUT/<corpus>``, which it shares with the studies of `studies_tables`, or
-``attnaudit study copying`` in ``COPYING/<kind>``; what is finished is not done again. ``--only`` and ``--done`` say what is to be done, and
+``attnaudit study copying`` in ``COPYING/<name>``; what is finished is not done again. ``--only`` and ``--done`` say what is to be done, and
 the tables tell all that is finished. They stand between two marks of the page.
 """
 
@@ -43,7 +43,18 @@ CORPORA: dict[str, dict[str, Any]] = {
     "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100},
     "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
-COPIED: dict[str, dict[str, Any]] = {kind: {"copying.precision": "bfloat16"} for kind in SYMBOLS}
+# The task as published, and what else may decide whether permutations are learned; a name begins with the kind of sequences.
+_SMALL = {"copying.embedding_scale": 0.0625}
+_LEARNED = {"copying.pretraining": 200}
+COPIED: dict[str, dict[str, Any]] = {
+    **{kind: {} for kind in SYMBOLS},
+    "permutations-8_heads": {"copying.heads": 8},
+    "permutations-pretrained": _LEARNED,
+    "permutations-small": _SMALL,
+    "permutations-small-pretrained": {**_SMALL, **_LEARNED},
+    "iid-small": _SMALL,
+}
+PRECISION = {"copying.precision": "bfloat16"}
 
 AGREEMENT = {
     "accuracy": "accuracy",
@@ -127,15 +138,21 @@ def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
     return table(["corpus", "step", *(AGREEMENT[name] for name in AT_STEPS)], rows)
 
 
-def of_copying(kind: str, place: Path) -> list[str]:
+def of_copying(name: str, place: Path) -> list[str]:
     """One row: counts with the interval of successes, medians over seeds, steps by which relevance was earlier."""
     found = groups(place)["all"]
     won, n = found["succeeded"], found["succeeded"]["n"]
     share = f"{round(won['value'] * n)} ({percent(won['low'])} to {percent(won['high'])})"
-    others = [str(round(found[name]["value"] * n)) for name in ("between", "failed")]
-    medians = [f"{figure(found[name]['value'])} {interval(found[name])}" for name in _MEDIANS]
+    others = [str(round(found[outcome]["value"] * n)) for outcome in ("between", "failed")]
+    medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
     seconds = read_json(place / "manifest.json")["timings"]["train"]
-    return [kind, str(n), share, *others, *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+    return [told(name), str(n), share, *others, *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+
+
+def told(name: str) -> str:
+    """The kind of sequences, and in which settings a variant differs."""
+    settings = [f"{key.removeprefix('copying.')}={value}" for key, value in COPIED[name].items() if key not in PRECISION]
+    return ", ".join([name.partition("-")[0], *settings])
 
 
 def _lead(row: Mapping[str, Any]) -> str:
@@ -147,7 +164,7 @@ def do(options: argparse.Namespace) -> None:
     """What is asked for and not yet there."""
     for name in options.only:
         if name in COPIED:
-            run_copying(copying_study(name, 0, COPIED[name]), options.copying / name)
+            run_copying(copying_study(name.partition("-")[0], 0, {**COPIED[name], **PRECISION}), options.copying / name)
         else:
             run_study(spec_of(name, options), options.out / name, say=print)
 
@@ -158,9 +175,9 @@ def tables(out: Path, copying: Path) -> Iterator[tuple[str, str]]:
     found = {corpus: groups(place) for corpus, place in places.items() if (place / "manifest.json").exists()}
     if found:
         yield from of_dynamics(found)
-    kinds = {kind: copying / kind for kind in COPIED if (copying / kind / "manifest.json").exists()}
-    if kinds:
-        yield "### Copying", table(list(OF_COPYING), [of_copying(kind, place) for kind, place in kinds.items()])
+    copied = {name: copying / name for name in COPIED if (copying / name / "manifest.json").exists()}
+    if copied:
+        yield "### Copying", table(list(OF_COPYING), [of_copying(name, place) for name, place in copied.items()])
 
 
 def of_dynamics(found: Mapping[str, Mapping[str, Found]]) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ import pytest
 from attnaudit.files import read_json
 
 DOCS = Path(__file__).parents[1] / "docs"
-CORPUS, KIND = "planted-decisive", "iid"
+CORPUS, COPIED = "planted-decisive", "iid-tiny"
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "dynamics.seeds": 2,
     "dynamics.steps": (0, 2, 5), "dynamics.probe": 4,
@@ -38,7 +38,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     page.write_text(PAGE, encoding="utf-8")
     command = ["dynamics_tables.py", "--out", str(folder / "out"), "--copying", str(folder / "copying")]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"PAGE": page, "CORPORA": {CORPUS: TINY}, "COPIED": {KIND: COPYING}}.items():
+        for name, value in {"PAGE": page, "CORPORA": {CORPUS: TINY}, "COPIED": {COPIED: COPYING}}.items():
             patch.setattr(module, name, value)
         patch.setattr("sys.argv", [*command, "--data-dir", str(folder), "--vectors", "random"])
         module.main()
@@ -82,10 +82,11 @@ def test_every_cell_is_a_number_of_the_study(made: tuple[Path, str, str]) -> Non
 
 def test_the_row_of_copying_counts_every_seed_once(made: tuple[Path, str, str]) -> None:
     folder, page, _ = made
-    (cells,) = rows(page, KIND, "sequences")
+    settings = (f"{name.removeprefix('copying.')}={value}" for name, value in COPYING.items())
+    (cells,) = rows(page, ", ".join(["iid", *settings]), "sequences")
     assert cells[1] == "3"
     assert sum(int(cells[k].partition(" ")[0]) for k in (2, 3, 4)) == 3
-    token = next(row for row in read_json(folder / "copying" / KIND / "summary.json") if row["measure"] == "token_accuracy")
+    token = next(row for row in read_json(folder / "copying" / COPIED / "summary.json") if row["measure"] == "token_accuracy")
     assert cells[5].startswith(f"{token['value']:.2f}")
 
 

@@ -12,9 +12,7 @@ import torch
 
 from attnaudit.corpora.copying import Sequences
 from attnaudit.models import gates
-from attnaudit.models import product as products
 from attnaudit.models.copying import agreement, measure, output_relevance
-from attnaudit.models.product import linear, linear_into, packed, summed
 from attnaudit.models.room import Room
 from attnaudit.models.seq2seq_by_hand import Sizes, forward, loss_and_gradient, views
 from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
@@ -213,15 +211,3 @@ def test_agreement_of_rows_of_one_length_is_that_of_any_rows(length: int) -> Non
     found = agreement(torch.from_numpy(u), torch.from_numpy(v)).flatten()
     np.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
     assert length == 1 or 0 < found.mean() < 1
-
-
-@pytest.mark.parametrize("onednn", [products.ONEDNN, False])
-@pytest.mark.parametrize("rows", [1, 511, 512, 1300])
-def test_products_in_pieces_are_products(onednn: bool, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(products, "ONEDNN", onednn)
-    x, weight, bias, other = torch.randn(rows, 24), torch.randn(10, 24), torch.randn(10), torch.randn(rows, 5)
-    wanted = x @ weight.T + bias
-    torch.testing.assert_close(linear(x, packed(weight, rows), bias), wanted, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(linear_into(torch.empty(rows, 10), x, weight, bias), wanted, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(linear_into(torch.ones(rows, 10), x, weight, bias, add=True), wanted + 1, atol=1e-4, rtol=1e-4)
-    torch.testing.assert_close(summed(x, other), x.T @ other, atol=1e-3, rtol=1e-4)

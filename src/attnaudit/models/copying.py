@@ -20,7 +20,6 @@ from torch import Tensor
 from attnaudit.corpora.copying import TARGETS, Sequences, right_positions
 from attnaudit.errors import RunError
 from attnaudit.files import atomic
-from attnaudit.models.product import linear
 from attnaudit.models.room import Room
 from attnaudit.models.seq2seq_by_hand import Forward, Sizes, Weights, forward
 from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
@@ -258,8 +257,8 @@ def output_relevance(made: Forward, room: Room, gold: Int64[Tensor, "T B"]) -> F
     """Log-probability of the gold symbol with all attention, of every head, on one position of the source (Snell et al. 2021)."""
     batch, heads, length, size = made.source.shape
     sources = made.source.transpose(1, 2).reshape(batch * length, heads * size)
-    brought = linear(sources, made.from_context).view(batch, length, -1)
-    states = linear(made.decoder.states[1:].flatten(0, 1), made.from_state, made.offset).view(*gold.shape, -1)
+    brought = (sources @ made.from_context.t()).view(batch, length, -1)
+    states = torch.addmm(made.offset, made.decoder.states[1:].flatten(0, 1), made.from_state.t()).view(*gold.shape, -1)
     found = room("relevance", batch, len(gold), length)
     for b in range(batch):
         logits = states[:, b, None] + brought[b]

@@ -9,10 +9,9 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from attnaudit.models import gates
-from attnaudit.models.product import linear, packed, summed
 from attnaudit.models.room import Room
 
-_TOGETHER = 4  # steps in time whose part of the gradient of the weights is one product
+_TOGETHER = 8  # steps in time whose part of the gradient of the weights is one product
 
 
 @dataclass(frozen=True)
@@ -52,10 +51,11 @@ def lstm(
     squashed, activated = room(f"{name} squashed", length, batch, size), room(f"{name} gates", length, batch, 4 * size)
     for first, given in zip((states[0], cells[0]), start or (torch.zeros(()), torch.zeros(())), strict=True):
         first.copy_(given)
-    fixed = gates.native(table, symbols, activated, cells, squashed, states)
-    ready = packed(weight, batch)
+    product = room("recurrent", batch, 4 * size)
+    fixed = gates.native(product, table, symbols, activated, cells, squashed, states)
     for t, last in enumerate(states[:-1].unbind(0)):
-        gates.forward(t, *gates.native(linear(last, ready)), *fixed)
+        torch.mm(last, weight.t(), out=product)
+        gates.forward(t, *fixed)
     return Pass(symbols, activated, states, cells, squashed)
 
 
@@ -66,14 +66,14 @@ def lstm_backward(
     length, batch, size = made.squashed.shape
     d_table, d_weight = weight.new_zeros(table_rows, 4 * size), weight.new_zeros(size, 4 * size)
     later, d_cell = (part.clone() for part in last) if last else (weight.new_zeros(batch, size) for _ in range(2))
-    d_gates, turned = room("gradient of gates", _TOGETHER, batch, 4 * size), packed(weight.t(), batch)
-    fixed = gates.native(d_cell, d_states, made.gates, made.cells, made.squashed, made.symbols, d_table)
+    d_gates = room("gradient of gates", _TOGETHER, batch, 4 * size)
+    fixed = gates.native(later, d_cell, d_states, made.gates, made.cells, made.squashed, made.symbols, d_table)
     at = [(place, *gates.native(place)) for place in d_gates.unbind(0)]
     for stop in range(length, 0, -_TOGETHER):
         first = max(stop - _TOGETHER, 0)
         for t in reversed(range(first, stop)):
             place, same = at[t - first]
-            gates.backward(t, same, *gates.native(later), *fixed)
-            later = linear(place, turned)
-        d_weight += summed(made.states[first:stop].flatten(0, 1), d_gates[: stop - first].flatten(0, 1))
+            gates.backward(t, same, *fixed)
+            torch.mm(place, weight, out=later)
+        d_weight.addmm_(made.states[first:stop].flatten(0, 1).t(), d_gates[: stop - first].flatten(0, 1))
     return Gradient(d_weight.t(), d_table, later, d_cell)

@@ -12,7 +12,6 @@ from torch import Tensor
 from torch.nn import functional
 
 BLOCK = 128  # rows
-_PIECE = 512  # rows
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -51,44 +50,6 @@ def product(rows: Float[Tensor, "N d"], count: int, weight: Float[Tensor, "G d"]
     if not _for_onednn(rows):
         return functional.linear(rows[:count], weight)
     return torch.ops.mkldnn._linear_pointwise(rows[: whole_blocks(count)], weight, None, "none", [], "")[:count]
-
-
-def linear(rows: Float[Tensor, "N d"], weight: Float[Tensor, "G d"], bias: Float[Tensor, " G"] | None = None) -> Float[Tensor, "N G"]:
-    """``rows @ weight.T + bias`` by oneDNN where it can, for shapes that come back in every step; no gradient is followed."""
-    if not _for_onednn(rows):
-        return functional.linear(rows, weight, bias)
-    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
-
-
-def packed(weight: Float[Tensor, "G d"], rows: int) -> Tensor:
-    """``weight`` as oneDNN wants it for products with so many rows: to be given to `linear` in its place, many times."""
-    if not _for_onednn(weight) or not hasattr(torch.ops.mkldnn, "_reorder_linear_weight"):
-        return weight
-    return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), rows)
-
-
-def linear_into(
-    out: Float[Tensor, "N G"], rows: Float[Tensor, "N d"], weight: Float[Tensor, "G d"], bias: Float[Tensor, " G"] | None = None,
-    add: bool = False,
-) -> Float[Tensor, "N G"]:  # fmt: skip
-    """`linear` into the memory of ``out``, or added to what is there.
-
-    What oneDNN gives is always new memory, and large new memory is the system's to clear, page by page, which takes as long as the product.
-    So it is made of pieces that a cache holds.
-    """
-    ready = packed(weight, min(_PIECE, len(rows)))
-    for start in range(0, len(rows), _PIECE):
-        piece, place = linear(rows[start : start + _PIECE], ready, bias), out[start : start + _PIECE]
-        place.add_(piece) if add else place.copy_(piece)
-    return out
-
-
-def summed(left: Float[Tensor, "N p"], right: Float[Tensor, "N q"], pieces: int = 512) -> Float[Tensor, "p q"]:
-    """``left.T @ right`` over very many rows, ``pieces`` at a time for the reason that `linear_into` gives."""
-    total = left.new_zeros(left.shape[1], right.shape[1])
-    for start in range(0, len(left), pieces):
-        total += linear(left[start : start + pieces].t().contiguous(), right[start : start + pieces].t())
-    return total
 
 
 def _for_onednn(rows: Tensor) -> bool:

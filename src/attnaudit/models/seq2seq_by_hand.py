@@ -22,7 +22,6 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from attnaudit.models.lstm_by_hand import Gradient, Pass, Start, lstm, lstm_backward
-from attnaudit.models.product import linear, linear_into, summed
 from attnaudit.models.room import Room
 
 Weights = Mapping[str, Tensor]
@@ -111,15 +110,15 @@ def forward(
     start = (torch.cat([read.states[-1] for read in encoder], dim=1), torch.cat([read.cells[-1] for read in encoder], dim=1))
     decoder = _read(weights, room, DECODER, given, start)
     d = decoder.states[1:].flatten(0, 1)
-    queries = linear_into(room("states", len(d), sizes.hidden), d, weights["attention.weight"]).view(*given.shape, -1)
+    queries = torch.mm(d, weights["attention.weight"].t(), out=room("states", len(d), sizes.hidden)).view(*given.shape, -1)
     hs, qs = _apart(room, "source", h, sizes.heads), _apart(room, "queries", queries, sizes.heads)
     alpha = _attend(room, hs, qs, uniform)
     context = _together(room, "context", _products(room, alpha, hs))
     table = weights["embedding.weight"]
-    from_context, from_state = (summed(table.t(), weights[name]) for name in ("context.weight", "state.weight"))
-    offset = linear(weights["state.bias"][None], table)[0] + weights["output.bias"]
-    logits = linear_into(room("logits", len(d), sizes.vocabulary), context.flatten(0, 1), from_context)
-    linear_into(logits, d, from_state, offset, add=True)
+    from_context, from_state = (table @ weights[name] for name in ("context.weight", "state.weight"))
+    offset = table @ weights["state.bias"] + weights["output.bias"]
+    logits = torch.addmm(offset, d, from_state.t(), out=room("logits", len(d), sizes.vocabulary))
+    logits.addmm_(context.flatten(0, 1), from_context.t())
     return Forward(encoder, decoder, hs, qs, alpha, context, from_context, from_state, offset, logits.view(*given.shape, -1))
 
 
@@ -130,7 +129,7 @@ def _turned(side: str, sequences: Shaped[Tensor, "S ..."]) -> Shaped[Tensor, "S 
 
 def _read(weights: Weights, room: Room, name: str, symbols: Int64[Tensor, "T B"], start: Start | None = None) -> Pass:
     bias = weights[name.format("bias_ih")] + weights[name.format("bias_hh")]
-    table = linear(weights["embedding.weight"], weights[name.format("weight_ih")], bias)
+    table = torch.addmm(bias, weights["embedding.weight"], weights[name.format("weight_ih")].t())
     return lstm(room, name, table, weights[name.format("weight_hh")], symbols, start)
 
 
@@ -192,12 +191,12 @@ def _output_backward(
     gradient["state.bias"].copy_(d_offset @ table)
     gradient["embedding.weight"].copy_(torch.outer(d_offset, bias))
     for name, read in (("context.weight", made.context), ("state.weight", made.decoder.states[1:])):
-        d_projected = summed(d_logits, read.flatten(0, 1))  # of E W, (V, m)
-        gradient[name].copy_(summed(table, d_projected))
-        gradient["embedding.weight"].add_(linear(d_projected, weights[name]))
+        d_projected = d_logits.t() @ read.flatten(0, 1)  # of E W, (V, m)
+        torch.mm(table.t(), d_projected, out=gradient[name])
+        gradient["embedding.weight"].addmm_(d_projected, weights[name].t())
     shape = made.context.shape
     sides = (("gradient of context", made.from_context), ("gradient of states", made.from_state))
-    d_context, d_state = (linear_into(room(name, *shape).flatten(0, 1), d_logits, part.t().contiguous()) for name, part in sides)
+    d_context, d_state = (torch.mm(d_logits, part, out=room(name, *shape).flatten(0, 1)) for name, part in sides)
     return d_context.view(shape), d_state.view(shape)
 
 
@@ -216,8 +215,8 @@ def _attention_backward(
     torch.mul(alpha, d_alpha - (alpha * d_alpha).sum(3, keepdim=True), out=d_scores)
     d_source += _together(room, "more of source", _products(room, d_scores.transpose(2, 3), made.queries))
     d_queries = _together(room, "gradient of queries", _products(room, d_scores, h)).flatten(0, 1)
-    gradient["attention.weight"].copy_(summed(d_queries, made.decoder.states[1:].flatten(0, 1)))
-    linear_into(d_state.flatten(0, 1), d_queries, weights["attention.weight"].t().contiguous(), add=True)
+    torch.mm(d_queries.t(), made.decoder.states[1:].flatten(0, 1), out=gradient["attention.weight"])
+    d_state.flatten(0, 1).addmm_(d_queries, weights["attention.weight"])
     return d_source
 
 
@@ -238,8 +237,8 @@ def _read_backward(
     table = weights["embedding.weight"]
     found = lstm_backward(room, read, weights[name.format("weight_hh")], d_states, len(table), last)
     gradient[name.format("weight_hh")].copy_(found.weight)
-    gradient[name.format("weight_ih")].copy_(summed(found.table, table))
+    torch.mm(found.table.t(), table, out=gradient[name.format("weight_ih")])
     for bias in ("bias_ih", "bias_hh"):
         torch.sum(found.table, 0, out=gradient[name.format(bias)])
-    gradient["embedding.weight"].add_(linear(found.table, weights[name.format("weight_ih")].t()))
+    gradient["embedding.weight"].addmm_(found.table, weights[name.format("weight_ih")])
     return found
