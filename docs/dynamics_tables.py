@@ -40,7 +40,7 @@ CORPORA: dict[str, dict[str, Any]] = {
     "sms_spam": {"dynamics.steps": until(2000)},
     "ag_news": {"dynamics.steps": until(4000)},
     "20news_sports": {"dynamics.steps": until(1000), "dynamics.probe": 100},
-    "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100},
+    "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100, "dynamics.seeds": 3},
     "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
 # The task as published, and what else may decide whether permutations are learned; a name begins with the kind of sequences.
@@ -63,6 +63,7 @@ AGREEMENT = {
     "agreement_alpha_loo": "A(α, LOO)",
     "agreement_alpha_embedding": "A(α, mean embedding)",
     "agreement_alpha_logistic": "A(α, logistic)",
+    "agreement_alpha_uniform_elsewhere": "A(α, rᵘ elsewhere)",
     "chance": "chance",
 }
 TAU = {
@@ -87,7 +88,13 @@ TIMING = {
     "xi_reached": "A(α₀, α), highest",
     "xi_threshold": "A(α₀, rᵘ)",
 }
-AT_STEPS = ("agreement_alpha_uniform", "agreement_alpha_relevance", "accuracy")
+AT_STEPS = {
+    "agreement_alpha_uniform": "A(α, rᵘ)",
+    "agreement_alpha_relevance": "A(α, r)",
+    "agreement_reference_relevance_uniform": "A(α₀, rᵘ at this step)",
+    "agreement_reference_alpha": "A(α₀, α)",
+    "accuracy": "accuracy",
+}
 SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
 OF_COPYING = (
     "sequences", "seeds", "succeeded", "between", "failed", "token", "attention", "relevance", "agreement", "attended",
@@ -135,7 +142,7 @@ def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
     for corpus, by_group in found.items():
         steps = sorted(int(name.removeprefix(STEP)) for name in by_group if name.startswith(STEP))
         rows += [[corpus, str(step), *(cell(by_group[f"{STEP}{step}"].get(name)) for name in AT_STEPS)] for step in steps_shown(steps)]
-    return table(["corpus", "step", *(AGREEMENT[name] for name in AT_STEPS)], rows)
+    return table(["corpus", "step", *AT_STEPS.values()], rows)
 
 
 def of_copying(name: str, place: Path) -> list[str]:

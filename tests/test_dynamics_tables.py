@@ -110,5 +110,5 @@ def test_the_settings_are_the_corpus_share_of_the_other_studies_and_its_own(tmp_
     options = Namespace(data_dir=tmp_path, vectors=tmp_path / "glove.txt")
     spec = module.spec_of("imdb", options)
     assert (spec.base.corpus.train_kept, spec.base.corpus.test_kept) == (0.1, 0.05)
-    assert (spec.study.seeds, spec.study.probe, spec.study.steps[-1]) == (6, 100, 1000)
+    assert (spec.study.seeds, spec.study.probe, spec.study.steps[-1]) == (3, 100, 1000)
     assert module.spec_of("sst", options).study.probe == 500

@@ -2,7 +2,8 @@
 
 The model's output is a softmax over a whole vocabulary. A row keeps of it the gold token and the words that come nearest to it, whether
 under the model's own attention or with all of it on one position: the readout of these is exact, and ``covered`` says how much of the
-model's probability they hold. What the paper calls output relevance is ``importance_relevance``, over the whole vocabulary.
+model's probability they hold. The model's own choice is always among them, so that a row's prediction is right where the model is. What the
+paper calls output relevance is ``importance_relevance``, over the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -75,6 +76,33 @@ def collect_pairs(
             done += len(part)
             if progress is not None:
                 progress("collect", done, len(pairs))
+
+
+def change_of_output(translator: Translator, pairs: Pairs, trace: Trace, alpha: Ragged, name: str = "test") -> Float[np.ndarray, " n"]:
+    """TVD over all words of each row's output, with attention ``alpha`` in the place of its own; other heads attend as they do.
+
+    ``trace`` is what `collect_pairs` left of the same pairs, with all its rows.
+    """
+    model, heads = translator.model, translator.model.settings.heads
+    inputs, found = translator.inputs(pairs, f"{name} split"), np.full(len(trace), np.nan)
+    order = np.lexsort([trace.array(key) for key in ("head", "query", "instance") if trace.has(key)])
+    first = np.searchsorted(trace.instance[order], pairs.instance)
+    with frozen(model), torch.no_grad():
+        for rows in inputs.batches_by_length(BUDGET):
+            done = model(inputs.batch(rows, next(model.parameters()).device))
+            base, given = torch.softmax(model.logits(done.combined), dim=-1), done.alpha.clone()
+            blocks = [order[start : start + heads * size] for start, size in zip(first[rows], inputs.tokens[rows], strict=True)]
+            for place, block in enumerate(blocks):
+                weights = torch.from_numpy(alpha.take(block).values).view(-1, heads, given.shape[3])
+                given[place, :, : len(weights)] = weights.transpose(0, 1)
+            for head in range(heads):
+                mine = done.alpha.clone()
+                mine[:, head] = given[:, head]
+                changed = torch.softmax(model.logits(model.under(mine, done.hidden, done.states)), dim=-1)
+                moved = (0.5 * (changed - base).abs().sum(dim=-1)).cpu().numpy()
+                for place, block in enumerate(blocks):
+                    found[block[head::heads]] = moved[place, : len(block) // heads]
+    return found
 
 
 @dataclass(frozen=True)
@@ -166,7 +194,9 @@ def _measure_some(model: EncoderDecoder, done: Written, batch: PairBatch, rows: 
     others = logits[:, None] - of_head
     on_one = torch.log_softmax(others[:, :, :, None] + of_position[:, :, None], dim=-1)  # all weight of a head on one position
     own = torch.log_softmax(logits, dim=-1)
-    chosen = _nearest(torch.maximum(own, on_one.amax(dim=(1, 3))), gold, words)  # (B, U, K)
+    nearest = torch.maximum(own, on_one.amax(dim=(1, 3)))
+    nearest.scatter_(-1, own.argmax(dim=-1, keepdim=True), torch.inf)  # what the model would write is there
+    chosen = _nearest(nearest, gold, words)  # (B, U, K)
     kept = chosen[:, None, :, None].expand(-1, alpha.shape[1], -1, alpha.shape[-1], -1)
     return {
         "alpha": alpha,

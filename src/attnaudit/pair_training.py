@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from attnaudit.corpora.parallel import ParallelCorpus
+from attnaudit.corpora.vocabulary import UNK
 from attnaudit.errors import InputError
 from attnaudit.models.encoder_decoder import EncoderDecoder, Written
 from attnaudit.models.pairs import PairBatch, PairInputs
@@ -100,11 +101,11 @@ def passes(model: EncoderDecoder, inputs: PairInputs, budget: int = BUDGET) -> I
 
 
 def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, float]:
-    """Mean loss and accuracy over all gold tokens, each written after the gold ones before it."""
+    """Mean loss and accuracy over all gold tokens, each written after the gold ones before it; one that is not known is never right."""
     loss, right, count = 0.0, 0, 0
     for _, batch, done in passes(model, inputs):
         logits, gold = gold_logits(model, done, batch)
         loss += float(functional.cross_entropy(logits, gold, reduction="sum"))
-        right += int((logits.argmax(dim=-1) == gold).sum())
+        right += int(((logits.argmax(dim=-1) == gold) & (gold != UNK)).sum())
         count += len(gold)
     return loss / count, right / count

@@ -14,8 +14,9 @@ from rich.table import Table
 
 from attnaudit.files import write_json
 from attnaudit.results_file import table_file
-from attnaudit.stats.bootstrap import bootstrap_means
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
 
+CLUSTER = "of instance"
 TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
@@ -90,14 +91,17 @@ def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]],
     """Mean, spread and bootstrap interval of every column of every group's frame, `TOGETHER` columns of one group in memory at a time.
 
     Null and NaN are undefined: left out of the mean and counted. A boolean column gives a share. ``low`` and ``high`` are the
-    95 % percentile interval over instances. A measure that is defined nowhere has null figures.
+    95 % percentile interval over instances; where these have several rows each, a column `CLUSTER` says whose a row is, and all rows of an
+    instance are drawn together. A measure that is defined nowhere has null figures.
     """
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        measures = frame.collect_schema().names()
+        columns = frame.collect_schema().names()
+        several, measures = [name for name in columns if name == CLUSTER], [name for name in columns if name != CLUSTER]
         for names in (measures[start : start + TOGETHER] for start in range(0, len(measures), TOGETHER)):
-            values = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan"))).collect().to_numpy()
-            low, high = bootstrap_means(values, seed=seed)
+            read = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan")), pl.col(several)).collect()
+            values = read.select(names).to_numpy()
+            low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
             rows += [_summary_row(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(names)]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK
+from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
 from attnaudit.decoding import decode
 from attnaudit.errors import InputError
 from attnaudit.experiments.alignment import Alignment, dictionary
+from attnaudit.experiments.rows import told_right
 from attnaudit.models.translator import Translator
-from attnaudit.pair_collector import PairCollectSettings, collect_pairs
+from attnaudit.pair_collector import PairCollectSettings, change_of_output, collect_pairs
 from attnaudit.pair_training import DeceivePairs, gold_logits, teacher_forced
 from attnaudit.trace import Trace, concatenate
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
@@ -121,6 +123,41 @@ def test_without_attention_nothing_is_traced():
         traced(small_translator(reversed_pairs(60), attention="none"))
 
 
+@pytest.mark.parametrize("words", [2, 3, 6])
+def test_a_prediction_is_right_where_the_model_is(translator: Translator, words: int):
+    """However few words a row keeps; a gold token that the vocabulary lacks is never right."""
+    pairs = reversed_pairs(30, words=16, seed=3)  # four more than train has
+    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
+    one = trace.take(np.flatnonzero(trace.array("head") == 0)) if trace.has("head") else trace
+    with torch.no_grad():
+        translator.model.output.bias[UNK] = 1e3  # the model would write nothing else
+        assert teacher_forced(translator.model, translator.inputs(pairs))[1] == 0.0
+        assert UNKNOWN in trace.table.column("gold").to_pylist()
+        always = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
+        assert not told_right(always).any()
+        translator.model.output.bias[UNK] = -1e3
+    never = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
+    assert told_right(never).mean() == pytest.approx(teacher_forced(translator.model, translator.inputs(pairs))[1])
+    assert 0 < told_right(one).mean() < 1
+
+
+def test_a_change_of_output_is_over_all_words(translator: Translator):
+    """Any attention given to one head of one gold token at a time, and the model's own, which changes nothing."""
+    pairs = reversed_pairs(7, seed=5)
+    trace = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=3))))
+    random = np.random.default_rng(0)
+    other = trace.alpha.with_values(random.random(len(trace.alpha.values)))
+    other = other.with_values(other.values / other.spread(other.sum()))
+    order = random.permutation(len(trace))
+    found = change_of_output(translator, pairs, trace.take(order), other.take(order))
+    for place, row in enumerate(order.tolist()):
+        one = translator.inputs(pairs).batch(np.array([trace.instance[row]]))
+        head, at = int(trace.array("head")[row]) if trace.has("head") else 0, int(trace.array("query")[row])
+        told = [weighted(translator.model, one, at, head, alpha[row].astype(np.float64)) for alpha in (trace.alpha, other)]
+        assert found[place] == pytest.approx(0.5 * np.abs(told[0] - told[1]).sum(), abs=1e-5)
+    np.testing.assert_allclose(change_of_output(translator, pairs, trace, trace.alpha), 0.0, atol=1e-5)
+
+
 def test_more_words_than_there_are():
     with pytest.raises(InputError, match="no more than there are words"):
         traced(small_translator(reversed_pairs(60)), words=40)
@@ -221,16 +258,29 @@ def test_alignment_by_hand():
     assert summary["aer_alpha"]["low"] <= summary["aer_alpha"]["value"] <= summary["aer_alpha"]["high"]
 
 
+def test_a_dictionary_counts_texts_and_not_heads_or_places():
+    """A pair of words in two texts is there twice, whatever stands twice and however many heads look; unknown tokens are left out."""
+    translator = small_translator(reversed_pairs(60), heads=3)
+    pairs = Pairs(np.arange(2), ("a1 a1 a2", "a3 a1"), ("b2 b1 b1 b99", "b1 b3"))
+    table = dictionary(concatenate(list(collect_pairs(translator, pairs, "test"))), least=1)
+    counts = {(row["source"], row["target"]): row["count"] for row in table.to_dicts()}
+    assert counts["a1", "b1"] == 2
+    assert counts["a2", "b1"] == counts["a3", "b3"] == 1
+    assert {target for _, target in counts} == {"b1", "b2", "b3", "<eos>"}
+
+
 def test_dictionary_by_hand():
     trace = traced(small_translator(reversed_pairs(60)), rows=30)
     table = dictionary(trace, least=3)
     first = table.row(0, named=True)
-    found = []
+    found, instances = [], set()
     gold = trace.table.column("gold").to_pylist()
     for row in range(len(trace)):
         values = trace.ragged("importance_relevance")[row].astype(np.float64)
-        found += [value - values.mean() for value, token in zip(values, trace.tokens(row), strict=True)
-                  if (token, gold[row]) == (first["source"], first["target"])]  # fmt: skip
-    assert first["count"] == len(found) >= 3
+        for value, token in zip(values, trace.tokens(row), strict=True):
+            if (token, gold[row]) == (first["source"], first["target"]):
+                found.append(value - values.mean())
+                instances.add(int(trace.instance[row]))
+    assert first["count"] == len(instances) >= 3
     assert first["relevance"] == pytest.approx(np.mean(found))
     assert table["relevance"].is_sorted(descending=True)

@@ -1,8 +1,10 @@
-"""The timing ξ of Snell et al. 2020, seed by seed and step by step."""
+"""The study of Snell et al. 2020, seed by seed, step by step and row by row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+
+from tests.oracles.agreement import naive_agreement
 
 Means = Mapping[tuple[int, int], Sequence[float]]
 
@@ -24,3 +26,17 @@ def naive_timing(
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
+
+
+def naive_elsewhere(
+    alpha: Sequence[Sequence[float]], score: Sequence[Sequence[float]], place: Sequence[tuple[int, int]], others: int
+) -> list[float | None]:  # fmt: skip
+    """Each row's agreement with the score of the next ``others`` rows like it; ``place`` says its instance and its target position."""
+    found: list[float | None] = []
+    for row, (instance, query) in enumerate(place):
+        alike = sorted((i, k) for k, (i, q) in enumerate(place) if q == query and len(alpha[k]) == len(alpha[row]))
+        at = alike.index((instance, row))
+        after = [k for _, k in (alike[at + 1 :] + alike[:at])[:others]]
+        values = [naive_agreement(alpha[row], score[k]) for k in after]
+        found.append(_mean(values) if values else None)
+    return found

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import get_num_threads, set_num_threads
 
-from attnaudit.stats.bootstrap import bootstrap_means
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
 
 
 def values(n: int = 400) -> np.ndarray:
@@ -21,6 +21,23 @@ def test_the_interval_is_that_of_the_normal_approximation():
     error = 1.96 * np.nanstd(table, axis=0) / np.sqrt(known)
     np.testing.assert_allclose(low, np.nanmean(table, axis=0) - error, atol=0.1 * error.max())
     np.testing.assert_allclose(high, np.nanmean(table, axis=0) + error, atol=0.1 * error.max())
+
+
+def test_clusters_are_drawn_whole():
+    """Against every resample written out; many rows that say the same are worth no more than one."""
+    table, cluster = values(60), np.random.default_rng(3).integers(0, 12, 60)
+    table[cluster == 4] = np.nan
+    found = bootstrap_clusters(table, cluster, seed=2)
+    for k in range(3):
+        rows = [table[cluster == c, k] for c in range(12)]
+        drawn = (np.concatenate([rows[c] for c in np.random.default_rng(s).integers(0, 12, 12)]) for s in range(4000))
+        spread = np.std([np.nanmean(part) for part in drawn])
+        assert found[1][k] - found[0][k] == pytest.approx(3.92 * spread, rel=0.12)
+    once, copied = values(40), np.repeat(values(40), 5, axis=0)
+    whole, again = bootstrap_clusters(once, np.arange(40), seed=7), bootstrap_clusters(copied, np.repeat(np.arange(40), 5), seed=7)
+    np.testing.assert_allclose(again[1] - again[0], whole[1] - whole[0], rtol=0.15)
+    order = np.random.default_rng(0).permutation(60)
+    np.testing.assert_array_equal(bootstrap_clusters(table[order], cluster[order] * 7, seed=2), found)
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():

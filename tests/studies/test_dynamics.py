@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import kendalltau
 
@@ -15,11 +16,11 @@ from attnaudit.probe import step_part
 from attnaudit.ragged import Ragged
 from attnaudit.studies.cooccurrence import CountModel
 from attnaudit.studies.dynamics import SHOWN, Dynamics
-from attnaudit.studies.dynamics_rows import PAIRS, TO_REFERENCE, entropy_share
+from attnaudit.studies.dynamics_rows import ELSEWHERE, OTHERS, PAIRS, TO_REFERENCE, elsewhere_agreement, entropy_share
 from attnaudit.studies.dynamics_timing import timing_rows
 from attnaudit.trace import Trace, concatenate
 from tests.oracles.agreement import naive_agreement
-from tests.oracles.dynamics import naive_timing
+from tests.oracles.dynamics import naive_elsewhere, naive_timing
 from tests.traces import make_trace
 
 LENGTHS = np.random.default_rng(5).integers(1, 8, 40)
@@ -91,6 +92,32 @@ def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.D
             assert rows["chance"][row] == 1 / len(trace.alpha[row])
             assert rows["correct"][row] == (trace.predicted[row] == trace.array("label")[row])
     assert (table.filter(pl.col("seed") == 3, pl.col("step").is_null(), model="base")["agreement_reference_alpha"] == 1.0).all()
+
+
+@pytest.mark.parametrize("queries", [1, 2, 4])
+def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> None:
+    """Of texts, and of gold tokens, whose target position counts too; in any order of the rows. The rarest kinds have no other row."""
+    lengths = np.repeat(np.r_[np.random.default_rng(7).integers(1, 6, 70), 8], queries)
+    trace = make_trace(len(lengths), lengths, 1, seed=2)
+    instance, query = np.divmod(np.arange(len(lengths)), queries)
+    table = trace.table.set_column(trace.table.column_names.index("instance"), "instance", pa.array(instance))
+    trace = replace(trace, table=table.append_column("query", pa.array(query.astype(np.int32))) if queries > 1 else table)
+    score = relevance(make_trace(len(lengths), lengths, 1, seed=3))
+    rows = [[row.tolist() for row in part] for part in (trace.alpha, score)]
+    wanted = naive_elsewhere(*rows, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
+    order = np.random.default_rng(0).permutation(len(lengths))
+    found = elsewhere_agreement(trace.take(order), score.take(order))
+    assert [None if np.isnan(value) else value for value in found] == [wanted[k] and pytest.approx(wanted[k]) for k in order]
+    assert wanted.count(None) == queries
+
+
+def test_the_study_tells_habits_of_place(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+    rows = table.filter(pl.col("model") == "base", pl.col("seed") == 4, pl.col("step").is_null())
+    trace = traces["watched-s4"]
+    np.testing.assert_allclose(rows[ELSEWHERE].to_numpy(), elsewhere_agreement(trace, relevance(traces[NAMES[2]])))
+    (told,) = STUDY.summarise(table).filter(measure=ELSEWHERE, group="all").iter_rows(named=True)
+    ours = table.filter(pl.col("model") == "base", pl.col("step").is_null())
+    assert told["value"] == pytest.approx(ours[ELSEWHERE].mean())
 
 
 def test_the_model_with_even_attention_is_on_its_way_to_the_reference(traces: dict[str, Trace], table: pl.DataFrame) -> None:

@@ -16,6 +16,7 @@ from attnaudit.ragged import Ragged
 
 PAD, UNK, BOS, EOS = range(4)
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")
+UNKNOWN = SPECIAL[UNK]
 
 
 @dataclass(frozen=True)

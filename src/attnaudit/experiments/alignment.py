@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from attnaudit.corpora.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import bootstrap_ratios
@@ -79,18 +80,23 @@ def _rows(experiment: str, sums: pl.DataFrame, n: int, undefined: int, seed: int
 def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
     """What the model has learned that words mean, by output relevance: {source, target, count, relevance, alpha, aligned}.
 
-    A row for each pair of a source unit and a gold token that stand in the same pair at least ``least`` times, the strongest first:
-    ``relevance`` is the mean over them of how far the source unit's output relevance for the token is above the mean of its sentence
-    (nats), ``alpha`` the mean attention, ``aligned`` the share in which they are aligned (null where alignments are not known).
+    A row for each pair of a source unit and a gold token that stand in the same pair of texts, in at least ``least`` of them, the strongest
+    first: ``relevance`` is the mean, over all places and heads, of how far the source unit's output relevance for the token is above the
+    mean of its sentence (nats), ``alpha`` the mean attention, ``aligned`` the share of places in which they are aligned (null where
+    alignments are not known). Gold tokens that the vocabulary lacks are left out.
     """
     relevance, alpha = trace.ragged("importance_relevance"), trace.ragged("alpha")
     above = relevance.values - relevance.spread(relevance.sum() / relevance.lengths)
     frame = pl.DataFrame({
+        "instance": np.repeat(trace.instance, relevance.lengths),
         "source": [token for row in trace.table.column("tokens").to_pylist() for token in row],
         "target": np.repeat(np.array(trace.table.column("gold").to_pylist(), dtype=object), relevance.lengths),
         "relevance": above, "alpha": alpha.values, "aligned": _marks(trace, relevance.lengths),
     })  # fmt: skip
-    pairs = frame.group_by("source", "target").agg(pl.len().alias("count"), pl.col("relevance", "alpha", "aligned").mean())
+    known = frame.filter(pl.col("target") != UNKNOWN)
+    pairs = known.group_by("source", "target").agg(
+        pl.col("instance").n_unique().alias("count"), pl.col("relevance", "alpha", "aligned").mean()
+    )
     return pairs.filter(pl.col("count") >= least).sort(["relevance", "source", "target"], descending=[True, False, False])
 
 

@@ -8,14 +8,17 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 import pyarrow as pa
-from jaxtyping import Float, UInt64
+from jaxtyping import Bool, Float, UInt64
 
+from attnaudit.corpora.vocabulary import UNKNOWN
 from attnaudit.ragged import Ragged
 from attnaudit.readout import IdentityTail, TanhTail
+from attnaudit.results import CLUSTER
 from attnaudit.stats.keyed_random import stream_keys
 from attnaudit.trace import Trace
 
 MOST_CLASSES = 24
+SEVERAL = ("layer", "head", "query")  # with one of these an instance has several rows
 KEYS = ("split", "instance", "layer", "head", "query", "predicted")
 
 
@@ -31,6 +34,12 @@ def keys(trace: Trace) -> pl.DataFrame:
     )
 
 
+def told_right(trace: Trace) -> Bool[np.ndarray, " n"]:
+    """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never told right."""
+    right = trace.predicted == trace.array("label")
+    return right & (np.array(trace.table.column("gold").to_pylist(), dtype=object) != UNKNOWN) if trace.has("gold") else right
+
+
 def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, " n"]:
     """The random stream of every row, by seed, experiment and the numbers that name the row."""
     unnamed = np.full(len(trace), -1)
@@ -41,14 +50,21 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
 def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Iterator[tuple[str, pl.LazyFrame]]:
     """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``).
 
-    They see the columns with one value a row, none of which is read yet. With more than `MOST_CLASSES` classes, answers to questions for
+    They see the columns with one value a row, none of which is read yet, and keep the rows. Where an instance has several rows, of heads or
+    of gold tokens, a column `CLUSTER` says whose each is. With more than `MOST_CLASSES` classes, answers to questions for
     the most part, a class has too few rows to tell of: only all.
     """
     rows = table.lazy().select(~cs.nested())
-    yield "all", measures(rows)
+    several = any(name in SEVERAL for name in rows.collect_schema().names())
+
+    def measured(chosen: pl.LazyFrame) -> pl.LazyFrame:
+        found = measures(chosen)
+        return pl.concat([found, chosen.select(pl.col("instance").alias(CLUSTER))], how="horizontal") if several else found
+
+    yield "all", measured(rows)
     predicted = rows.select(pl.col("predicted").unique()).collect()["predicted"]
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
-        yield f"predicted:{name}", measures(rows.filter(pl.col("predicted") == name))
+        yield f"predicted:{name}", measured(rows.filter(pl.col("predicted") == name))
 
 
 def no_single_decision(trace: Trace) -> str | None:

@@ -167,7 +167,7 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
     sentence = (
         f"With its attention weights shuffled among the tokens, the output {output_change(row['value'])} "
         f"(by {figure(row['value'], 3)} of probability for the average instance); {shuffling_matters(row['value'], peak)}."
-        f"{figures.apart('permutation', 'median_delta_y', 3)}{_trained_evenly(figures)}"
+        f"{figures.apart('permutation', 'median_delta_y', 3)}{_trained_evenly(figures)}{_kept_words(figures)}"
     )
     peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
     yield card_row(
@@ -197,13 +197,32 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     sentence = (
         f"On average {found} attention weights that differ {difference(row['value'])} from the model's own and keep the output {within} "
         f"of what it was{more}; that they exist does not mean that training would find them (Wiegreffe & Pinter 2019)"
-        f"{_by_training(figures)}.{proven}{figures.apart('adversary', 'emax_jsd', 3)}"
+        f"{_by_training(figures)}.{proven}{figures.apart('adversary', 'emax_jsd', 3)}{_over_all_words(figures)}"
     )
     bound = "" if not gap else f"at most {figure(upper, 3)} (upper bound), "
     yield card_row(
         "How different an attention gives nearly the same output?", "mean ε-max JSD, found", row,
         f"{bound}ln 2 = 0.693 (the most that two attentions can differ)", sentence, mark=upper if gap else LN2, scale=(0.0, LN2), places=3,
     )  # fmt: skip
+
+
+def _kept_words(figures: Figures) -> str:
+    """Of a translator: its output here is not that over its vocabulary."""
+    covered = figures.value("translation", "covered")
+    return "" if covered is None else (
+        f" The output here is the odds among the few words that are kept of each row; they hold {percent(covered)} of the model's probability."
+    )  # fmt: skip
+
+
+def _over_all_words(figures: Figures) -> str:
+    """Of a translator: what these weights do to the rest of its vocabulary."""
+    change, within = (figures.get("translation", f"adversary_{name}") for name in ("change", "within"))
+    if change is None or within is None:
+        return _kept_words(figures)
+    return (
+        f"{_kept_words(figures)} Over all words the weights found change the output by {figure(change['value'])} {interval(change)} on "
+        f"average, and by no more than ε in {percent(within['value'])} of the rows."
+    )
 
 
 def _by_training(figures: Figures) -> str:
@@ -238,6 +257,7 @@ def erasure(figures: Figures, about: About) -> Iterator[CardRow]:
     proven = figures.value("erasure", "minimum_proven")
     beside += "" if times is None else f" (proven smallest for {percent(proven)})." if proven is not None else "."
     rest = f" {percent(never)} never flip that way and are left out." if never else ""
+    rest += _kept_words(figures)
     sentence = (
         f"Taken away in the order of attention, {percent(row['value'])} of the tokens are gone when the decision first flips.{beside}{rest}"
     )

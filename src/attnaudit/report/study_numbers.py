@@ -33,6 +33,7 @@ DYNAMICS = {
     "xi_reached": "highest agreement of a step with the reference", "xi_threshold": "that of r under even attention",
     "accuracy_embedding": "accuracy, mean embedding", "accuracy_logistic": "accuracy, logistic regression",
     "accuracy_uniform": "accuracy, even attention",
+    "agreement_alpha_uniform_elsewhere": "attention – r under even attention of other texts of the same length",
 }  # fmt: skip
 AREA = "area"
 
@@ -64,7 +65,7 @@ def _by_step(summary: pl.DataFrame) -> list[SummaryTable]:
 def dynamics_label(measure: str) -> str:
     """``agreement_alpha_loo``: ``agreement, attention – leave-one-out``."""
     kind, _, pair = measure.partition("_")
-    if kind not in ("agreement", "tau"):
+    if measure in DYNAMICS or kind not in ("agreement", "tau"):
         return DYNAMICS.get(measure, measure)
     even = pair == "reference_relevance_uniform"  # of the model with even attention at the same step
     one, other = ("reference", "uniform") if even else pair.split("_")

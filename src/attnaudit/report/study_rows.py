@@ -165,23 +165,28 @@ def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
     row, chance = figures.get("dynamics", "agreement_alpha_uniform"), figures.value("dynamics", "chance")
     if row is None or chance is None:
         return
-    loo, own = (figures.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance"))
+    loo, own, habit = (figures.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance", "uniform_elsewhere"))
+    alike = "pair of the same length at the same place" if about.translates else "text of the same length"
+    bar = max(chance, habit or 0.0)
     sentence = (
         f"The token with most attention is among the top 5 % by what tokens say in a model that had even attention throughout, in "
-        f"{percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'}; by chance in {percent(chance)}. "
+        f"{percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'}; by chance in {percent(chance)}"
+        f"{'' if habit is None else f', by what they say in another {alike} in {percent(habit)}'}. "
     )
     if loo is not None and own is not None:
         sentence += f"By what they say in the model itself in {percent(own)}, by leave-one-out in {percent(loo)}. "
     sentence += (
         "So attention goes where relevance is that is learned without it. "
-        if row["low"] > chance
+        if row["low"] > bar
         else "So it goes less often than by chance where relevance is that is learned without it. "
         if row["high"] < chance
         else "The interval holds chance: nothing here shows that attention follows relevance that is learned without it. "
+        if row["low"] <= chance
+        else "That is more than chance, but not more than habits of place give: nothing here shows that it follows what the tokens say. "
     )
     sentence += _timing(figures)
     measure = "A(α, r): first in attention, top 5 % by relevance under even attention"
-    yield card_row("What does attention learn from?", measure, row, f"{figure(chance)} by chance", sentence, mark=chance)
+    yield card_row("What does attention learn from?", measure, row, f"{figure(chance)} by chance", sentence, mark=bar)
 
 
 def _timing(figures: Figures) -> str:

@@ -9,12 +9,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 
 from attnaudit.files import atomic, read_json, sha256, write_json, write_text
 from attnaudit.probe import STEP_FOLDER, Probe
 from attnaudit.progress import Progress, silent
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import CLUSTER, SUMMARY_SCHEMA, summarise_means
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.pipeline import resolve_device, weights_fingerprint
 from attnaudit.runner.place import alone, check_place
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
+ROUNDING = 1e-6  # of the model's 32 bits
 PAGES = ("report.html", "translation.html")
 
 
@@ -256,10 +258,27 @@ class _Run:
         if trace.has(*Alignment.needs):
             table = tables[f"{RESULTS[0]}/{Alignment.name}.parquet"] = Alignment()(trace)
             rows += Alignment().summarise(table).to_dicts()
+        rows += self._over_all_words(trace)
         for name, table in tables.items():
             with atomic(self.ledger.out / name) as temporary:
                 table.write_parquet(temporary)
         return rows
+
+    def _over_all_words(self, trace: Trace) -> list[dict[str, Any]]:
+        """How much of the model's probability the kept words hold, and what attention of the audit does to that of all words."""
+        from attnaudit.experiments.adversary import Adversary
+        from attnaudit.pair_collector import change_of_output
+        from attnaudit.ragged import Ragged
+
+        measured = {"covered": trace.array("covered").astype(np.float64)}
+        audited = self.ledger.out / RESULTS[0] / "adversary.parquet"
+        if audited.exists():
+            found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"])["alpha"].to_list(), np.float64)
+            moved = change_of_output(self._translator(), self._traced(), trace, found)
+            epsilon = self.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
+            measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}
+        frame = pl.DataFrame({**measured, CLUSTER: trace.instance}).lazy()
+        return summarise_means("translation", [("all", frame)], self.spec.seed).to_dicts()
 
     def _report(self, traced: bool) -> Record:
         from attnaudit.report import write_report

@@ -24,6 +24,20 @@ def bootstrap_means(
     return percentile_interval(means, level)
 
 
+def bootstrap_clusters(
+    values: Float[np.ndarray, "n m"], cluster: Int64[np.ndarray, " n"], *, seed: int
+) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
+    """`bootstrap_means` for rows that do not stand by themselves: a resample draws clusters, each with all its rows."""
+    rank = np.unique(cluster, return_inverse=True)[1]
+    ordered = canonical_order(np.hstack([values, rank[:, None]]))  # sums that do not depend on the order of the rows
+    values, of = ordered[:, :-1], ordered[:, -1].astype(np.int64)
+    known = ~np.isnan(values)
+    total, count = np.zeros((2, rank.max(initial=-1) + 1, values.shape[1]))
+    np.add.at(total, of, np.where(known, values, 0.0))
+    np.add.at(count, of, known)
+    return bootstrap_ratios(total, count, seed=seed)
+
+
 def bootstrap_ratios(
     numerator: Float[np.ndarray, "n m"], denominator: Float[np.ndarray, "n m"], *, seed: int, resamples: int = 1000, level: float = 0.95
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:

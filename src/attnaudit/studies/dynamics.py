@@ -17,7 +17,18 @@ from attnaudit.probe import STEPS, Probe, step_part
 from attnaudit.ragged import Ragged
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.studies.cooccurrence import CountModel
-from attnaudit.studies.dynamics_rows import PAIRS, PLACE, TO_REFERENCE, Finished, Pair, correct_rows, even_rows, model_rows, token_rows
+from attnaudit.studies.dynamics_rows import (
+    ELSEWHERE,
+    PAIRS,
+    PLACE,
+    TO_REFERENCE,
+    Finished,
+    Pair,
+    correct_rows,
+    even_rows,
+    model_rows,
+    token_rows,
+)  # fmt: skip
 from attnaudit.studies.dynamics_timing import timing_rows
 from attnaudit.studies.over_seeds import means
 from attnaudit.studies.plan import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
@@ -42,10 +53,11 @@ class Dynamics:
     models, each with the weights of its best epoch on dev.
 
     The table has a row per model, seed, step and instance; step null is the finished model, on all of test. ``agreement_<u>_<v>`` is
-    A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` what A is on average of shuffled v, ``entropy`` that of alpha over ln T. Of a few
-    instances it has the ``tokens`` with ``alpha``, ``relevance`` and ``relevance_uniform`` at every step. The summary has their means at
-    each step (group ``step:<k>``) and of finished models (``all``), where the timing ξ is too (`timing_rows`); what is compared with the
-    reference is of the other seeds, and ``…_uniform`` of the model with even attention.
+    A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` what A is on average of shuffled v, ``agreement_alpha_uniform_elsewhere`` what it is
+    with r^u of other texts of the same length, ``entropy`` that of alpha over ln T. Of a few instances it has the ``tokens`` with
+    ``alpha``, ``relevance`` and ``relevance_uniform`` at every step. The summary has their means at each step (group ``step:<k>``) and of
+    finished models (``all``), where the timing ξ is too (`timing_rows`); what is compared with the reference is of the other seeds, and
+    ``…_uniform`` of the model with even attention.
     """
 
     name: ClassVar[str] = "dynamics"
@@ -174,7 +186,9 @@ def _compared(pairs: Iterable[Pair]) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
-_OWN = {"accuracy": "correct", "entropy": "entropy", "chance": "chance", **_compared(PAIRS)}  # measures, and the columns they are means of
+_OWN = {  # measures, and the columns they are means of
+    "accuracy": "correct", "entropy": "entropy", "chance": "chance", ELSEWHERE: ELSEWHERE, **_compared(PAIRS),
+}  # fmt: skip
 _TO_REFERENCE = _compared(TO_REFERENCE)
 _OTHERS = {
     "uniform": {f"{name}_uniform": column for name, column in {"accuracy": "correct", **_compared(TO_REFERENCE[1:2])}.items()},

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
-from jaxtyping import Int64
+from jaxtyping import Float, Int64
 from scipy.special import entr
 
 from attnaudit.errors import InputError
 from attnaudit.experiments.relevance import relevance
-from attnaudit.experiments.rows import list_column
+from attnaudit.experiments.rows import list_column, told_right
 from attnaudit.ragged import Ragged
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.kendall import kendall_tau
@@ -25,6 +25,8 @@ PAIRS: tuple[Pair, ...] = (
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
 PLACE = ("instance", "query")  # columns that say of what a row is
+ELSEWHERE = "agreement_alpha_uniform_elsewhere"
+OTHERS = 10  # rows that stand for all others of their kind
 TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
 
 
@@ -49,7 +51,29 @@ def model_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
     scores = {"alpha": trace.alpha, "relevance": relevance(trace), "loo": trace.ragged("loo"), **finished.of(trace)}
     entropy = pl.Series("entropy", entropy_share(trace.alpha), nan_to_null=True)
     chance = pl.Series("chance", chance_agreement(trace.alpha.lengths))
-    return correct_rows(trace).with_columns(chance, entropy, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
+    elsewhere = pl.Series(ELSEWHERE, elsewhere_agreement(trace, scores["uniform"]), nan_to_null=True)
+    return correct_rows(trace).with_columns(chance, entropy, elsewhere, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
+
+
+def elsewhere_agreement(trace: Trace, score: Ragged) -> Float[np.ndarray, " n"]:
+    """A(alpha, ``score`` of another instance): what of agreement is habit of place.
+
+    The mean over up to `OTHERS` rows with as many positions, in a translation for the same target position: those that follow in the
+    order of instances, the first after the last. NaN where there is none.
+    """
+    lengths, instance = trace.alpha.lengths, trace.instance
+    query = trace.array("query") if trace.has("query") else np.zeros_like(lengths)
+    order = np.lexsort((instance, query, lengths))
+    new = np.r_[True, (np.diff(lengths[order]) != 0) | (np.diff(query[order]) != 0)]
+    start = np.flatnonzero(new)[np.cumsum(new) - 1]
+    size = np.bincount(start, minlength=len(order))[start]
+    total, count = np.zeros(len(order)), np.zeros(len(order))
+    for shift in range(1, OTHERS + 1):
+        at = np.flatnonzero(size > shift)
+        other = start[at] + (at - start[at] + shift) % size[at]
+        total[order[at]] += agreement(trace.alpha.take(order[at]), score.take(order[other]))
+        count[order[at]] += 1
+    return np.divide(total, count, out=np.full(len(order), np.nan), where=count > 0)
 
 
 def even_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
@@ -58,7 +82,7 @@ def even_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
 
 
 def correct_rows(trace: Trace) -> pl.DataFrame:
-    return _placed(trace).with_columns(pl.Series("correct", trace.predicted == trace.array("label")))
+    return _placed(trace).with_columns(pl.Series("correct", told_right(trace)))
 
 
 def _placed(trace: Trace) -> pl.DataFrame:

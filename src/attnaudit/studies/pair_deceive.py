@@ -12,6 +12,7 @@ import polars.selectors as cs
 
 from attnaudit.errors import InputError
 from attnaudit.experiments.adversary import divergence
+from attnaudit.experiments.rows import told_right
 from attnaudit.ragged import Ragged
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
@@ -125,7 +126,7 @@ def _rows(trace: Trace, honest: Trace) -> pl.DataFrame:
     taus = {f"tau_{name}": kendall_tau(trace.alpha, trace.ragged(name))[0] for name in scores}
     return pl.DataFrame({
         "instance": trace.instance, "query": trace.array("query").astype(np.int64),
-        "accuracy": (trace.predicted == trace.array("label")).astype(np.float64), "mass": np.where(known & ~covered, mass, np.nan),
+        "accuracy": told_right(trace).astype(np.float64), "mass": np.where(known & ~covered, mass, np.nan),
         **taus, "jsd": divergence(honest.alpha, trace.alpha), "covered": covered,
     }).with_columns(cs.float().fill_nan(None))  # fmt: skip
 
