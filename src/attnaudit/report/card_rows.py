@@ -210,7 +210,7 @@ def _kept_words(figures: Figures) -> str:
     """Of a translator: its output here is not that over its vocabulary."""
     covered = figures.value("translation", "covered")
     return "" if covered is None else (
-        f" The output here is the odds among the few words that are kept of each row; they hold {percent(covered)} of the model's probability."
+        f" The output here is the odds among the few words kept of each row; they hold {percent(covered)} of the model's probability."
     )  # fmt: skip
 
 
