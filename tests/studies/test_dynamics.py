@@ -103,8 +103,8 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     table = trace.table.set_column(trace.table.column_names.index("instance"), "instance", pa.array(instance))
     trace = replace(trace, table=table.append_column("query", pa.array(query.astype(np.int32))) if queries > 1 else table)
     score = relevance(make_trace(len(lengths), lengths, 1, seed=3))
-    rows = [[row.tolist() for row in part] for part in (trace.alpha, score)]
-    wanted = naive_elsewhere(*rows, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
+    alpha, told = ([row.tolist() for row in part] for part in (trace.alpha, score))
+    wanted = naive_elsewhere(alpha, told, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
     order = np.random.default_rng(0).permutation(len(lengths))
     found = elsewhere_agreement(trace.take(order), score.take(order))
     assert [None if np.isnan(value) else value for value in found] == [wanted[k] and pytest.approx(wanted[k]) for k in order]
