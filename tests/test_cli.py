@@ -4,41 +4,53 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import numba
+import polars as pl
 import pytest
 
 from attnaudit.cli import main
+from attnaudit.cli.bars import progress
+from attnaudit.corpora.copying import SYMBOLS
+from attnaudit.corpora.parallel_registry import PARALLEL
+from attnaudit.corpora.planted import KINDS
+from attnaudit.corpora.planted_pairs import PLANTED_PAIRS
+from attnaudit.experiments.adversary import Adversary
+from attnaudit.progress import within
+from attnaudit.trace import Trace
 from tests.traces import make_trace
 
 TINY = [
     "--vectors", "random", "--device", "cpu", "--epochs", "2", "--set", "corpus.size=60", "--set", "corpus.length=10,12",
     "--set", "model.embedding=8", "--set", "model.hidden=4",
 ]  # fmt: skip
+STAGE = re.compile(r"\d+:\d\d [a-z].*")  # the time since the command began, and what begins then
 
 
 def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path, status: int = 2) -> str:
-    """The one line on stderr that these arguments give; nothing may stand on stdout."""
+    """The line that these arguments end with on stderr, below stages of the work alone; nothing may stand on stdout."""
     capsys.readouterr()
     assert main([str(argument) for argument in arguments]) == status
     told = capsys.readouterr()
     assert told.out == ""
-    assert told.err.startswith("attnaudit: ")
-    assert told.err.count("\n") == 1
-    assert "Traceback" not in told.err
-    return told.err
+    *before, line = told.err.splitlines()
+    assert line.startswith("attnaudit: ")
+    assert all(map(STAGE.fullmatch, before))
+    return line
 
 
 def answers(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
-    """What these arguments print on stdout; nothing may stand on stderr, which is no terminal here."""
+    """What these arguments print on stdout; on stderr, which is no terminal here, are stages of the work alone."""
     capsys.readouterr()
     assert main([str(argument) for argument in arguments]) == 0
     told = capsys.readouterr()
-    assert told.err == ""
+    assert all(map(STAGE.fullmatch, told.err.splitlines()))
     return told.out
 
 
@@ -96,6 +108,12 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert answers(capsys, "--version").startswith("attnaudit 0.")
     for command in ("demo", "run", "audit", "report", "compare"):
         assert f"  attnaudit {command}" in answers(capsys, command, "--help")
+
+
+def test_help_names_every_kind_of_corpus_that_a_study_takes(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(answers(capsys, "study", "--help").split())
+    for name in (*(f"planted-{kind}" for kind in KINDS), *PARALLEL, *PLANTED_PAIRS, *SYMBOLS, "folder of pairs"):
+        assert name in said
 
 
 @pytest.mark.parametrize(
@@ -229,16 +247,107 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     process.send_signal(signal.SIGINT)
     said, told = process.communicate(timeout=60)
     assert process.returncode == 130, told
-    assert (said, told.count("\n")) == ("", 1)
-    assert "the same command goes on" in told
+    *stages, line = told.splitlines()
+    assert said == ""
+    assert "the same command goes on" in line
+    assert all(map(STAGE.fullmatch, stages))
+
+
+def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[str]:
+    """What is told of the work on stderr, without the times."""
+    capsys.readouterr()
+    assert main([str(argument) for argument in arguments]) == 0
+    return [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines() if STAGE.fullmatch(line)]
+
+
+def test_without_a_terminal_there_is_a_line_for_each_stage(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    told = stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run", "--json")
+    begun = [line.partition(" (")[0] for line in told if "compiled" not in line]
+    assert begun[:3] == ["make the word vectors", "train, epoch 1 of 2", "collect"]
+    assert begun[3:5] == ["audit: prediction", "audit: correlation"]
+    assert begun[-2:] == ["summarise", "write the report"]
+    assert len(set(begun)) == len(begun)
+    assert stages(capsys, "run", "planted-decisive", *TINY, "--out", tmp_path / "run") == []
+
+
+def test_what_takes_long_tells_how_far_it_is_now_and_then(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with progress() as tell:
+        for step in range(1, 301):  # one a second
+            now += 1
+            tell(f"train, epoch {step // 60 + 1} of 6", step, 300)
+        tell("collect", 0, 5)
+        tell("collect", 0, 5)
+    told = capsys.readouterr().err.splitlines()
+    assert told[:3] == ["0:01 train, epoch 1 of 6 (0 %)", "0:31 train, epoch 1 of 6 (10 %)", "1:01 train, epoch 2 of 6 (20 %)"]
+    assert len(told) == 11
+    assert told[-1] == "5:00 collect"
+
+
+def test_of_one_training_among_several_only_a_long_one_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """A study has a line for each when it ends."""
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with progress() as tell:
+        of_this = within("base-s0 (1 of 2)", tell)
+        for step in range(1, 41):
+            now += 1
+            of_this("train, epoch 1 of 1", step, 40)
+        of_this("collect", 0, 5)
+    assert capsys.readouterr().err == "0:30 base-s0 (1 of 2) · train, epoch 1 of 1 (75 %)\n"
+
+
+def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    small = [part for part in TINY if part not in ("--epochs", "2")]
+    given = ["--set", "training.epochs=2", "--set", "uniform.seeds=1", "--out", tmp_path / "study"]
+    assert main(["study", "uniform", "planted-decisive", *small, *map(str, given)]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert sum("base-s0" in line for line in told) == 1
+    assert sum("uniform-s0" in line for line in told) == 1
+    assert any(line.endswith(" compare the trainings") for line in told)
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, steps: list[tuple[str, int, int]]) -> str:
+    """What stands last on a terminal of so many columns."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with progress() as bar:
+        for step in steps:
+            bar(*step)
+    frames = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().err)  # no colours
+    frames = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "\r", frames)
+    return [line for line in re.split(r"[\r\n]+", frames) if line.strip()][-1]
 
 
 def test_a_progress_bar_is_drawn_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from attnaudit.cli.bars import progress
+    steps = [("read", 0, 0), ("train, epoch 1 of 2", 1, 4), ("train, epoch 2 of 2", 3, 4), ("train", 1, 2), ("collect", 3, 3)]
+    assert "collect" in drawn(monkeypatch, capsys, 120, steps)
+    assert "train, epoch 2 of 2" in drawn(monkeypatch, capsys, 120, steps[:3])
 
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    with progress() as bar:
-        for what, done, total in (("read", 0, 0), ("train", 1, 2), ("train", 2, 2), ("train", 1, 2), ("collect", 3, 3)):
-            bar(what, done, total)
-    assert "collect" in capsys.readouterr().err
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_a_bar_can_be_read(columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    what = "deceive-bilinear-1-s0 (3 of 4) · train, epoch 2 of 5"
+    line = drawn(monkeypatch, capsys, columns, [(what, 200, 400)])
+    assert what in line
+    assert "━" * 5 in line
+    assert "…" not in line
+    assert len(line) <= columns
+    longer = drawn(monkeypatch, capsys, columns, [("a-name-of-many-words-that-goes-on-and-on-and-on-" + what, 200, 400)])
+    assert "(3 of 4) · train, epoch 2 of 5" in longer
+    assert "━" * 5 in longer
+
+
+def test_an_audit_says_what_is_compiled(trace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = ("audit", trace, "--experiment", "adversary", "--json")
+    assert stages(capsys, *asked).count("audit: adversary") == 1
+    usual = Adversary.__call__
+
+    def compiling_first(experiment: Adversary, trace: Trace) -> pl.DataFrame:
+        numba.njit(lambda number: number + 1)(1)
+        return usual(experiment, trace)
+
+    monkeypatch.setattr(Adversary, "__call__", compiling_first)
+    assert "audit: adversary (compiled once, on its first use)" in stages(capsys, *asked, "--set", "adversary.epsilon=0.02")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.kernels import SETTINGS, code_folder, kernel
+from attnaudit.kernels import SETTINGS, code_folder, compiling, kernel
 from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
@@ -62,6 +62,18 @@ def test_the_code_of_a_kernel_is_kept_there(monkeypatch: pytest.MonkeyPatch, tmp
     assert code_folder(SOURCE).is_relative_to(tmp_path)
     assert SETTINGS.CACHE_DIR == ""
     code_folder.cache_clear()
+
+
+def test_that_a_kernel_is_compiled_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path))
+    told: list[str] = []
+    for process in ("first", "second"):
+        fresh = kernel(ascending.py_func)
+        with compiling(lambda process=process: told.append(process)):
+            fresh(np.zeros(3))
+            fresh(np.ones(4))
+    assert "first" in told
+    assert "second" not in told
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 64, 1000])

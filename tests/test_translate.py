@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 from attnaudit.cli import main
@@ -130,7 +132,21 @@ def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path, capsys
     assert {row["experiment"] for row in read_json(out / "summary.json")} == {"translation"}
     assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
     show_translation(out, as_json=False)
-    assert f"report: {out / 'translation.html'}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"report: {out / 'translation.html'}" in said
+    assert "dictionary" not in said
+
+
+def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run: Path, capsys: pytest.CaptureFixture[str]):
+    show_translation(run, as_json=False)
+    assert f"dictionary: {run / 'dictionary.parquet'}" in capsys.readouterr().out
+    assert main(["translate", "--help"]) == 0
+    assert "dictionary.parquet" in capsys.readouterr().out
+    page = (Path(__file__).parents[1] / "docs" / "translation.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"Its columns: (.*?)\n\n", page, re.DOTALL)
+    table = pl.read_parquet(run / "dictionary.parquet")
+    assert re.findall(r"`(\w+)`", told) == table.columns
+    assert table["relevance"].is_sorted(descending=True)  # as the program below it on that page takes it
 
 
 def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):
@@ -216,7 +232,7 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
 def test_bad_input_is_one_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], line: str):
     given = [argument.format(pairs=pairs) for argument in arguments]
     assert main(["translate", *given, "--out", str(tmp_path / "run")]) == 2
-    told = capsys.readouterr().err.strip()
-    assert "\n" not in told
+    *stages, told = capsys.readouterr().err.splitlines()
+    assert not any(stage.startswith("attnaudit:") for stage in stages)
     assert line in told
     assert not (tmp_path / "run").exists()

@@ -7,13 +7,14 @@ folder's name is a digest of all files with kernels: what another version left i
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import config
+from numba.core import config, event
 
 from attnaudit.files import user_cache
 
@@ -39,3 +40,21 @@ def code_folder(sources: Path) -> Path:
     texts = (path.read_bytes() for path in sorted(sources.rglob("*.py")))
     digest = hashlib.sha256(b"\0".join(text for text in texts if b"@kernel" in text))
     return user_cache() / f"kernels-{digest.hexdigest()[:16]}"
+
+
+@contextmanager
+def compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Within it ``tell`` is called whenever a function is about to be compiled, and not where its code was kept."""
+    with event.install_listener("numba:compile", _Starts(tell)):
+        yield
+
+
+class _Starts(event.Listener):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell = tell
+
+    def on_start(self, event: Any) -> None:
+        self.tell()
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is to be told: what was compiled is now at work."""

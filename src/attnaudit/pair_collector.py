@@ -71,11 +71,11 @@ def collect_pairs(
     done = 0
     with frozen(translator.model):
         for start in range(0, len(pairs), SHARD_PAIRS):
+            if progress is not None:
+                progress("collect", done, len(pairs))
             part = pairs.take(np.arange(start, min(start + SHARD_PAIRS, len(pairs))))
             yield _Work(translator, part, name, settings, dict(metadata or {})).shard()
             done += len(part)
-            if progress is not None:
-                progress("collect", done, len(pairs))
 
 
 def change_of_output(translator: Translator, pairs: Pairs, trace: Trace, alpha: Ragged, name: str = "test") -> Float[np.ndarray, " n"]:

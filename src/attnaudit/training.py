@@ -151,7 +151,8 @@ def minimise(
     steps = len(data.batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
     if watch is not None and not history:
         watch(0)
-    for number in range(len(history), _epochs(settings, steps)):
+    epochs = _epochs(settings, steps)
+    for number in range(len(history), epochs):
         if settings.steps is None and _exhausted(history, settings):
             break
         started = time.perf_counter()
@@ -160,7 +161,8 @@ def minimise(
         with _dropout_of(seed, number):
             batches = data.batches(settings.batch_size, np.random.default_rng((seed, number)))
             left = len(batches) if settings.steps is None else settings.steps - number * steps
-            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, watch, progress)
+            tell = None if progress is None else _telling(progress, number, epochs, settings.steps or epochs * steps)
+            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, watch, tell)
         history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -168,6 +170,11 @@ def minimise(
             save_checkpoint(checkpoint, model, optimizer, best, [asdict(epoch) for epoch in history])
     model.load_state_dict(best or model.state_dict())
     return history
+
+
+def _telling(progress: Progress, number: int, epochs: int, steps: int) -> Callable[[int], None]:
+    """Tells of how many optimizer steps all epochs have, and which of them it is in."""
+    return lambda done: progress(f"train, epoch {number + 1} of {epochs}", done, steps)
 
 
 @contextmanager
@@ -272,7 +279,7 @@ def _optimizer(model: Trainable, settings: TrainingSettings) -> torch.optim.Adam
 
 def _epoch(
     model: Trainable, optimizer: torch.optim.Adam, data: Part, settings: TrainingSettings, batches: list[np.ndarray], before: int,
-    watch: Watch | None, progress: Progress | None,
+    watch: Watch | None, tell: Callable[[int], None] | None,
 ) -> float:  # fmt: skip
     """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
     device = next(model.parameters()).device
@@ -286,8 +293,8 @@ def _epoch(
         total += _finite(float(loss.detach()), settings) * len(rows)
         if watch is not None:
             watch(before + done + 1)
-        if progress is not None:
-            progress("train", done + 1, len(batches))
+        if tell is not None:
+            tell(before + done + 1)
     return total / sum(map(len, batches))
 
 

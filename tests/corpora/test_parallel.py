@@ -121,6 +121,8 @@ def test_a_missing_file(tmp_path: Path):
     (folder / "test.trg").unlink()
     with pytest.raises(InputError, match=r"no test\.trg among"):
         read(folder)
+    with pytest.raises(InputError, match=r"no dev\.src among .*; split the pairs into train, dev and test yourself"):
+        read(write_pairs(tmp_path / "whole", {"train": 5}))
 
 
 def test_shares_are_drawn_with_the_seed(tmp_path: Path):

@@ -15,7 +15,7 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from attnaudit.cli import main
-from attnaudit.errors import InputError
+from attnaudit.errors import InputError, RunError
 from attnaudit.files import read_json
 from attnaudit.runner import StudySpec, run_study
 from attnaudit.runner.translation import read_translations
@@ -219,6 +219,22 @@ def test_without_alignments_nothing_is_impermissible(tmp_path: Path):
     bare = write_pairs(tmp_path / "bare", aligned=False)
     with pytest.raises(InputError, match=r"none in train; .*\.align"):
         run_study(tiny("deceive", bare), tmp_path / "out")
+
+
+def test_a_study_that_counts_steps_lies_beside_one_of_other_epochs(pairs: Path, tmp_path: Path):
+    short = {"dynamics.steps": (0, 1), "dynamics.seeds": 1}
+    run_study(tiny("dynamics", pairs, **short), tmp_path / "out")
+    run_study(tiny("deceive", pairs, **{"training.epochs": 1, "deceive.seeds": 1}), tmp_path / "out")
+    run_study(tiny("dynamics", pairs, **short), tmp_path / "out")
+    with pytest.raises(RunError, match=r"of another model or corpus: model\.hidden = 12, there 8;"):
+        run_study(tiny("deceive", pairs, **{"model.hidden": 12, "training.epochs": 1}), tmp_path / "out")
+
+
+def test_missing_alignments_are_told_before_what_else_the_folder_holds(tmp_path: Path):
+    bare = write_pairs(tmp_path / "bare", aligned=False)
+    run_study(tiny("dynamics", bare, **{"dynamics.steps": (0, 1), "dynamics.seeds": 1}), tmp_path / "out")
+    with pytest.raises(InputError, match=r"none in train; .*\.align"):
+        run_study(tiny("deceive", bare, **{"model.hidden": 12}), tmp_path / "out")
 
 
 def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -173,7 +173,7 @@ def compare(
 @app.command(short_help="Train again, and ask what that says of attention.")
 def study(
     name: o.StudyName,
-    corpus: o.CorpusName,
+    corpus: o.StudyCorpus,
     encoder: o.Encoder = "bilstm",
     attention: o.Attention = "additive",
     seed: o.Seed = 0,
@@ -199,13 +199,14 @@ def study(
     adversary  can it be attacked? trained to predict the same and attend elsewhere
     deceive    can it be made to deceive? trained to keep attention off tokens it uses
     dynamics   what does it learn from? traced while it trains
-    copying    how is it learned? sequence-to-sequence models trained to copy; CORPUS is permutations, distinct or iid
+    copying    how is it learned? sequence-to-sequence models trained to copy
 
     DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings what was trained,
     each once for all of them, DIR/<study> what a study gave, DIR/index.html all of them together. A study that was stopped goes on when
     the same command is given again.
 
-    CORPUS may also be a parallel one, as attnaudit translate takes it: deceive and dynamics are then about a translator.
+    Of a parallel CORPUS deceive and dynamics are about a translator. dynamics.seeds is 2 or more where the timing of what is learned first
+    (ξ) is wanted: it is measured against the first seed.
 
     \b
     Examples:
@@ -216,8 +217,8 @@ def study(
       attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
       attnaudit study deceive deceptive_en_de --data-dir data --set training.epochs=10
       attnaudit study deceive planted-reverse --set deceive.seeds=1
-      attnaudit study dynamics multi30k_en_de --data-dir data --set dynamics.seeds=1
-      attnaudit study copying permutations --out runs/copying --set copying.seeds=4
+      attnaudit study dynamics multi30k_en_de --data-dir data --set dynamics.seeds=2
+      attnaudit study copying permutations --out runs/copying/permutations --set copying.seeds=4
     """
     from attnaudit.cli.show import show_study
     from attnaudit.runner import parse_assignments, run_study
@@ -275,8 +276,9 @@ def translate(
     other endings are corpus.source_ending and corpus.target_ending. A file train.align beside them holds alignments (0-0 1-2 …).
     planted-copy, planted-reverse and planted-bigram_flip are made from the seed: corpus.size, corpus.length and corpus.symbols say how.
 
-    DIR is runs/<corpus>-<attention>-s<seed> by default. Writes translations.jsonl, the trace (a row for each reference token), its audit
-    and two pages. A run that was stopped goes on when the same command is given again.
+    DIR is runs/<corpus>-<attention>-s<seed> by default. Writes translations.jsonl, the trace (a row for each reference token), its audit,
+    dictionary.parquet (which target tokens go with which source units, by what attention to them would bring) and two pages. A run that
+    was stopped goes on when the same command is given again.
 
     \b
     Examples:

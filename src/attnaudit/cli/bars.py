@@ -1,49 +1,89 @@
-"""Progress bars on stderr, when that is a terminal."""
+"""How far the work is, on stderr: as a bar where that is a terminal, else as a line now and then."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Iterator
+from threading import Lock
+from typing import TYPE_CHECKING
 
-from attnaudit.progress import silent
+from attnaudit.progress import WITHIN, Progress
 
-Show = Callable[[str, int, int], None]
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+
+PAUSE = 30.0  # seconds between two lines about one stage
+WIDE = 110  # columns of a terminal in which a bar has room for its count and for both times
+BAR, NARROW_BAR = 20, 10
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[Show]:
+def progress() -> Iterator[Progress]:
     """A function that takes what is going on, how much of it is done and how much there is (0: not known)."""
     if not sys.stderr.isatty():
-        yield silent
+        yield _Lines()
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as RichProgress
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        yield _Bars(bars)
+    console = Console(stderr=True)
+    columns, taken = _columns(console.width >= WIDE)
+    with RichProgress(*columns, console=console, transient=True) as bars:
+        yield _Bars(bars, console.width - taken)
+
+
+def _columns(wide: bool) -> tuple[list, int]:
+    """What a bar is made of, and how many columns of the terminal all of it but the description takes."""
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    told = TextColumn("{task.description}", markup=False)
+    if wide:
+        return [SpinnerColumn(), told, BarColumn(BAR), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()], 56
+    return [SpinnerColumn(), told, BarColumn(NARROW_BAR), TimeRemainingColumn(compact=True)], 22
 
 
 class _Bars:
-    """One bar for each thing that goes on; one that starts again from the front counts its rounds (the epochs of a training)."""
+    """One bar for each stage. Where the description is too long its front goes: the end tells where the work is."""
 
-    def __init__(self, bars) -> None:
-        self.bars, self.task, self.what, self.done, self.round = bars, None, "", 0, 1
+    def __init__(self, bars: RichProgress, room: int) -> None:
+        self.bars, self.room, self.stage, self.done = bars, room, "", 0
+        self.task: TaskID | None = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
-        again = what == self.what and done < self.done
-        if what != self.what or again:
-            self.round = self.round + 1 if again else 1
+        stage, text = _stage(what), what if len(what) <= self.room else f"…{what[1 - self.room :]}"
+        if self.task is None or stage != self.stage or done < self.done:
             if self.task is not None:
                 self.bars.remove_task(self.task)
-            self.task = self.bars.add_task(f"{what} (round {self.round})" if again else what, total=total or None)
-        self.what, self.done = what, done
-        self.bars.update(self.task, completed=done)
+            self.task = self.bars.add_task(text, total=total or None, completed=done)
+        self.stage, self.done = stage, done
+        self.bars.update(self.task, description=text, completed=done)
+
+
+class _Lines:
+    """A line for each stage when it begins, then how far it is, with the time since the command began.
+
+    Of one training among several a line tells when it ends: here only how far it is.
+    """
+
+    def __init__(self) -> None:
+        self.began = self.last = time.monotonic()
+        self.lock, self.told = Lock(), set()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        now, stage = time.monotonic(), _stage(what)
+        with self.lock:
+            begins = stage not in self.told and WITHIN not in stage
+            if not begins and now < self.last + PAUSE:
+                return
+            self.last = now
+            self.told.add(stage)
+            share = f" ({100 * done / total:.0f} %)" if done and total else ""
+            minutes, seconds = divmod(int(now - self.began), 60)
+            print(f"{minutes}:{seconds:02d} {what}{share}", file=sys.stderr, flush=True)
+
+
+def _stage(what: str) -> str:
+    return what.partition(", ")[0]

@@ -28,6 +28,15 @@ TracePath = Annotated[
     Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
+StudyCorpus = Annotated[
+    str,
+    typer.Argument(
+        metavar="CORPUS", show_default=False,
+        help="As for attnaudit run: a registered name, a file, a folder with train and test files, or planted-decisive, planted-negation, "
+        "planted-conjunction, planted-prior, planted-question. For dynamics and deceive also as for attnaudit translate: multi30k_en_de, deceptive_en_de, a "
+        "folder of pairs, or planted-copy, planted-reverse, planted-bigram_flip. For copying permutations, distinct or iid.",
+    ),
+]  # fmt: skip
 StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive, dynamics or copying.")
 ]

@@ -21,6 +21,7 @@ from attnaudit.report.comparison_view import print_comparison
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.record import read_record, read_summary
 from attnaudit.report.study_page import study_card
+from attnaudit.runner.translation import DICTIONARY
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -73,14 +74,14 @@ def show_study(folder: Path, as_json: bool) -> None:
 
 
 def show_translation(folder: Path, as_json: bool) -> None:
-    """BLEU, what the alignments say, the audit of the attention, and where the pages are."""
+    """BLEU, what the alignments say, the audit of the attention, and where the pages and the dictionary are."""
     rows, manifest = read_json(folder / "summary.json"), read_json(folder / "manifest.json")
     if as_json:
         show_json({"run": str(folder), "notes": manifest["notes"], "skipped": manifest["skipped"], "summary": rows})
         return
     console = _console()
     console.print(_summary_table(rows, f"translation of {manifest['corpus']['name']}"))
-    pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html"}
+    pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html", "dictionary": folder / DICTIONARY}
     _tell(console, _remarks(manifest), **{name: page for name, page in pages.items() if page.exists()})
 
 

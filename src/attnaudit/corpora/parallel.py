@@ -21,6 +21,7 @@ from attnaudit.errors import InputError
 
 OPERATION = "read parallel corpus"
 _REMEDY = "correct the line, or go on without such pairs: --on-bad-row skip"
+_PARTED = "split the pairs into train, dev and test yourself: a file of texts is split by the program, pairs are not"
 _LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _NAMED = 8  # rows that a note names
 
@@ -137,7 +138,8 @@ def _file(folder: Path, split: str, ending: str) -> Path:
     path = _found(folder, split, ending)
     if path is None:
         names = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) if folder.is_dir() else "no folder"
-        raise InputError(OPERATION, printable(str(folder)), f"no {split}.{ending} among {printable(names)}", f"{split}.{ending} or .gz")
+        came, do = f"no {split}.{ending} among {printable(names)}", "" if split == "train" else _PARTED
+        raise InputError(OPERATION, printable(str(folder)), came, f"{split}.{ending} or .gz", do)
     return path
 
 

@@ -20,6 +20,7 @@ from attnaudit.experiments.erasure import Erasure
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
+from attnaudit.kernels import compiling
 from attnaudit.progress import Progress, silent
 from attnaudit.results import Result, Results
 from attnaudit.results_file import table_file
@@ -91,7 +92,8 @@ def audit(
         raise TraceError("audit", name, reason, "a trace that this experiment can use")
     taken = {name: experiment for name, experiment in make_all.items() if name not in left_out}
     put = _into_memory if folder is None else partial(_into_files, folder)
-    tables = put(taken, _told(chain([first], shards), len(trace) if isinstance(trace, Trace) else trace_rows(trace), progress))
+    rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
+    tables = put(taken, _asked(taken, chain([first], shards), rows, progress))
     results = {}
     for name, rows in tables.items():
         progress("summarise", len(results), len(tables))
@@ -99,30 +101,33 @@ def audit(
     return Results(results, left_out)
 
 
-def _told(shards: Iterable[Trace], rows: int, progress: Progress) -> Iterator[Trace]:
-    """The shards; whoever waits hears how many rows are done."""
+def _asked(
+    experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
+) -> Iterator[tuple[str, pl.DataFrame]]:
+    """What every experiment says of every shard; whoever waits hears which is at work, and how many rows are done."""
     done = 0
     for shard in shards:
-        progress("audit", done, rows)
-        yield shard
+        for name, experiment in experiments.items():
+            progress(f"audit: {name}", done, rows)
+            with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
+                table = experiment(shard)
+            yield name, table
         done += len(shard)
 
 
-def _into_memory(experiments: Mapping[str, Experiment], shards: Iterable[Trace]) -> dict[str, pl.LazyFrame]:
+def _into_memory(experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]) -> dict[str, pl.LazyFrame]:
     tables: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
-    for shard in shards:
-        for name, experiment in experiments.items():
-            tables[name].append(experiment(shard))
+    for name, table in made:
+        tables[name].append(table)
     return {name: pl.concat(parts).lazy() for name, parts in tables.items()}
 
 
-def _into_files(folder: Path, experiments: Mapping[str, Experiment], shards: Iterable[Trace]) -> dict[str, pl.LazyFrame]:
+def _into_files(folder: Path, experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]) -> dict[str, pl.LazyFrame]:
     paths = {name: folder / f"{name}.parquet" for name in experiments}
     with ExitStack() as files:
         add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}
-        for shard in shards:
-            for name, experiment in experiments.items():
-                add[name](experiment(shard))
+        for name, table in made:
+            add[name](table)
     return {name: pl.scan_parquet(path) for name, path in paths.items()}
 
 

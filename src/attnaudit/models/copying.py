@@ -106,6 +106,7 @@ def train(course: Course, threads: int, keep: Path | None = None, tell: Progress
     """
     with workers(threads) as pool:
         work = _Work(course, pool, tell, keep)
+        work.told(0)
         for number in range(work.stage, len(course.stages)):
             work.through(number)
         return work.ended()
@@ -141,7 +142,7 @@ class _Work:
             steps = min(course.every, stage.steps - first)
             self.models.advance(
                 self.pool, lambda seed, step: course.pair(stage.sequences, seed, purpose, step * course.batch, course.batch), steps, first,
-                begin=stage.sequences.begin, learning_rate=course.learning_rate, uniform=stage.uniform, tell=partial(self._tell, steps),
+                begin=stage.sequences.begin, learning_rate=course.learning_rate, uniform=stage.uniform, tell=partial(self.told, steps),
             )  # fmt: skip
             self._measure(number)
             self._save()
@@ -173,7 +174,8 @@ class _Work:
         made = forward(self.course.sizes, self.models.of(place), Room(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
         return made.alpha[0].mean(0).numpy()
 
-    def _tell(self, steps: int) -> None:
+    def told(self, steps: int) -> None:
+        """So many more steps of one seed are done."""
         self.finished += steps
         self.tell("train", self.finished, self.course.steps * len(self.course.seeds))
 

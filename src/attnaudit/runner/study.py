@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 from attnaudit.errors import InputError, RunError, did_you_mean
 from attnaudit.files import sha256, write_json
 from attnaudit.probe import STEP_FOLDER
-from attnaudit.progress import Progress, silent
+from attnaudit.progress import Progress, silent, within
 from attnaudit.results_file import table_file
 from attnaudit.runner.audits import choose
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
 NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
+EPOCHS = ("epochs", "patience")
 Say = Callable[[str], None]
 
 
@@ -107,11 +108,12 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
 
     out, progress = Path(out), progress or silent
     place, plain = out / spec.study.name, spec.to_json()
-    _check_places(out, place, plain)
+    if isinstance(spec.base, RunSpec):  # texts may take minutes to read; pairs do not
+        _check_places(out, place, plain)
     corpus = _read(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
+    plan = spec.study.plan(spec.base, corpus)  # what it cannot be about is told before what it may not lie beside
     _check_places(out, place, plain)
-    plan = spec.study.plan(spec.base, corpus)
     notes = _notes(plan, say)
     folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
     base = folders.get(usual(spec.base, spec.base.seed).name)
@@ -153,13 +155,19 @@ def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
         found = read_spec(other.parent)
         if found.get("kind") == "study":
             base = {key: value for key, value in found.items() if key in about}
-            differing = differences(about, base)
+            steps = any("steps" in {**one["study"], **one.get("training", {})} for one in (plain, found))
+            differing = differences(*(_without_epochs(one) if steps else one for one in (about, base)))
             if differing:
                 raise RunError(
                     "study", str(out), f"{other.parent.name} there is of another model or corpus: {some_of(differing)}",
                     "all studies of a folder about the same", "choose another --out",
                 )  # fmt: skip
     check_place(place, plain, f"give its options, or remove {place} (the trainings stay), or choose another --out")
+
+
+def _without_epochs(plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what says how many epochs there are: a study with ``steps`` of its own, or ``training.steps``, does not count them."""
+    return {name: _without_epochs(value) if name == "training" else value for name, value in plain.items() if name not in EPOCHS}
 
 
 def _audit(place: Path, base: Path, progress: Progress) -> None:
@@ -247,11 +255,7 @@ class _Work:
         teachers = {key_of(training.teacher) for training in self.plan if isinstance(training.teacher, Training)}
         for number, training in enumerate(self.plan, 1):
             started, before = time.perf_counter(), self._finished(training)
-            label = f"{training.name} ({number} of {len(self.plan)}{self._left()})"
-
-            def of_this(what: str, done: int, total: int, label: str = label) -> None:
-                self.progress(f"{label}: {what}", done, total)
-
+            of_this = within(f"{training.name} ({number} of {len(self.plan)})", self.progress)
             self._train(training, of_this, key_of(training) in teachers)
             if self._finished(training) != before:
                 self.seconds.append(time.perf_counter() - started)

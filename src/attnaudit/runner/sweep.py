@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.errors import InputError, RunError
-from attnaudit.progress import Progress, silent
+from attnaudit.progress import Progress, silent, within
 from attnaudit.runner.pipeline import read, run
 from attnaudit.runner.place import check_place
 from attnaudit.runner.spec import RunSpec, corpus_settings
@@ -98,7 +98,7 @@ class _Work:
         """Run cells that share a corpus and a seed, reading the corpus once."""
         first = self.spec(cells[0])
         try:
-            corpus = read(first.corpus, first.seed, first.preset, self._progress(f"{name} s{first.seed}"))
+            corpus = read(first.corpus, first.seed, first.preset, within(f"{name} s{first.seed}", self.progress))
         except InputError as error:
             self._leave_out(name, cells, error)
             return
@@ -106,7 +106,7 @@ class _Work:
             started = time.perf_counter()
             out = self.sweep.out / RUNS / cell.name
             try:
-                run(self.spec(cell), out, self._progress(cell.name), corpus)
+                run(self.spec(cell), out, within(cell.name, self.progress), corpus)
             except RunError:
                 raise
             except InputError as error:
@@ -121,9 +121,6 @@ class _Work:
         if str(error) not in (reason for cell, reason in self.failed.items() if cell.corpus == cells[0].corpus):
             self.say(line)
         self.failed |= dict.fromkeys(cells, str(error))
-
-    def _progress(self, cell: str) -> Progress:
-        return lambda what, done, total: self.progress(f"{cell}: {what}", done, total)
 
 
 def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:

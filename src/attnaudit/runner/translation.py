@@ -249,6 +249,7 @@ class _Run:
         from attnaudit.experiments.alignment import Alignment, dictionary
         from attnaudit.trace import Trace
 
+        self.progress("count BLEU", 0, 0)
         rows = translation_rows(self.corpus.splits["test"], read_translations(self.ledger.out), self.ledger.records["translate"].notes)
         if not traced:
             (self.ledger.out / RESULTS[0]).mkdir(exist_ok=True)
