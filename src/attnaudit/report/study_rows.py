@@ -163,15 +163,15 @@ def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told 
         return " Its attention has not left these tokens, as far as the intervals tell: it hides nothing."
     as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
     if as_good and better:
-        return f" That is no less often, as far as the intervals tell, and more often than {without}: its attention hides what it uses."
+        return f" That is no lower, as far as the intervals tell, and higher than {without}: its attention hides what it uses."
     if as_good:
-        return f" That is no less often, but no more often than {without} either: nothing shows that there is anything to hide."
+        return f" That is no lower, but no higher than {without} either: nothing shows that there is anything to hide."
     if not better:
-        return f" That is no more often than {without}: it hid nothing, since it no longer uses what it attended to, as far as this shows."
+        return f" That is no higher than {without}: it hid nothing, since it no longer uses what it attended to, as far as this shows."
     if honest["high"] - accuracy["low"] < HARDLY:
         points = f"{100 * HARDLY:.0f} points"
-        return f" That is less by under {points}, and more often than {without}: its attention hides what it uses, at little cost."
-    return f" That is less often, yet more often than {without}: its attention hides a part of what it uses, at a cost."
+        return f" That is lower by less than {points}, and higher than {without}: its attention hides what it uses, at little cost."
+    return f" That is lower, yet higher than {without}: its attention hides a part of what it uses, at a cost."
 
 
 def _of_bleu(figures: Figures, model: str, least: str, most: str) -> str:

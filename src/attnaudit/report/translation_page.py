@@ -56,7 +56,7 @@ def write_translation(folder: str | Path) -> Path:
     own = summary.filter(pl.col("experiment").is_in(OWN))
     known = {(row["experiment"], row["measure"]): row for row in own.iter_rows(named=True)}
     words = folder / "dictionary.parquet"
-    matrices = _matrices(trace) if trace else []
+    matrices = sentence_matrices(trace) if trace else []
     content = {
         "about": about, "title": f"{about.attention} attention on {about.title}", "bleu": known["translation", "bleu"],
         "summaries": summary_tables(own), "examples": [json.loads(line) for line in lines[:EXAMPLES]],
@@ -70,7 +70,7 @@ def write_translation(folder: str | Path) -> Path:
     return folder / "translation.html"
 
 
-def _matrices(trace: Trace) -> list[Matrix]:
+def sentence_matrices(trace: Trace) -> list[Matrix]:
     """The first sentences of a fit length; of several heads the first."""
     lengths = trace.alpha.lengths
     first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
