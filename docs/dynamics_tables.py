@@ -97,7 +97,7 @@ AT_STEPS = {
 }
 SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
 OF_COPYING = (
-    "sequences", "seeds", "succeeded", "between", "failed", "token", "attention", "relevance", "agreement", "attended",
+    "sequences", "seeds", "succeeded", "between", "failed", "come to attend", "token", "attention", "relevance", "agreement", "attended",
     "relevance earlier by", "training (s)",
 )  # fmt: skip
 _MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
@@ -146,14 +146,19 @@ def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
 
 
 def of_copying(name: str, place: Path) -> list[str]:
-    """One row: counts with the interval of successes, medians over seeds, steps by which relevance was earlier."""
+    """One row: counts, of successes and of seeds that attend with intervals, medians over seeds, steps by which relevance was earlier."""
     found = groups(place)["all"]
-    won, n = found["succeeded"], found["succeeded"]["n"]
-    share = f"{round(won['value'] * n)} ({percent(won['low'])} to {percent(won['high'])})"
+    n = found["succeeded"]["n"]
     others = [str(round(found[outcome]["value"] * n)) for outcome in ("between", "failed")]
     medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
     seconds = read_json(place / "manifest.json")["timings"]["train"]
-    return [told(name), str(n), share, *others, *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+    shares = [_share(found.get(name)) for name in ("succeeded", "attending")]
+    return [told(name), str(n), shares[0], *others, shares[1], *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+
+
+def _share(row: Mapping[str, Any] | None) -> str:
+    """``15 (53 % to 89 %)``; a dash where an older summary does not tell."""
+    return "–" if row is None else f"{round(row['value'] * row['n'])} ({percent(row['low'])} to {percent(row['high'])})"
 
 
 def told(name: str) -> str:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -14,6 +15,7 @@ from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
 from attnaudit.errors import RunError
 from attnaudit.files import read_json
+from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.runner import TranslationSpec, audit_into, translate
 from attnaudit.trace import Trace
 from tests.pairs import write_pairs
@@ -69,6 +71,21 @@ def test_what_a_run_leaves(run: Path):
         assert "</html>" in (run / page).read_text(encoding="utf-8")
     files = read_json(run / "manifest.json")["files"]
     assert {"translations.jsonl", "dictionary.parquet", "translation.html", "model/weights.safetensors"} <= files.keys()
+
+
+def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_told(run: Path):
+    trace = Trace.read(run / "trace")
+    matrices = sentence_matrices(trace)
+    assert len(matrices) == 4
+    for matrix in matrices:
+        for _, cells in (*matrix.attention, *matrix.relevance):
+            assert sum(cell.shade for cell in cells) == pytest.approx(1, abs=2e-3)
+    rows = np.flatnonzero(trace.instance == trace.instance[0])
+    told = [[cell.value for cell in cells] for _, cells in matrices[0].relevance]
+    assert np.allclose(told, [np.exp(trace.take(rows).ragged("importance_relevance")[k]) for k in range(len(rows))])
+    page = (run / "translation.html").read_text(encoding="utf-8")
+    assert "the shades of a row sum to 1" in page
+    assert "where a word begins" not in page  # the units of this run are words
 
 
 def test_its_trace_can_be_audited_by_itself(run: Path, tmp_path: Path):

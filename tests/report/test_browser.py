@@ -128,6 +128,16 @@ def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
     context.close()
 
 
+def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp_path: Path):
+    table = STUDY(some(STUDY))
+    path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
+    page = browser.new_page(viewport={"width": 420, "height": 900})
+    page.goto(path.as_uri())
+    finished = page.locator(".scroll").filter(has_text="Finished models, and the timing")
+    assert finished.evaluate("box => box.scrollWidth - box.clientWidth") == 0
+    page.close()
+
+
 def test_the_list_is_filtered_by_text_class_correctness_and_weight(context: BrowserContext, report: Path):
     page, _, complaints = _open(context, report)
     rows = page.locator("#instance-table tbody tr:visible")

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from attnaudit.report.about import About
-from attnaudit.report.dynamics_figures import agreement_figure, order_figure
+from attnaudit.report.dynamics_figures import agreement_figure, order_figure, step_ticks
 from attnaudit.report.growth_view import growth_section
 from attnaudit.report.study_numbers import dynamics_label, study_tables
 from attnaudit.report.study_page import study_card
@@ -67,6 +67,71 @@ def test_shades_are_shares_of_the_most_there_ever_is(table: pl.DataFrame) -> Non
     assert growth_section(table.filter(pl.col("tokens").is_null())) is None
 
 
+@pytest.fixture(scope="module")
+def of_tokens(table: pl.DataFrame) -> pl.DataFrame:
+    """The table as a translator has it: a row for each gold token, whose relevance is a log-probability."""
+    scores = [pl.col(name).list.eval(pl.element() - 40) for name in ("relevance", "relevance_uniform")]
+    return table.with_columns(*scores, pl.lit(0).alias("query"), pl.col("tokens").list.eval("▁" + pl.element()))
+
+
+def test_relevance_of_a_gold_token_is_shaded_above_and_below_the_mean_of_its_sentence(of_tokens: pl.DataFrame) -> None:
+    section = growth_section(of_tokens)
+    assert section is not None
+    for one in section.data["instances"]:
+        rows = of_tokens.filter(pl.col("instance") == int(one["name"].partition(",")[0]), pl.col("tokens").is_not_null()).sort("step")
+        for kind in ("relevance", "relevance_uniform"):
+            values = np.array(rows[kind].to_list())
+            assert (values < 0).all()
+            shown = np.array(one["shades"][kind]) * one["full"][kind] / 1000
+            np.testing.assert_allclose(shown, values - values.mean(axis=1, keepdims=True), atol=1e-3 * one["full"][kind])
+            assert (np.argmax(shown, axis=1) == np.argmax(values, axis=1)).all()
+            assert (shown.max(axis=1) >= 0).all()
+
+
+@pytest.mark.parametrize(("translates", "said", "other"), [(False, "gold class", "gold token"), (True, "gold token", "gold class")])
+def test_a_class_is_spoken_for_and_a_token_is_likely(
+    table: pl.DataFrame, of_tokens: pl.DataFrame, summary: pl.DataFrame, tmp_path: Path, translates: bool, said: str, other: str
+) -> None:
+    chosen = of_tokens if translates else table
+    caption, page = agreement_figure(chosen, summary).caption, write_page(tmp_path, chosen, summary).read_text()
+    assert said in caption
+    assert other not in caption
+    lead = page[page.index('<section id="growth"') : page.index("<noscript>")]
+    assert said in lead
+    assert other not in lead
+    assert ("its mean over the sentence" in lead) == ("▁ stands where a word begins" in lead) == translates
+
+
+def test_the_page_says_that_curves_and_finished_models_are_of_other_weights(
+    table: pl.DataFrame, summary: pl.DataFrame, tmp_path: Path
+) -> None:
+    page = write_page(tmp_path, table, summary).read_text()
+    assert "The curves end with the weights of the last step" in page
+    assert "Finished models have the weights of their best epoch on dev and are measured on all of test" in page
+
+
+@pytest.mark.parametrize(("low", "marked"), [(0.07, ["xi", "xi_step"]), (0.3, [])])
+def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at_chance(low: float, marked: list[str]) -> None:
+    summary = figures(xi_threshold={"value": 0.35, "low": low, "high": 0.4})
+    table = study_tables("dynamics", summary)[0]
+    assert [name for name, label, _ in table.rows if "says nothing here" in label] == marked
+    (row,) = study_card(summary, About()).rows
+    assert ("says nothing of which was learned first" in row.sentence) == bool(marked)
+
+
+@pytest.mark.parametrize(
+    ("steps", "ticks"),
+    [
+        ([0, 10, 50, 100, 150, 200, *range(250, 2001, 250)], [0, 50, 250, 500, 1000, 2000]),
+        ([0, 10, 50, 100], [0, 10, 50, 100]),
+        ([0, 3, 100], [0, 3, 100]),
+        ([7], [7]),
+    ],
+)
+def test_ticks_are_steps_that_were_measured(steps: list[int], ticks: list[int]) -> None:
+    assert step_ticks(steps) == ticks
+
+
 def figures(**changed: dict) -> pl.DataFrame:
     known = {
         "dynamics__agreement_alpha_uniform": {"value": 0.4, "low": 0.3, "high": 0.5}, "dynamics__chance": {"value": 0.08},
@@ -97,6 +162,7 @@ def test_the_card_says_no_more_than_the_figures(changed: dict, said: str) -> Non
     (row,) = study_card(figures(**changed), About()).rows
     assert said in row.sentence
     assert row.mark == 0.08
+    assert row.measure.startswith("A(α, rᵘ)")
 
 
 def test_the_policy_lets_only_the_page_s_own_script_run(tmp_path: Path, table: pl.DataFrame, summary: pl.DataFrame) -> None:

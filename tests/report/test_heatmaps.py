@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from attnaudit.errors import InputError
 from attnaudit.experiments import audit
 from attnaudit.report.displayed_trace import check_same_instances, overview, rows_shown
-from attnaudit.report.heatmaps import LONGEST, full_colour, heatmap, visible
+from attnaudit.report.heatmaps import LONGEST, full_colour, heatmap, marks_words, visible
 from attnaudit.report.instances import read_instances
 from attnaudit.report.record import RunRecord
 from attnaudit.report.selection import CONFIDENT, LISTED, SHORTEST, STRIKING, select
@@ -111,3 +111,8 @@ def test_tokens_that_cannot_be_seen_are_made_visible():
     sentence = "a sentence is a position of a hierarchical model , and is shown whole where it can be"
     assert visible(sentence) == sentence
     assert visible(f"{sentence} " * 50).endswith(f"… ({50 * (len(sentence) + 1)} characters)")
+
+
+def test_pieces_are_known_by_the_mark_of_a_beginning() -> None:
+    assert marks_words(["es", "▁relax"])
+    assert not marks_words(["relax", "es▁", "_", "<eos>"])

@@ -80,6 +80,51 @@ def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded() -> None:
     assert [rows[name, "succeeded"]["value"] for name in ("agreement", "attended")] == [0.75, -1]
 
 
+ELSEWHERE = FINAL.with_columns(pl.Series("attention", [0.9, 0.1, 0.5, 0.2]), pl.Series("attended", [0.0] * 4))
+
+
+def test_seeds_that_come_to_attend_are_counted_by_attention_in_the_end() -> None:
+    told = summarise(CURVES, ELSEWHERE)
+    row = told.row(by_predicate=(pl.col("measure") == "attending") & (pl.col("group") == "all"), named=True)
+    assert (row["value"], row["n"]) == (0.25, 4)
+    assert (row["low"], row["high"]) == pytest.approx((0.046, 0.699), abs=1e-3)
+
+
+def test_the_card_says_how_many_attend_and_of_no_median_place_where_most_look_elsewhere() -> None:
+    row, _, place = copying_card(summarise(CURVES, ELSEWHERE), vars(Copying("permutations"))).rows
+    assert "1 of 4 come to attend (5 % to 70 %)" in row.sentence
+    assert "Token accuracy can be had without that." in row.sentence
+    assert "the right one" not in place.sentence
+    assert "The median place of it says nothing" in place.sentence
+    row, _, place = copying_card(summarise(CURVES, FINAL.with_columns(attended=pl.lit(0.0))), vars(Copying("permutations"))).rows
+    assert "4 of 4 come to attend" in row.sentence
+    assert "without that" not in row.sentence
+    assert "The median place of it is the right one." in place.sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "paper"),
+    [
+        ({}, "Snell et al.: about half of the seeds fail"),
+        ({"precision": "bfloat16", "seeds": 3}, "Snell et al.: about half of the seeds fail"),
+        (
+            {"length": 5, "steps": 9},
+            "Snell et al.: about half of the seeds fail, with 40 positions, 40 symbols, 200 steps; here 5 positions, 5 symbols, 9 steps",
+        ),
+        ({"heads": 8}, "Snell et al.: about half of the seeds fail, with 1 head; here 8 heads"),
+        (
+            {"encoder": "bilstm"},
+            "Snell et al.: about half of the seeds fail, with an encoder one way; here an encoder from both ends",
+        ),
+        ({"embedding_scale": 0.0625}, "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625"),
+        ({"pretraining": 200}, "Snell et al.: about half of the seeds fail; here 200 steps of even attention before"),
+    ],
+)
+def test_the_comparison_with_the_paper_names_what_differs(settings: dict[str, Any], paper: str) -> None:
+    row, *_ = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", **settings))).rows
+    assert row.yardstick == paper
+
+
 def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
     turned = summarise(CURVES[::-1], FINAL[::-1])
     assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from dataclasses import asdict
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -12,8 +14,10 @@ import pytest
 
 from attnaudit.report.about import About
 from attnaudit.report.card_rows import CardRow
+from attnaudit.report.study_charts import interval_chart
 from attnaudit.report.study_numbers import study_tables
 from attnaudit.report.study_page import study_card, write_studies, write_study
+from attnaudit.report.svg import render
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
@@ -164,3 +168,63 @@ def test_the_label_of_a_row_says_more_than_its_name(study: str, models: list[str
     labels = [label for _, label, _ in table.rows]
     assert not set(labels) & set(models)
     assert len(set(labels)) == len(models)
+
+
+def deceived(model: str = "bilstm", about: About | None = None, **accuracy: float) -> CardRow:
+    """The card's row where attention on impermissible tokens fell from 0.6 to 0.1, and accuracies are such."""
+    bare = f"{model}_removed" if about is None else "uniform"
+    names = {"honest": f"{model}_0", "hiding": f"{model}_1", "bare": bare}
+    rows = [summary("deceive", f"mass_{model}_{strength}", value) for strength, value in (("0", 0.6), ("1", 0.1))]
+    rows += [summary("deceive", f"accuracy_{names[name]}", value) for name, value in accuracy.items()]
+    (row,) = study_card(pl.DataFrame(rows, schema=SUMMARY_SCHEMA), about or About(corpus="sst")).rows
+    return row
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "told"),
+    [
+        (
+            (0.9, 0.85, 0.6),
+            "That is no lower, as far as the intervals tell, and higher than without these tokens: its attention hides what",
+        ),
+        ((0.9, 0.95, 0.6), "That is no lower"),
+        ((0.9, 0.75, 0.6), "That is lower, yet higher than without these tokens: its attention hides a part of what it uses, at a cost."),
+        ((0.9, 0.65, 0.6), "That is no higher than without these tokens: it hid nothing"),
+        ((0.9, 0.4, 0.6), "That is no higher than without these tokens: it hid nothing"),
+        ((0.9, 0.9, 0.85), "no higher than without these tokens either: nothing shows that there is anything to hide"),
+    ],
+)
+def test_the_card_says_whether_attention_hides_anything(accuracy: tuple[float, float, float], told: str) -> None:
+    """Intervals reach 0.05 to each side."""
+    honest, hiding, bare = accuracy
+    sentence = deceived(honest=honest, hiding=hiding, bare=bare).sentence
+    assert told in sentence
+    assert f"right on {100 * hiding:.0f} % ({100 * honest:.0f} % when trained as ever; {100 * bare:.0f} % without these tokens)" in sentence
+
+
+def test_a_translator_is_held_against_even_attention_and_the_comparison_is_drawn() -> None:
+    about = About(corpus="pairs", metadata={"corpus": {"task": "translation"}})
+    row = deceived("bilinear", about, honest=0.55, hiding=0.31, bare=0.38)
+    assert "right on 31 % of the gold tokens (55 % when trained as ever; 38 % with even attention)" in row.sentence
+    assert "no higher than with even attention: it hid nothing" in row.sentence
+    assert row.mark == 0.6
+    assert row.yardstick == "60 % when trained as ever"
+
+
+def test_a_small_loss_is_told_as_small_and_attention_that_stays_hides_nothing() -> None:
+    narrow = [summary("deceive", name, value) | {"low": value - 0.001, "high": value + 0.001} for name, value in {
+        "mass_bilstm_0": 0.6, "mass_bilstm_1": 0.1, "accuracy_bilstm_0": 0.99, "accuracy_bilstm_1": 0.98, "accuracy_bilstm_removed": 0.6,
+    }.items()]  # fmt: skip
+    assert "lower by less than 3 points, and higher than without these tokens: its attention hides what it uses" in card_of(narrow).sentence
+    stays = [row | {"value": 0.6, "low": 0.59, "high": 0.61} if row["measure"] == "mass_bilstm_1" else row for row in narrow]
+    assert "has not left these tokens, as far as the intervals tell: it hides nothing" in card_of(stays).sentence
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.27, 0.62), (0.3, 0.9), (0.0, 1.0), (0.985, 1.0), (0.251, 0.329), (12.0, 47.0)])
+def test_tick_labels_of_intervals_stand_apart(low: float, high: float) -> None:
+    rows = pl.DataFrame({"name": ["one", "other"], "value": [low, high], "low": [low, high], "high": [low, high]})
+    drawn = render(interval_chart(rows, "accuracy"), "some", "some")
+    axis = drawn[drawn.index("role-axis-label") :].partition("role-axis-domain")[0]
+    ticks = sorted(float(x) for x in re.findall(r"translate\(([\d.]+),\d+\)[^>]*>[−\d.]+</text>", axis))
+    assert 2 <= len(ticks) <= 7
+    assert min(b - a for a, b in pairwise(ticks)) > 40

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from attnaudit.report.record import read_summary
 from attnaudit.report.summary_table import SummaryTable, summary_cell
 from attnaudit.report.svg import render
 from attnaudit.stats.agreement import TOP, chance_agreement
-from attnaudit.studies.copying import FAILURE, NAME, OUTCOMES, SUCCESS, outcomes, passing
+from attnaudit.studies.copying import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
 
 HEADING = "How is attention learned? The copying task"
 SEQUENCES = {
@@ -36,7 +36,8 @@ PAPER = {
 }  # fmt: skip
 LABELS = {
     "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": f"share that failed (below {FAILURE})",
-    "between": "share between the two", "relevance_first": "share of successes whose relevance was right first",
+    "between": "share between the two", "attending": "share that come to attend (attention right more often than not in the end)",
+    "relevance_first": "share of successes whose relevance was right first",
     "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
     "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
     "agreement": f"share with attention where output relevance is in its top {TOP} %, median",
@@ -93,8 +94,46 @@ def _learned(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
     )
     if counts[2]:
         sentence += f" {counts[2]} {'is' if counts[2] == 1 else 'are'} between, and may need no more than further steps (copying.steps)."
-    paper = PAPER[study["kind"]] if not study["pretraining"] and study["heads"] == 1 else "the same without the variant"
-    yield card_row("Is copying learned?", "share of seeds that succeeded", won, paper, sentence)
+    sentence += _attending(figures, counts[0])
+    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence)
+
+
+def _attending(figures: Figures, won: int) -> str:
+    """In how many seeds attention comes to the right place; an older summary does not tell."""
+    row = figures.get(NAME, "attending")
+    if row is None:
+        return ""
+    attending = round(row["value"] * row["n"])
+    told = f" {attending} of {row['n']} come to attend ({percent(row['low'])} to {percent(row['high'])}): in the end their attention is at "
+    told += "the right position more often than not."
+    return f"{told} Token accuracy can be had without that." if attending < won else told
+
+
+def _published(study: Mapping[str, Any]) -> str:
+    """What the paper found, and in which settings it is not of the same task or model."""
+    paper, here = Copying(study["kind"]), Copying(**{key: value for key, value in study.items() if key != "name"})
+    told = [(words(paper), words(here)) for words in _SETTINGS]
+    other = [(theirs, ours) for theirs, ours in told if theirs != ours]
+    if not other:
+        return PAPER[study["kind"]]
+    theirs, ours = (", ".join(filter(None, part)) for part in zip(*other, strict=True))
+    return f"{PAPER[study['kind']]}, with {theirs}; here {ours}" if theirs else f"{PAPER[study['kind']]}; here {ours}"
+
+
+_SETTINGS: tuple[Callable[[Copying], str], ...] = (
+    lambda study: count(study.length, "position"),
+    lambda study: count(study.sequences.symbols, "symbol"),
+    lambda study: count(study.steps, "step"),
+    lambda study: count(study.heads, "head"),
+    lambda study: "an encoder from both ends" if study.encoder == "bilstm" else "an encoder one way",
+    # of these it is only told what is not as usual: what the paper had is not known
+    lambda study: "" if study.hidden == Copying.hidden else f"states of width {study.hidden}",
+    lambda study: "" if study.embedding == Copying.embedding else f"embeddings of width {study.embedding}",
+    lambda study: "" if study.embedding_scale == Copying.embedding_scale else f"embeddings of scale {study.embedding_scale:g}",
+    lambda study: "" if study.batch == Copying.batch else f"batches of {study.batch}",
+    lambda study: "" if study.learning_rate == Copying.learning_rate else f"learning rate {study.learning_rate:g}",
+    lambda study: f"{count(study.pretraining, 'step')} of even attention before" if study.pretraining else "",
+)
 
 
 def _first(figures: Figures) -> Iterator[CardRow]:
@@ -124,11 +163,18 @@ def _looks(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
     sentence = (
         f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the symbol comes from for "
         f"{percent(right['value'])} of those written, and for {percent(row['value'])} where output relevance is in its top {TOP} %. "
-        f"The median place of it is {_place(attended['value'])}. States that know a symbol may stand elsewhere than the symbol."
+        f"{_median_place(attended['value'], right['value'])} States that know a symbol may stand elsewhere than the symbol."
     )
     chance = float(chance_agreement(np.array([study["length"]]))[0])
     measure = f"attention where output relevance is in its top {TOP} %"
     yield card_row("Where does attention look?", measure, row, f"{percent(chance)}: any position alike", sentence, mark=chance)
+
+
+def _median_place(attended: float, right: float) -> str:
+    """Where the largest weight is, as a sentence; weights that look anywhere are at the right place in the median too."""
+    if right < PASSED and abs(attended) < 1:
+        return "The median place of it says nothing: weights that look anywhere have one near the right place too."
+    return f"The median place of it is {_place(attended)}."
 
 
 def _place(attended: float) -> str:
@@ -193,7 +239,9 @@ def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Iterator[Figure]:
             drawn = render(
                 matrix_chart(np.array(rows["alpha"].to_list())), f"copying-alpha-{outcome}", f"Attention of a seed that {outcome}"
             )
-            told_of = f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; median place {_place(chosen['attended'])}"
+            told_of = f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy {figure(chosen['attention'])}"
+            if chosen["attention"] >= PASSED or abs(chosen["attended"]) >= 1:
+                told_of += f"; median place {_place(chosen['attended'])}"
             panels.append(Panel(f"One of the {_SEEDS[outcome]} ({told_of})", drawn))
     caption = (
         f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} "

@@ -18,6 +18,7 @@ WITH_ALPHA = {
     "logistic": "logistic regression",
 }  # fmt: skip
 _WIDTH, _HEIGHT = 300, 230
+_PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
 
 
 def agreement_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
@@ -57,10 +58,13 @@ def order_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
 def _agreement_caption(table: pl.DataFrame) -> str:
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
     instances, seeds = (count(probe[name].n_unique(), noun) for name, noun in (("instance", "instance"), ("seed", "seed")))
+    gold = "the log-probability of the gold token" if "query" in table.columns else "what a position says for the gold class"
+    on_it = "that position" if "query" in table.columns else "it"
     return (
         f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the position that the one puts first is among "
-        "the top 5 % of the other; relevance r is what a position says for the gold class, were all attention on it. The dotted line is "
-        "agreement with a shuffled score. Bands: 95 % bootstrap intervals over seeds and instances."
+        f"the top 5 % of the other; relevance r is {gold}, were all attention on {on_it}. The dotted line is agreement with a shuffled "
+        "score. Bands: 95 % bootstrap intervals over seeds and instances. The curves end with the weights of the last step; the finished "
+        "models of the verdict and of the first table have those of their best epoch on dev, and are measured on all of test."
     )
 
 
@@ -77,8 +81,9 @@ def _panel(
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
     """A line with its band for each group of ``points`` {group, step, value, low, high}; those of ``marked`` dotted, in ink."""
-    palette, last = Palette(tuple(points["group"].unique(maintain_order=True).to_list())), int(points["step"].to_numpy().max())
-    x = alt.X("step:Q", title="optimizer steps", scale=alt.Scale(type="sqrt", domain=[0, last], nice=False), axis=_step_axis(last))
+    palette, steps = Palette(tuple(points["group"].unique(maintain_order=True).to_list())), points["step"].unique().sort().to_list()
+    scale = alt.Scale(type="sqrt", domain=[0, steps[-1]], nice=False)
+    x = alt.X("step:Q", title="optimizer steps", scale=scale, axis=alt.Axis(values=step_ticks(steps), grid=False, labelOverlap=True))
     y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
@@ -97,10 +102,10 @@ def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing
     return alt.layer(*layers).properties(width=_WIDTH, height=_HEIGHT)
 
 
-def _step_axis(last: int) -> alt.Axis:
-    """Ticks that the square root sets well apart."""
-    ticks = sorted({0, *(max(last // share, 1) for share in (40, 8, 4, 2)), last})
-    return alt.Axis(values=ticks, grid=False, labelOverlap=True)
+def step_ticks(steps: list[int]) -> list[int]:
+    """Those of the ``steps`` that were measured, in ascending order, which the square root sets well apart."""
+    wanted = (steps[0], *(steps[-1] / part for part in _PARTS), steps[-1])
+    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in wanted})
 
 
 def _points(summary: pl.DataFrame, measures: Mapping[str, str]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from attnaudit.report.trimming import Gap, shown_positions
 
 EVEN_SHARES = 4
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
+WORD_BEGINS = "▁"  # as sentencepiece writes it
 _CAPTIONS = {
     "alpha": "The model's attention α",
     "adversary": "Adversarial attention",
@@ -110,6 +112,11 @@ def visible(token: str) -> str:
     if not token.strip():
         return "".join("␣" if c == " " else _SYMBOLS.get(ord(c), "␣") for c in token) or "∅"
     return token.translate(_SYMBOLS)
+
+
+def marks_words(tokens: Iterable[str]) -> bool:
+    """Whether tokens are pieces of words, the first of each word marked so."""
+    return any(token.startswith(WORD_BEGINS) for token in tokens)
 
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}

@@ -11,13 +11,14 @@ from attnaudit.report.palette import Palette
 from attnaudit.report.svg import Drawing
 
 _WIDTH, _LINE = 300, 30
+_FEW_TICKS = alt.Axis(tickCount=4, labelOverlap=True, labelSeparation=8)  # a chart may stand at half its width
 
 
 def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
     """A dot with its interval for each of ``rows`` {name, value, low, high}, in their order."""
     y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=alt.Axis(ticks=False, domain=False, labelLimit=190))
     chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
-    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, padding=8), axis=alt.Axis(tickCount=5))
+    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, padding=8), axis=_FEW_TICKS)
     line = chart.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2=alt.X2("high"), y=y, color=colour)
     return alt.layer(line, chart.mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour)).properties(
         width=_WIDTH, height=_LINE * rows.height

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import polars as pl
 
 from attnaudit.report.summary_table import SummaryTable, group_label, summary_cell
@@ -35,6 +38,7 @@ DYNAMICS = {
     "accuracy_uniform": "accuracy, even attention",
     "agreement_alpha_uniform_elsewhere": "attention – r under even attention of other texts of the same length",
 }  # fmt: skip
+TIMED = ("xi", "xi_step", "best_accuracy_minus_xi")
 AREA = "area"
 
 
@@ -49,7 +53,8 @@ def _by_step(summary: pl.DataFrame) -> list[SummaryTable]:
     """What is said of finished models; then a row for each step, a column for each measure, in three tables."""
     cells = {(row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
-    finished = tuple((name, dynamics_label(name), (cell,)) for (group, name), cell in cells.items() if group == "all")
+    doubt = _doubt(summary)
+    finished = tuple((name, dynamics_label(name) + doubt.get(name, ""), (cell,)) for (group, name), cell in cells.items() if group == "all")
     names = list(dict.fromkeys(name for group, name in cells if group != "all"))
     kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
     told = {kind: [name for name in names if (name.partition("_")[0] if name.partition("_")[0] in kinds else "") == kind] for kind in kinds}
@@ -60,6 +65,20 @@ def _by_step(summary: pl.DataFrame) -> list[SummaryTable]:
         for kind, title in kinds.items()
     ]  # fmt: skip
     return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished), *tables]
+
+
+def _doubt(summary: pl.DataFrame) -> dict[str, str]:
+    """What is added to the names of the timing's numbers where it is held against what is no better than chance."""
+    finished = {row["measure"]: row for row in summary.filter(pl.col("value").is_not_null(), group="all").iter_rows(named=True)}
+    threshold, chance = finished.get("xi_threshold"), finished.get("chance")
+    if threshold is None or chance is None or not timed_by_chance(threshold, chance):
+        return {}
+    return dict.fromkeys(TIMED, " (says nothing here: r under even attention, which it is held against, is at chance)")
+
+
+def timed_by_chance(threshold: Mapping[str, Any], chance: Mapping[str, Any]) -> bool:
+    """Whether the interval of what ξ is held against reaches down to chance: then ξ says nothing of what was learned first."""
+    return threshold["low"] is not None and threshold["low"] <= chance["value"]
 
 
 def dynamics_label(measure: str) -> str:

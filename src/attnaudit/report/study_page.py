@@ -28,6 +28,10 @@ QUESTION = {
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
     "dynamics": "What does attention learn from?",
 }  # fmt: skip
+_BEST_AND_LAST = (
+    "Finished models have the weights of their best epoch on dev and are measured on all of test; what is told of steps is of the probe, "
+    "with the weights of that step, so that the last step need not equal the finished models."
+)
 
 
 def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = ()) -> Path:
@@ -94,7 +98,9 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     if name == "seeds":
         return "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
     least, most = seeds_of_models(table)
+    ends = f" {_BEST_AND_LAST}" if name == "dynamics" else ""
     if most == 1:
-        return "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not tell what another would give."
+        alone = "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not tell what another would give."
+        return f"{alone}{ends}"
     alone = "" if least > 1 else ", of a model with one seed instances alone"
-    return f"Means over seeds and instances, with 95 % bootstrap intervals that draw both{alone}; s.d. is the spread over seeds."
+    return f"Means over seeds and instances, with 95 % bootstrap intervals that draw both{alone}; s.d. is the spread over seeds.{ends}"

@@ -10,7 +10,7 @@ from attnaudit.report.about import About
 from attnaudit.report.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained, trained_adversaries
 from attnaudit.report.numbers import count, figure, interval, percent
 from attnaudit.report.phrases import LN2, difference
-from attnaudit.report.study_numbers import figure_and_model, model_label
+from attnaudit.report.study_numbers import figure_and_model, model_label, timed_by_chance
 
 DIFFERENT = 0.5 * LN2  # of JSD: from here on an attention is called quite different
 HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
@@ -130,25 +130,48 @@ def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
     model = "bilstm" if "bilstm" in models else models[0]
     strengths = sorted((float(strength), strength) for name, _, strength in names if name == model)
     (_, least), (_, most) = strengths[0], strengths[-1]
-
-    def told(measure: str, strength: str) -> float:
-        return figures.rows["deceive", f"{measure}_{model}_{strength}"]["value"]
-
-    row = figures.rows["deceive", f"mass_{model}_{most}"]
-    removed = figures.value("deceive", f"accuracy_{model}_removed")
-    without = f" Without these tokens it is right on {percent(removed)}." if removed is not None else ""
-    taus = (figures.value("deceive", f"tau_loo_{model}_{strength}") for strength in (least, most))
-    before, after = (figure(tau) for tau in taus)
-    of_what = " of the gold tokens" if about.translates else ""
-    honest = "trained as ever" if float(least) == 0 else f"trained with λ = {least}"
-    sentence = (
-        f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(told('mass', most))} of its attention on the "
-        f"tokens it must not use, {percent(told('mass', least))} when {honest}, and is right on {percent(told('accuracy', most))}{of_what} "
-        f"({percent(told('accuracy', least))}).{without}{_of_bleu(figures, model, least, most)} An audit sees τ to leave-one-out go from "
-        f"{before} to {after}."
+    before, after = (
+        {name: figures.rows["deceive", f"{name}_{model}_{strength}"] for name in ("mass", "accuracy")} for strength in (least, most)
     )
-    beside = f"{percent(told('mass', least))} when {honest}"
-    yield card_row("Can attention be made to deceive?", f"attention on impermissible tokens, λ = {most}", row, beside, sentence)
+    bare = figures.get("deceive", "accuracy_uniform" if about.translates else f"accuracy_{model}_removed")
+    without = "with even attention" if about.translates else "without these tokens"
+    of_what = " of the gold tokens" if about.translates else ""
+    honest = "when trained as ever" if float(least) == 0 else f"when trained with λ = {least}"
+    yardstick = f"{percent(before['mass']['value'])} {honest}"
+    beside = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
+    sentence = (
+        f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on the "
+        f"tokens it must not use, {yardstick}. It is right on {percent(after['accuracy']['value'])}{of_what} ({beside})."
+        f"{_deceived(before, after, bare, without) if least != most else ''}{_of_bleu(figures, model, least, most)}"
+    )
+    taus = [figure(figures.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
+    sentence += f" An audit sees τ to leave-one-out go from {taus[0]} to {taus[1]}."
+    measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
+    yield card_row("Can attention be made to deceive?", measure, after["mass"], yardstick, sentence, mark=mark)
+
+
+Told = Mapping[str, Any]
+"""A row of a summary."""
+
+
+def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told | None, without: str) -> str:
+    """Whether attention hides what the model uses: it has left these tokens, and the model is right more often than ``without``."""
+    mass, accuracy, honest = after["mass"], after["accuracy"], before["accuracy"]
+    if bare is None or any(row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)):
+        return ""
+    if mass["high"] >= before["mass"]["low"]:
+        return " Its attention has not left these tokens, as far as the intervals tell: it hides nothing."
+    as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
+    if as_good and better:
+        return f" That is no lower, as far as the intervals tell, and higher than {without}: its attention hides what it uses."
+    if as_good:
+        return f" That is no lower, but no higher than {without} either: nothing shows that there is anything to hide."
+    if not better:
+        return f" That is no higher than {without}: it hid nothing, since it no longer uses what it attended to, as far as this shows."
+    if honest["high"] - accuracy["low"] < HARDLY:
+        points = f"{100 * HARDLY:.0f} points"
+        return f" That is lower by less than {points}, and higher than {without}: its attention hides what it uses, at little cost."
+    return f" That is lower, yet higher than {without}: its attention hides a part of what it uses, at a cost."
 
 
 def _of_bleu(figures: Figures, model: str, least: str, most: str) -> str:
@@ -185,7 +208,7 @@ def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
         else "That is more than chance, but not more than habits of place give: nothing here shows that it follows what the tokens say. "
     )
     sentence += _timing(figures)
-    measure = "A(α, r): first in attention, top 5 % by relevance under even attention"
+    measure = "A(α, rᵘ): first in attention, top 5 % by relevance under even attention"
     yield card_row("What does attention learn from?", measure, row, f"{figure(chance)} by chance", sentence, mark=bar)
 
 
@@ -200,7 +223,7 @@ def _timing(figures: Figures) -> str:
             "When attention is learned cannot be said: at no step does that of another seed agree with the first seed's "
             f"({figure(reached['value'])} at most) better than that relevance does ({figure(threshold['value'])})."
         )
-    if threshold["low"] is not None and threshold["low"] <= chance["value"]:
+    if timed_by_chance(threshold, chance):
         return (
             f"That relevance agrees with the first seed's attention ({figure(threshold['value'])}) no better than chance, as far as its "
             "interval goes: when attention of other seeds gets nearer says nothing of which was learned first."

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from attnaudit.files import read_json, write_text
 from attnaudit.report.about import About
 from attnaudit.report.citations import bibtex
+from attnaudit.report.heatmaps import marks_words
 from attnaudit.report.page import environment
 from attnaudit.report.provenance import settings
 from attnaudit.report.record import read_summary
@@ -26,14 +28,22 @@ WORDS = 30  # lines of the dictionary
 OWN = ("translation", "alignment")  # experiments whose numbers are this page's
 
 
+class Cell(NamedTuple):
+    """``shade`` is from 0 to 1, ``value`` what is told of the cell."""
+
+    shade: float
+    value: float
+    aligned: bool
+
+
 @dataclass(frozen=True)
 class Matrix:
-    """One sentence: ``rows`` are (gold token, weight and known alignment of every source unit), for each of the two scores."""
+    """One sentence: rows are (gold token, its `Cell` for every source unit), for each of the two scores."""
 
     title: str
     source: list[str]
-    attention: list[tuple[str, list[tuple[float, bool]]]]
-    relevance: list[tuple[str, list[tuple[float, bool]]]]
+    attention: list[tuple[str, list[Cell]]]
+    relevance: list[tuple[str, list[Cell]]]
 
 
 def write_translation(folder: str | Path) -> Path:
@@ -46,10 +56,12 @@ def write_translation(folder: str | Path) -> Path:
     own = summary.filter(pl.col("experiment").is_in(OWN))
     known = {(row["experiment"], row["measure"]): row for row in own.iter_rows(named=True)}
     words = folder / "dictionary.parquet"
+    matrices = sentence_matrices(trace) if trace else []
     content = {
         "about": about, "title": f"{about.attention} attention on {about.title}", "bleu": known["translation", "bleu"],
         "summaries": summary_tables(own), "examples": [json.loads(line) for line in lines[:EXAMPLES]],
-        "matrices": _matrices(trace) if trace else [], "known": bool(trace and trace.has("rationale")),
+        "matrices": matrices, "known": bool(trace and trace.has("rationale")),
+        "pieces": any(marks_words(matrix.source) for matrix in matrices),
         "dictionary": pl.read_parquet(words).head(WORDS).to_dicts() if words.exists() else [],
         "traced": trace is not None, "settings": settings(about), "left_out": (),
         "bibtex": [bibtex(key) for key in ("snell2020", "luong2015")],
@@ -58,7 +70,7 @@ def write_translation(folder: str | Path) -> Path:
     return folder / "translation.html"
 
 
-def _matrices(trace: Trace) -> list[Matrix]:
+def sentence_matrices(trace: Trace) -> list[Matrix]:
     """The first sentences of a fit length; of several heads the first."""
     lengths = trace.alpha.lengths
     first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
@@ -72,11 +84,18 @@ def _matrix(trace: Trace, rows: np.ndarray, instance: int) -> Matrix:
     gold: list[str] = part.table.column("gold").to_pylist()
     marks: list[Any] = part.table.column("rationale").to_pylist() if part.has("rationale") else [None] * len(part)
 
-    def cells(scores: list[np.ndarray]) -> list[tuple[str, list[tuple[float, bool]]]]:
+    def cells(shades: list[np.ndarray], values: list[np.ndarray]) -> list[tuple[str, list[Cell]]]:
         return [
-            (token, list(zip(np.round(score, 4).tolist(), known or [False] * len(score), strict=True)))
-            for token, score, known in zip(gold, scores, marks, strict=True)
+            (token, [Cell(round(float(w), 4), float(v), k) for w, v, k in zip(shade, value, known or [False] * len(value), strict=True)])
+            for token, shade, value, known in zip(gold, shades, values, marks, strict=True)
         ]
 
-    probability = [np.exp(row) for row in part.ragged("importance_relevance")]
-    return Matrix(f"Pair {instance}", part.tokens(0), cells(list(part.alpha)), cells(probability))
+    alpha, relevance = list(part.alpha), list(part.ragged("importance_relevance"))
+    probability = [np.exp(row) for row in relevance]
+    return Matrix(f"Pair {instance}", part.tokens(0), cells(alpha, alpha), cells([share(row) for row in relevance], probability))
+
+
+def share(relevance: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
+    """Probabilities of which these are the logarithms, scaled to sum to 1: what is likely everywhere is told by no position."""
+    raised = np.exp(relevance - relevance.max())
+    return raised / raised.sum()

@@ -110,9 +110,13 @@ def passing(curves: pl.DataFrame) -> pl.DataFrame:
 
 
 def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
-    """Shares of the outcomes with Wilson intervals; medians over seeds, of all and of those that succeeded and failed."""
+    """Shares of the outcomes, and of seeds that come to attend, with Wilson intervals; medians over seeds, of all and by outcome.
+
+    ``attending`` is the share whose attention is at the right position more often than not in the end: token accuracy can be had without.
+    """
     told = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
     rows = [_share(outcome, told["outcome"] == outcome) for outcome in OUTCOMES]
+    rows.append(_share("attending", told["attention"] > PASSED))
     won = told.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows.append(_share("relevance_first", won["lead"] > 0))
     rows.append(_share("attention_first", won["lead"] < 0))
