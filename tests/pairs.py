@@ -33,6 +33,13 @@ def write_pairs(folder: Path, sizes: dict[str, int] | None = None, aligned: bool
     return folder
 
 
+def edit(path: Path, line: int, text: str | None) -> None:
+    """Replace a line, counted from 1; None takes it out."""
+    lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    lines[line - 1 : line] = [] if text is None else [text]
+    path.write_bytes(("\n".join(lines) + "\n").encode())
+
+
 def small_translator(pairs: Pairs, seed: int = 0, **settings: object) -> Translator:
     sizes = {"embedding": 8, "hidden": 12, "dropout": 0.0, **settings}
     translator = Translator.learn(PairSettings(**sizes), pairs, "words", 100, 1, seed)  # pyright: ignore[reportArgumentType]

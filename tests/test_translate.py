@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,13 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
-from attnaudit.errors import RunError
+from attnaudit.errors import InputError, RunError
 from attnaudit.files import read_json
 from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.runner import TranslationSpec, audit_into, translate
+from attnaudit.runner.translation import read_translations, train_into
 from attnaudit.trace import Trace
-from tests.pairs import write_pairs
+from tests.pairs import edit, write_pairs
 
 SMALL = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 16, "model.hidden": 16, "training.epochs": 2, "collect.pairs": 5,
@@ -190,6 +192,54 @@ def test_the_command_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "bleu" in {row["measure"] for row in told["summary"]}
 
 
+def test_characters_that_other_programs_end_lines_with_stay_in_their_text(pairs: Path, tmp_path: Path):
+    texts = shutil.copytree(pairs, tmp_path / "texts")
+    source, target = "a1\u2028a2 a3\u0085a4 a5\x1ca6 a7\x0ca8", "b1\u2029b2 b3\x0bb4"
+    edit(texts / "test.src", 1, source)
+    edit(texts / "test.trg", 1, target)
+    edit(texts / "test.align", 1, "0-0")
+    out = translate(spec(texts, **{"training.epochs": 1, "model.attention": "none"}), tmp_path / "run")
+    written = read_translations(out)
+    assert (len(written), written[0]["source"], written[0]["reference"]) == (16, source, target)
+    assert target in (out / "translation.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("nothing", ["\u200b", "\ufeff", "\x01"])
+@pytest.mark.parametrize(("name", "side"), [("train.src", "source"), ("test.trg", "target")])
+def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, nothing: str, name: str, side: str):
+    texts = shutil.copytree(pairs, tmp_path / "texts")
+    edit(texts / name, 5, nothing)
+    came = f"{name.partition('.')[0]} split, line 5: a {side} of which nothing is left once it is cut into pieces: {nothing!a}"
+    with pytest.raises(InputError, match=re.escape(came)):
+        translate(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_more_words_of_a_row_than_there_are_is_told_before_training(pairs: Path, tmp_path: Path):
+    told: list[str] = []
+    with pytest.raises(InputError, match="99, with a vocabulary of 16; wanted no more than there are words"):
+        translate(spec(pairs, **{"collect.words": 99}), tmp_path / "run", lambda what, done, total: told.append(what))
+    assert told[-1] == "learn the units"
+    assert not (tmp_path / "run").exists()  # which takes the corrected value
+
+
+def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path: Path):
+    texts = shutil.copytree(pairs, tmp_path / "texts")
+    edit(texts / "dev.src", 4, "a1 \u200b a2")
+    edit(texts / "dev.trg", 4, "b2 b1")
+    edit(texts / "dev.align", 4, "0-1 1-0 2-0")
+    out = train_into(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60, "training.epochs": 1}), tmp_path / "run")
+    note = "dev split: 1 line(s) have links to words without pieces of their own, which are left out: line 4"
+    assert read_json(out / "manifest.json")["notes"] == [note]
+    assert Trace.read(out / "trace").metadata["corpus"]["notes"] == [note]
+
+
+def test_the_order_of_settings_does_not_count(pairs: Path):
+    for both in ({"model.heads": 6, "model.hidden": 252}, {"model.recurrent": False, "model.attention": "uniform"}):
+        one, other = (TranslationSpec.of(pairs, settings=dict(given)) for given in (both.items(), reversed(both.items())))
+        assert one == other
+
+
 PLANTED = {
     **{key: value for key, value in SMALL.items() if not key.startswith("corpus.")},
     "corpus.size": 200, "corpus.length": "2,4", "corpus.symbols": 8, "training.learning_rate": 0.01, "training.epochs": 6,
@@ -242,6 +292,10 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
         (["{pairs}", "--set", "collect.words=1"], "2 or more"),
         (["{pairs}", "--set", "decode.beam=0"], "1 or more"),
         (["{pairs}", "--set", "corpus.units=words", "--set", "corpus.min_df=999"], "no word of a side of train"),
+        (["{pairs}", "--set", "corpus.min_df=0"], "setting corpus.min_df: 0; wanted 1 or more"),
+        (["{pairs}", "--set", "corpus.min_df=-3"], "setting corpus.min_df: -3; wanted 1 or more"),
+        (["{pairs}", "--set", "collect.words=99", "--set", "corpus.units=words"], "99, with a vocabulary of 16"),
+        (["{pairs}", "--set", "corpus.max_words=3"], "go on without such pairs: --set corpus.on_bad_row=skip"),
         (["{pairs}", "--set", "corpus.max_words=3"], "where 3 is the limit"),
         (["{pairs}", "--preset", "large"], "one of small, paper"),
     ],

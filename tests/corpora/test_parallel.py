@@ -12,18 +12,11 @@ from attnaudit.corpora.parallel import Pairs, ParallelCorpus, ReadingOfPairs, re
 from attnaudit.corpora.parallel_registry import locate_pairs
 from attnaudit.corpora.units import Pieces, Words, learn_pieces
 from attnaudit.errors import InputError
-from tests.pairs import reversed_pairs, write_pairs
+from tests.pairs import edit, reversed_pairs, write_pairs
 
 
 def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
     return read_parallel(folder, "mine", ReadingOfPairs(**how), seed)  # pyright: ignore[reportArgumentType]
-
-
-def edit(path: Path, line: int, text: str | None) -> None:
-    """Replace a line, counted from 1; None takes it out."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    lines[line - 1 : line] = [] if text is None else [text]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def test_pairs_and_alignments_come_back(tmp_path: Path):
@@ -107,6 +100,30 @@ def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     assert links is not None
     assert links[:, links[0] == 1].T.tolist() == [[1, 0, 0]]
     assert not (links[0] == 6).any()
+
+
+@pytest.mark.parametrize("index", ["9" * 18, "9" * 23, "1" + "0" * 5000])
+def test_an_index_beyond_any_number_is_beyond_the_text(tmp_path: Path, index: str):
+    folder = write_pairs(tmp_path)
+    edit(folder / "test.align", 2, f"0-0 {index}-0 0-{index}")
+    edit(folder / "test.align", 3, "0" * 5000 + "-00")
+    corpus = read(folder)
+    assert corpus.notes == ("test.align: 1 line(s) have links to words that are not there, which are left out: line 2",)
+    links = corpus.splits["test"].links
+    assert links is not None
+    assert links[:, (links[0] == 1) | (links[0] == 2)].T.tolist() == [[1, 0, 0], [2, 0, 0]]
+
+
+def test_lines_end_where_files_end_them(tmp_path: Path):
+    """At \\n or \\r\\n, and at nothing else that Python takes for the end of a line."""
+    folder = write_pairs(tmp_path)
+    edit(folder / "test.src", 2, "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6")
+    wanted = read(folder)
+    assert wanted.splits["test"].source[1] == "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6"
+    assert len(wanted.splits["test"]) == 16
+    for path in folder.iterdir():
+        path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    assert read(folder).fingerprint == wanted.fingerprint
 
 
 def test_a_line_that_is_no_alignment(tmp_path: Path):

@@ -12,6 +12,7 @@ from attnaudit.decoding import decode
 from attnaudit.errors import InputError
 from attnaudit.experiments.alignment import Alignment, dictionary
 from attnaudit.experiments.rows import told_right
+from attnaudit.models.encoder_decoder import PairSettings
 from attnaudit.models.translator import Translator
 from attnaudit.pair_collector import PairCollectSettings, change_of_output, collect_pairs
 from attnaudit.pair_training import DeceivePairs, gold_logits, teacher_forced
@@ -229,6 +230,51 @@ def test_deceptive_penalty_against_the_naive_sum(translator: Translator):
 def test_negative_strength_is_refused():
     with pytest.raises(InputError, match="0 or more"):
         DeceivePairs(-0.1)
+
+
+def naive_links(translator: Translator, pairs: Pairs) -> set[tuple[int, int, int]]:
+    """A pair and a link at a time: the pieces of a word are as many, and begin where, as the words before it cut by themselves say."""
+    assert pairs.links is not None
+    found = set()
+    for row, i, j in pairs.links.T.tolist():
+        sides = []
+        for text, word in ((pairs.source[row], i), (pairs.target[row], j)):
+            words = text.split()
+            start = sum(len(translator.units([before])[0]) for before in words[:word])
+            sides.append(range(start, start + len(translator.units([words[word]])[0])))
+        found |= {(row, s, t) for s in sides[0] for t in sides[1]}
+    return found
+
+
+def test_links_of_words_that_pieces_part_where_white_space_does_not():
+    odd = ["don´t", "c\u200bd", "a¨", "½", "ﷺ", "\u200b", "▁", "a▁b", "plain", "words"]
+    random = np.random.default_rng(0)
+    sources = tuple(" ".join(["start", *random.choice(odd, 5)]) for _ in range(60))
+    targets = tuple(" ".join([*source.split()[::-1]]) for source in sources)
+    links = np.array([(row, i, 5 - i) for row in range(60) for i in range(6)]).T
+    pairs = Pairs(np.arange(60) + 100, sources, targets, links)
+    translator = Translator.learn(PairSettings(embedding=4, hidden=4), pairs, "pieces", 200, 1, 0)
+    inputs = translator.inputs(pairs)
+    assert inputs.links is not None
+    assert set(map(tuple, inputs.links.T.tolist())) == naive_links(translator, pairs)
+    assert list(inputs.unlinked) == [100 + row for row, source in enumerate(sources) if {"\u200b", "▁"} & set(source.split())]
+    cut = translator.units(pairs.source), translator.units(pairs.target)
+    for row, s, t in inputs.links.T.tolist():
+        assert max(s - len(cut[0][row]), t - len(cut[1][row])) < 0
+        if cut[0][row][s] == "▁start":
+            assert cut[1][row][t] == "▁start"
+
+
+def test_links_of_words_that_pieces_do_not_part_are_left_out():
+    """White space parts x from y at U+0085, pieces do not: none is known to be of x."""
+    texts = ("x\u0085y plain", "plain x") * 10
+    links = np.array([(row, i, i) for row in range(20) for i in range(2)]).T
+    pairs = Pairs(np.arange(20), texts, texts, links)
+    translator = Translator.learn(PairSettings(embedding=4, hidden=4), pairs, "pieces", 60, 1, 0)
+    inputs = translator.inputs(pairs)
+    assert inputs.links is not None
+    assert set(inputs.links[0].tolist()) == set(range(1, 20, 2))
+    assert inputs.unlinked == tuple(range(0, 20, 2))
 
 
 def test_saved_and_read_again(translator: Translator, tmp_path):

@@ -205,7 +205,11 @@ def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Pa
     ("deceive", {"model.attention": "none"}, "an attention that is learned"),
     ("deceive", {"deceive.strengths": (-0.1,)}, "λ"),
     ("deceive", {"deceive.strengths": ()}, "λ"),
+    ("deceive", {"deceive.strengths": (0.0, 1.0, -0.0)}, "none twice"),
+    ("deceive", {"collect.words": 99}, "99, with a vocabulary of 16"),
     ("deceive", {"deceive.seeds": 0}, "deceive.seeds"),
+    ("dynamics", {"training.steps": 50}, "setting training.steps: 50, which has no effect in dynamics; wanted dynamics.steps"),
+    ("dynamics", {"collect.scores": ("gradient",)}, "setting collect.scores: "),
     ("dynamics", {"dynamics.probe": 0}, "probe"),
     ("dynamics", {"dynamics.steps": (5, 2)}, "2 after 5"),
 ])  # fmt: skip
@@ -250,6 +254,20 @@ def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys:
     assert main(["study", "deceive", str(pairs), "--set=training.epochs=1", "--set=collect.pairs=2", "--set=deceive.seeds=1", *given,
                  "--out", str(tmp_path / "out")]) == 0  # fmt: skip
     assert "mass_bilinear_1" in capsys.readouterr().out
+
+
+def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    bare = str(write_pairs(tmp_path / "p1"))
+    for given, told in (
+        ([bare, "--set=corpus.source_ending=xx"], "no train.xx among"),
+        ([bare, "--set=corpus.target_ending=xx"], "no train.xx among"),
+        (["multi30k"], "did you mean multi30k_en_de?"),
+        (["planted-revers"], "did you mean planted-reverse?"),
+        (["planted-decisiv"], "did you mean planted-decisive?"),
+    ):
+        assert main(["study", "dynamics", *given, "--out", str(tmp_path / "out")]) == 2
+        assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_names_of_settings_are_those_of_the_classes():

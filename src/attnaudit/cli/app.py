@@ -242,7 +242,7 @@ def _spec_of_study(name: str, corpus: str, preset: str | None, common: dict[str,
     from attnaudit.corpora.parallel_registry import is_parallel
     from attnaudit.runner import StudySpec
 
-    if not is_parallel(corpus, str(common["settings"].get("corpus.source_ending", "src"))):
+    if not common["settings"].keys() & _OF_PAIRS and not is_parallel(corpus):
         return StudySpec.of(name, corpus, preset=preset or "paper", **common, **of_texts)
     _refuse(of_texts, f"{name} on {corpus}", "the translator and its texts are given by --set model.NAME=… and corpus.NAME=…")
     return StudySpec.of_pairs(name, corpus, preset=preset or "small", **common)
@@ -300,6 +300,7 @@ def translate(
     show_translation(folder, as_json)
 
 
+_OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}  # settings that a corpus of pairs alone has
 _USUAL = {"encoder": "bilstm", "attention": "additive", "on_bad_row": "error", "text": "text", "label": "label", "device": "auto"}
 _COLUMNS = ("text", "label", "rationale")
 

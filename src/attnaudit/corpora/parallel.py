@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -20,9 +19,10 @@ from attnaudit.corpora.lines import invalid_utf8, numbered_lines, printable, req
 from attnaudit.errors import InputError
 
 OPERATION = "read parallel corpus"
-_REMEDY = "correct the line, or go on without such pairs: --on-bad-row skip"
+_REMEDY = "correct the line, or go on without such pairs: --set corpus.on_bad_row=skip"
 _PARTED = "split the pairs into train, dev and test yourself: a file of texts is split by the program, pairs are not"
 _LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
+_DIGITS = 18  # of an index: no text has so many words, and a longer number is as far beyond
 _NAMED = 8  # rows that a note names
 
 
@@ -182,9 +182,13 @@ def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> _Links:
     found = np.array(sorted(set(_parsed(lines, path))), dtype=np.int64).reshape(-1, 3).T
     inside = (found[1:] < words[:, found[0]]).all(axis=0)
     beyond = np.unique(found[0, ~inside]).tolist()
-    named = ", ".join(str(row + 1) for row in islice(beyond, _NAMED)) + (", …" if len(beyond) > _NAMED else "")
-    remark = f"{path.name}: {len(beyond)} line(s) have links to words that are not there, which are left out: line {named}"
-    return _Links(found[:, inside], remark if beyond else "")
+    return _Links(found[:, inside], links_left_out(path.name, beyond, "words that are not there") if beyond else "")
+
+
+def links_left_out(where: str, rows: Sequence[int], words: str) -> str:
+    """A note that ``rows``, from 0, have links to such ``words``."""
+    named = ", ".join(str(row + 1) for row in rows[:_NAMED]) + (", …" if len(rows) > _NAMED else "")
+    return f"{where}: {len(rows)} line(s) have links to {words}, which are left out: line {named}"
 
 
 def _parsed(lines: Sequence[str], path: Path) -> Iterator[tuple[int, int, int]]:
@@ -193,7 +197,8 @@ def _parsed(lines: Sequence[str], path: Path) -> Iterator[tuple[int, int, int]]:
             link = _LINK.fullmatch(entry)
             if link is None:
                 raise InputError(OPERATION, printable(f"{path}, line {row + 1}"), repr(entry[:40]), "links as 0-0 1-2")
-            yield row, int(link[1]), int(link[2])
+            source, target = (int((digits.lstrip("0") or "0")[:_DIGITS]) for digits in link.groups())
+            yield row, source, target
 
 
 def _kept(pairs: Pairs, share: float, seed: int, split: str) -> Pairs:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from attnaudit.corpora.locating import PLANTED
 from attnaudit.corpora.parallel import OPERATION, ReadingOfPairs
 from attnaudit.corpora.planted_pairs import PLANTED_PAIRS
-from attnaudit.corpora.registry import data_folder
+from attnaudit.corpora.registry import REGISTRY, data_folder
 from attnaudit.corpora.units import UnitName
 from attnaudit.errors import InputError, did_you_mean
 
@@ -78,9 +79,19 @@ def locate_pairs(source: str | Path, data_dir: str | Path | None, how: ReadingOf
     return folder, folder.resolve().name, how
 
 
-def is_parallel(source: str, ending: str = "src") -> bool:
-    """Whether a corpus is of pairs: a registered or planted name, or a folder that holds ``train.<ending>``, plain or gzipped."""
-    return source in PARALLEL or source in PLANTED_PAIRS or _has_train(Path(source).expanduser(), ending)
+def is_parallel(source: str) -> bool:
+    """Whether a corpus is of pairs, as its name says: a registered or planted one, or a folder that holds ``train.src`` or that, gzipped.
+
+    Raises InputError for a name that neither a corpus of pairs, nor one of texts, nor a file or folder has.
+    """
+    if source in PARALLEL or source in PLANTED_PAIRS:
+        return True
+    known = (*REGISTRY, *PLANTED, *PARALLEL, *PLANTED_PAIRS)
+    path = Path(source).expanduser()
+    if source not in known and path.name == source and not path.suffix and not path.exists():
+        hint = did_you_mean(source, known)
+        raise InputError("read corpus", source, "an unknown corpus", f"one of {', '.join(known)}, a file or a folder", hint)
+    return _has_train(path, "src")
 
 
 def _has_train(folder: Path, ending: str) -> bool:

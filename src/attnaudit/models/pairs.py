@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD, Vocabulary
+from attnaudit.corpora.vocabulary import BOS, EOS, PAD
 from attnaudit.ragged import Ragged
 
 POOL = 8  # batches of one source length that are sorted by target length together
@@ -38,22 +38,14 @@ class PairBatch:
 class PairInputs:
     """The pairs of a split as numbers of two vocabularies.
 
-    ``links`` (3, k) are the alignments: row, source position, target position.
+    ``links`` (3, k) are the alignments: row, source position, target position. ``unlinked`` are the lines some of whose alignments are
+    left out, since it is not known which pieces are of the words that they link.
     """
 
     source: Ragged
     target: Ragged
     links: Int[np.ndarray, "three k"] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        source: list[list[str]],
-        target: list[list[str]],
-        words: tuple[Vocabulary, Vocabulary],
-        links: Int[np.ndarray, "three k"] | None,
-    ) -> PairInputs:
-        return cls(words[0].ids(source), words[1].ids(target), links)
+    unlinked: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.source)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from attnaudit.corpora.parallel import Pairs
-from attnaudit.corpora.units import MARK, Pieces, UnitName, Units, Words, learn_pieces
+from attnaudit.corpora.units import Pieces, UnitName, Units, Words, learn_pieces
 from attnaudit.corpora.vocabulary import Vocabulary
 from attnaudit.errors import InputError, RunError
 from attnaudit.files import atomic, read_json, write_bytes, write_json
@@ -48,25 +50,29 @@ class Translator:
         return cls(build_pair_model(settings, *vocabularies, seed), cut)
 
     def inputs(self, pairs: Pairs, name: str = "pairs") -> PairInputs:
-        """The pairs as numbers. Raises InputError where the vocabulary covers no word of a side; ``name`` tells of which split."""
+        """The pairs as numbers. Raises InputError where nothing is left of a text once it is cut, as of U+200B alone, and where the
+        vocabulary covers no word of a side; ``name`` tells of which split.
+        """
         source, target = self.units(pairs.source), self.units(pairs.target)
-        links = None if pairs.links is None else self._links(pairs, source, target)
-        made = PairInputs.of(source, target, (self.model.source, self.model.target), links)
+        _check_left(pairs, {"source": source, "target": target}, name)
+        links, unlinked = (None, ()) if pairs.links is None else self._links(pairs, source, target)
+        made = PairInputs(self.model.source.ids(source), self.model.target.ids(target), links, unlinked)
         for side, ids in (("source", made.source), ("target", made.target)):
             if not (ids.values > 1).any():
                 came = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"
                 raise InputError("read pairs", name, came, "texts in the languages that the model learned")
         return made
 
-    def _links(self, pairs: Pairs, source: list[list[str]], target: list[list[str]]) -> Int[np.ndarray, "three k"]:
-        """Alignments of words as alignments of units: every piece of one with every piece of the other."""
+    def _links(self, pairs: Pairs, source: list[list[str]], target: list[list[str]]) -> tuple[Int[np.ndarray, "three k"], tuple[int, ...]]:
+        """Alignments of words as alignments of units: every piece of one with every piece of the other; and the lines that lose some."""
         assert pairs.links is not None
         if isinstance(self.units, Words):
-            return pairs.links
-        pieces = [[_pieces_of_words(tokens) for tokens in side] for side in (source, target)]
-        found = [(row, a, b) for row, i, j in pairs.links.T.tolist() for a in pieces[0][row][i : i + 1] for b in pieces[1][row][j : j + 1]]
-        spread = [(row, s, t) for row, a, b in found for s in range(*a) for t in range(*b)]
-        return np.array(spread, dtype=np.int64).reshape(-1, 3).T
+            return pairs.links, ()
+        ours, theirs = _places(self.units, pairs.source, source), _places(self.units, pairs.target, target)
+        found = [(row, ours[row][i], theirs[row][j]) for row, i, j in pairs.links.T.tolist()]
+        lost = dict.fromkeys(int(pairs.instance[row]) for row, here, there in found if not (here and there))
+        spread = [(row, s, t) for row, here, there in found for s in here for t in there]
+        return np.array(spread, dtype=np.int64).reshape(-1, 3).T, tuple(lost)
 
     def save(self, folder: Path) -> None:
         """Write weights (with the settings), vocabularies and, where there are any, the pieces. Raises RunError."""
@@ -97,7 +103,29 @@ class Translator:
         return cls(model, units)
 
 
-def _pieces_of_words(tokens: list[str]) -> list[tuple[int, int]]:
-    """Where the pieces of every word begin and end."""
-    starts = [place for place, token in enumerate(tokens) if token.startswith(MARK) or place == 0]
-    return list(zip(starts, [*starts[1:], len(tokens)], strict=True))
+def _check_left(pairs: Pairs, sides: dict[str, list[list[str]]], name: str) -> None:
+    """Raise InputError for the first text that is cut into nothing."""
+    for side, cut in sides.items():
+        if [] in cut:
+            row = cut.index([])
+            came = f"a {side} of which nothing is left once it is cut into pieces: {getattr(pairs, side)[row][:40]!a}"
+            do = "correct the line, or take it out of both files"
+            raise InputError("read pairs", f"{name}, line {pairs.instance[row] + 1}", came, "a text on both sides", do)
+
+
+def _places(units: Units, texts: Sequence[str], cut: list[list[str]]) -> list[list[range]]:
+    """For every text, which of its pieces each word has.
+
+    Words are cut one by one: what white space parts is not always what pieces part, which make two of ``don´t`` (NFKC has a space there)
+    and one of two words that U+0085 parts. Where the words' pieces are not those of the whole ``cut`` text, no word of it has any.
+    """
+    words = [text.split() for text in texts]
+    distinct = list(dict.fromkeys(chain.from_iterable(words)))
+    alone = dict(zip(distinct, units(distinct), strict=True))
+    return [_in_order([alone[word] for word in row], tokens) for row, tokens in zip(words, cut, strict=True)]
+
+
+def _in_order(pieces: list[list[str]], tokens: list[str]) -> list[range]:
+    if list(chain.from_iterable(pieces)) != tokens:
+        return [range(0)] * len(pieces)
+    return [range(*span) for span in pairwise(accumulate(map(len, pieces), initial=0))]

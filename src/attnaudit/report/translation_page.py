@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +51,8 @@ def write_translation(folder: str | Path) -> Path:
     """Write ``translation.html`` of a translation run and return its path. Raises RunError and TraceError."""
     folder = Path(folder)
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
-    lines = (folder / "translations.jsonl").read_text(encoding="utf-8").splitlines()
+    with (folder / "translations.jsonl").open(encoding="utf-8") as file:
+        examples = [json.loads(line) for line in islice(file, EXAMPLES)]
     trace = Trace.read(folder / "trace") if (folder / "trace").exists() else None
     about = About.of(spec, trace.metadata if trace else {"corpus": {"name": Path(spec["corpus"]["source"]).name}})
     own = summary.filter(pl.col("experiment").is_in(OWN))
@@ -59,7 +61,7 @@ def write_translation(folder: str | Path) -> Path:
     matrices = sentence_matrices(trace) if trace else []
     content = {
         "about": about, "title": f"{about.attention} attention on {about.title}", "bleu": known["translation", "bleu"],
-        "summaries": summary_tables(own), "examples": [json.loads(line) for line in lines[:EXAMPLES]],
+        "summaries": summary_tables(own), "examples": examples,
         "matrices": matrices, "known": bool(trace and trace.has("rationale")),
         "pieces": any(marks_words(matrix.source) for matrix in matrices),
         "dictionary": pl.read_parquet(words).head(WORDS).to_dicts() if words.exists() else [],

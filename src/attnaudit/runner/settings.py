@@ -29,16 +29,17 @@ def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
 def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """``sections`` (dataclasses by name) with ``settings`` (values, or their text, by dotted name) in place.
 
-    Raises InputError for an unknown section or field, and for a value that is not of the field's type.
+    Raises InputError for an unknown section or field, and for a value that is not of the field's type. The settings of a section come
+    into place together: what a section says of two of its fields does not depend on which was given first.
     """
     known = [f"{name}.{field.name}" for name, section in sections.items() for field in fields(section)]
-    changed = dict(sections)
+    given: dict[str, dict[str, Any]] = {name: {} for name in sections}
     for key, value in settings.items():
         if key not in known:
             raise _unknown(key, known)
         name, field = key.split(".", 1)
-        changed[name] = replace(changed[name], **{field: coerce(value, _hint(type(changed[name]), field), key)})
-    return changed
+        given[name][field] = coerce(value, _hint(type(sections[name]), field), key)
+    return {name: replace(section, **given[name]) if given[name] else section for name, section in sections.items()}
 
 
 def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Section:

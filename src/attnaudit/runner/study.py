@@ -20,7 +20,7 @@ from attnaudit.probe import STEP_FOLDER
 from attnaudit.progress import Progress, silent, within
 from attnaudit.results_file import table_file
 from attnaudit.runner.audits import choose
-from attnaudit.runner.ledger import MANIFEST, Ledger, Record
+from attnaudit.runner.ledger import MANIFEST, Ledger, Record, remove_empty
 from attnaudit.runner.pipeline import TEACHER, read, train_into
 from attnaudit.runner.place import alone, check_place, read_spec, some_of
 from attnaudit.runner.settings import override
@@ -40,6 +40,12 @@ if TYPE_CHECKING:
 
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
+OVERRULED = {  # what a study decides itself, and what is wanted of who gives it
+    "dynamics": {
+        "training.steps": "dynamics.steps, the last of which is where training stops",
+        "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
+    }
+}
 NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
 EPOCHS = ("epochs", "patience")
 Say = Callable[[str], None]
@@ -78,6 +84,9 @@ class StudySpec:
             what = f"study of {source}" if run == TranslationSpec.of else "study"
             raise InputError("study", what, repr(study), f"one of {', '.join(studies)}", did_you_mean(study, studies))
         given = dict(settings or {})
+        for key, wanted in OVERRULED.get(study, {}).items():
+            if key in given:
+                raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", wanted)
         own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
         base = run(source, settings=given, **options)
         chosen = override({study: studies[study]()}, {f"{study}.seed": base.seed, **own})[study]
@@ -115,7 +124,10 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     plan = spec.study.plan(spec.base, corpus)  # what it cannot be about is told before what it may not lie beside
     _check_places(out, place, plain)
     notes = _notes(plan, say)
-    folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
+    try:
+        folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
+    finally:
+        remove_empty(out / TRAININGS, out)
     base = folders.get(usual(spec.base, spec.base.seed).name)
     metadata = next(Trace.shards((base or folders[plan[0].name]) / "trace")).metadata
     with alone(place) as ledger:

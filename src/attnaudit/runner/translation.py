@@ -75,6 +75,7 @@ def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: Para
 class _Fitted:
     translator: Translator
     history: list[Epoch]
+    remarks: list[str]
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,26 @@ class _Run:
         translator = Translator.learn(
             spec.model, self.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed
         )
-        for name, pairs in self.corpus.splits.items():
-            translator.inputs(pairs, f"{name} split")  # what it cannot read is told before hours of training
+        remarks = self._remarks(translator)
         if not (self.ledger.out / "spec.json").exists():
             write_json(self.ledger.out / "spec.json", self.plain)
         history = train_translator(
             translator, self.corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
             objective=spec.objective, watch=self._watch(translator, checkpoint),
         )  # fmt: skip
-        return _Fitted(translator, history)
+        return _Fitted(translator, history, remarks)
+
+    def _remarks(self, translator: Translator) -> list[str]:
+        """What is to be known of the pairs once they are cut; what cannot be read or recorded is told here, before hours of training."""
+        from attnaudit.corpora.parallel import links_left_out
+        from attnaudit.pair_collector import collect_pairs
+
+        splits = {name: f"{name} split" for name in self.corpus.splits}
+        unlinked = {split: translator.inputs(self.corpus.splits[name], split).unlinked for name, split in splits.items()}
+        if self.spec.model.attention != "none":
+            none = self.corpus.splits["test"].take(np.arange(0))  # so that the settings alone are looked at
+            list(collect_pairs(translator, none, "test", self.spec.collect))
+        return [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items() if rows]
 
     def _watch(self, translator: Translator, folder: Path) -> Watch | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
@@ -151,7 +163,8 @@ class _Run:
         fitted.translator.save(self.ledger.out / "model")
         if self.spec.probe is not None:
             keep_steps(self.spec.probe, checkpoint, self.ledger.out)
-        return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best_epoch(fitted.history).epoch}
+        notes = {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best_epoch(fitted.history).epoch}
+        return notes | ({"remarks": fitted.remarks} if fitted.remarks else {})
 
     def _translator(self) -> Translator:
         from attnaudit.models.translator import Translator
@@ -187,6 +200,7 @@ class _Run:
         origin = self._origin(translator)
         return {
             **origin,
+            "corpus": {**origin["corpus"], "notes": [*self.corpus.notes, *train.notes.get("remarks", [])]},
             "model": {**origin["model"], "fingerprint": weights_fingerprint(translator.model)},
             "training": {**origin["training"], "best_epoch": train.notes["best_epoch"]},
         }
@@ -311,7 +325,7 @@ class _Run:
                 "fingerprint": self.corpus.fingerprint,
                 "rows": {name: len(pairs) for name, pairs in self.corpus.splits.items()},
             },
-            "notes": list(self.corpus.notes),
+            "notes": [*self.corpus.notes, *records["train"].notes.get("remarks", [])],
             "training": {name: records["train"].notes[name] for name in ("best_epoch", "history")},
             "skipped": [asdict(row) for row in self.corpus.skipped],
         }
@@ -319,7 +333,8 @@ class _Run:
 
 def read_translations(out: Path) -> list[dict[str, Any]]:
     """{instance, source, reference, translation} of every pair of the test split."""
-    return [json.loads(line) for line in (out / TRANSLATIONS).read_text(encoding="utf-8").splitlines()]
+    with (out / TRANSLATIONS).open(encoding="utf-8") as file:  # and no splitlines: in a text stand other ends of lines, as U+2028
+        return [json.loads(line) for line in file]
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:

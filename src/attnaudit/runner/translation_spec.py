@@ -55,6 +55,10 @@ class ParallelSpec:
     length: tuple[int, int] | None = None
     symbols: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.min_df is not None and self.min_df < 1:
+            raise InputError("read settings", "setting corpus.min_df", str(self.min_df), "1 or more, or none for the corpus's own")
+
     def read(self, seed: int, progress: Progress) -> ParallelCorpus:
         """The pairs, drawn with this spec's own seed, else with ``seed``. Raises InputError, also for a setting that they have not."""
         from attnaudit.corpora.parallel import ReadingOfPairs, read_parallel
@@ -97,7 +101,9 @@ class ParallelSpec:
     @property
     def chosen_min_df(self) -> int:
         """A word that one text has teaches nothing of it; a piece is in many texts, and so is each planted word."""
-        return self.min_df or (2 if self.chosen_units == "words" and not self.planted else 1)
+        if self.min_df is not None:
+            return self.min_df
+        return 2 if self.chosen_units == "words" and not self.planted else 1
 
 
 @dataclass(frozen=True)

@@ -151,9 +151,9 @@ class Deceive:
 
 
 def check_strengths(strengths: Sequence[float]) -> None:
-    """Raise InputError where there is no λ, or one below 0."""
-    if not strengths or not min(strengths) >= 0:
-        raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one or more, each a λ of 0 or more")
+    """Raise InputError where there is no λ, one below 0, or one twice."""
+    if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
+        raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one or more, each a λ of 0 or more, none twice")
 
 
 def _told_of_covered(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
