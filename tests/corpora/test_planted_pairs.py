@@ -95,14 +95,11 @@ def test_what_is_parallel(tmp_path: Path):
     assert all(map(is_parallel, (*PARALLEL, *PLANTED_PAIRS, "planted-bigram_flip")))
     folder = write_pairs(tmp_path / "pairs", aligned=False)
     assert is_parallel(str(folder))
-    assert not is_parallel(str(folder), "en")
+    assert not any(map(is_parallel, ("sst", "planted-decisive", str(tmp_path), str(folder / "dev.src"))))
     (folder / "train.src").rename(folder / "train.en.gz")
-    assert is_parallel(str(folder), "en")
-    assert not any(map(is_parallel, ("sst", "planted-decisive", "planted-", "", str(tmp_path), str(folder / "dev.src"))))
-
-
-def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
-    from attnaudit.corpora.parallel import ReadingOfPairs
-
-    with pytest.raises(InputError, match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?"):
-        locate_pairs("plantedreverse", tmp_path, ReadingOfPairs())
+    assert not is_parallel(str(folder))  # whoever gives its endings means pairs, and is not asked
+    (folder / "train.en.gz").rename(folder / "train.src.gz")
+    assert is_parallel(str(folder))
+    for name in ("planted-", "multi30k"):
+        with pytest.raises(InputError, match="an unknown corpus"):
+            is_parallel(name)

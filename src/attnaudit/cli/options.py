@@ -34,7 +34,8 @@ StudyCorpus = Annotated[
         metavar="CORPUS", show_default=False,
         help="As for attnaudit run: a registered name, a file, a folder with train and test files, or planted-decisive, planted-negation, "
         "planted-conjunction, planted-prior, planted-question. For dynamics and deceive also as for attnaudit translate: multi30k_en_de, "
-        "deceptive_en_de, a folder of pairs, or planted-copy, planted-reverse, planted-bigram_flip. For copying permutations, distinct or iid.",
+        "deceptive_en_de, a folder of pairs, or planted-copy, planted-reverse, planted-bigram_flip. For copying permutations, distinct "
+        "or iid.",
     ),
 ]  # fmt: skip
 StudyName = Annotated[
