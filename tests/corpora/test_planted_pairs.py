@@ -103,3 +103,10 @@ def test_what_is_parallel(tmp_path: Path):
     for name in ("planted-", "multi30k"):
         with pytest.raises(InputError, match="an unknown corpus"):
             is_parallel(name)
+
+
+def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
+    from attnaudit.corpora.parallel import ReadingOfPairs
+
+    with pytest.raises(InputError, match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?"):
+        locate_pairs("plantedreverse", tmp_path, ReadingOfPairs())
