@@ -280,7 +280,7 @@ def test_what_takes_long_tells_how_far_it_is_now_and_then(monkeypatch: pytest.Mo
         tell("collect", 0, 5)
         tell("collect", 0, 5)
     told = capsys.readouterr().err.splitlines()
-    assert told[:3] == ["0:01 train, epoch 1 of 6 (0 %)", "0:31 train, epoch 1 of 6 (10 %)", "1:01 train, epoch 2 of 6 (20 %)"]
+    assert told[:3] == ["0:02 train, epoch 1 of 6 (1 %)", "0:32 train, epoch 1 of 6 (11 %)", "1:02 train, epoch 2 of 6 (21 %)"]
     assert len(told) == 11
     assert told[-1] == "5:00 collect"
 
@@ -305,7 +305,19 @@ def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str],
     told = capsys.readouterr().err.splitlines()
     assert sum("base-s0" in line for line in told) == 1
     assert sum("uniform-s0" in line for line in told) == 1
-    assert any(line.endswith(" compare the trainings") for line in told)
+
+
+def test_what_is_refused_soon_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    now = 1000.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    with progress() as tell:
+        tell("read train", 0, 0)
+        now += 1.9
+        tell("read dev", 0, 0)
+        assert capsys.readouterr().err == ""
+        now += 0.2
+        tell("read dev", 1, 0)
+    assert capsys.readouterr().err == "0:02 read dev\n"
 
 
 def drawn(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, steps: list[tuple[str, int, int]]) -> str:

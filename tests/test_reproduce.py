@@ -123,7 +123,7 @@ def test_a_sweep_that_was_stopped_goes_on(data: Path, tmp_path: Path, finished: 
     """Interrupted in its second run, it ends with the same results."""
 
     def stop(what: str, done: int, total: int) -> None:
-        if what.startswith("sst-average-additive-s1: audit"):
+        if what.startswith("sst-average-additive-s1 · audit"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

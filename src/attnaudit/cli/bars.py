@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
 
+SOON = 2.0  # seconds that a command has before it tells of its work: what is refused by then is one line
 PAUSE = 30.0  # seconds between two lines about one stage
 WIDE = 110  # columns of a terminal in which a bar has room for its count and for both times
 BAR, NARROW_BAR = 20, 10
@@ -63,7 +64,7 @@ class _Bars:
 
 
 class _Lines:
-    """A line for each stage when it begins, then how far it is, with the time since the command began.
+    """A line for each stage when it begins, then how far it is, with the time since the command began; none in its first seconds.
 
     Of one training among several a line tells when it ends: here only how far it is.
     """
@@ -75,7 +76,7 @@ class _Lines:
     def __call__(self, what: str, done: int, total: int) -> None:
         now, stage = time.monotonic(), _stage(what)
         with self.lock:
-            begins = stage not in self.told and WITHIN not in stage
+            begins = stage not in self.told and WITHIN not in stage and now >= self.began + SOON
             if not begins and now < self.last + PAUSE:
                 return
             self.last = now
