@@ -3,8 +3,8 @@
     python benchmarks/copying.py [--steps 10] [--threads 2]
 
 Both train the model of the study on permutations of 40 symbols with the same batches. The plain loop is `nn.LSTM`, `nn.Linear` and
-`torch.optim.Adam` with their defaults, on as many threads as ours has seeds at a time. Seconds are of a step of one seed, the median over
-steps; what they differ in at the end is rounding.
+`torch.optim.Adam` with their defaults, in 32 bits, on as many threads as ours has seeds at a time. Times are of a step of one seed, the
+median over steps; what they differ in at the end is rounding.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from attnaudit.corpora.copying import Sequences
+from attnaudit.models.product import Precision, products_of
 from attnaudit.models.seq2seq_by_hand import Sizes
 from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
 
@@ -68,24 +70,30 @@ def train_plainly(models: SideBySide, steps: int) -> tuple[float, list[float]]:
     return statistics.median(seconds), losses
 
 
+def train_side_by_side(threads: int, steps: int, precision: Precision) -> tuple[float, np.ndarray]:
+    """Seconds of a step of one seed, with a seed on each thread, and the first seed's loss of every step."""
+    models, seconds, losses = SideBySide.fresh(SIZES, range(threads)), [], []
+    with products_of(precision), workers(threads) as pool:
+        for step in range(steps):
+            begun = time.perf_counter()
+            losses.append(models.advance(pool, batches, 1, step, begin=SEQUENCES.begin)[0, 0])
+            seconds.append((time.perf_counter() - begun) / threads)
+    return statistics.median(seconds), np.array(losses)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
-    models = SideBySide.fresh(SIZES, range(options.threads))
     torch.set_num_threads(options.threads)
-    plain, theirs = train_plainly(models, options.steps)
-    seconds, ours = [], []
-    with workers(options.threads) as pool:
-        for step in range(options.steps):
-            begun = time.perf_counter()
-            ours.append(models.advance(pool, batches, 1, step, begin=SEQUENCES.begin)[0, 0])
-            seconds.append((time.perf_counter() - begun) / options.threads)
-    hand, apart = statistics.median(seconds), float(np.abs(np.array(ours) - theirs).max())
-    print("| threads | plain loop (ms) | side by side (ms) | times as fast | largest difference of the losses |")
-    print("| --- | --- | --- | --- | --- |")
-    print(f"| {options.threads} | {1e3 * plain:.0f} | {1e3 * hand:.0f} | {plain / hand:.1f} | {apart:.1e} |")
+    plain, theirs = train_plainly(SideBySide.fresh(SIZES, range(1)), options.steps)
+    print("| threads | products of | plain loop (ms) | side by side (ms) | times as fast | largest difference of the losses |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for precision in get_args(Precision):
+        hand, ours = train_side_by_side(options.threads, options.steps, precision)
+        apart = float(np.abs(ours - theirs).max())
+        print(f"| {options.threads} | {precision} | {1e3 * plain:.0f} | {1e3 * hand:.0f} | {plain / hand:.1f} | {apart:.1e} |")
 
 
 if __name__ == "__main__":
