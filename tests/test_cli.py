@@ -254,9 +254,11 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
 
 
 def stages(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> list[str]:
-    """What is told of the work on stderr, without the times."""
+    """What is told of the work on stderr, from its first second on and without the times."""
     capsys.readouterr()
-    assert main([str(argument) for argument in arguments]) == 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("attnaudit.cli.bars.SOON", 0.0)
+        assert main([str(argument) for argument in arguments]) == 0
     return [line.partition(" ")[2] for line in capsys.readouterr().err.splitlines() if STAGE.fullmatch(line)]
 
 
