@@ -53,6 +53,15 @@ class PairCollectSettings:
             raise InputError("collect", "setting collect.pairs", str(self.pairs), "1 or more, or null for all")
 
 
+def check_settings(translator: Translator, settings: PairCollectSettings) -> None:
+    """Raise InputError where a translator's pairs cannot be recorded so."""
+    if translator.model.settings.attention == "none":
+        raise InputError("collect", "model.attention", "none", "a model with attention", "bilinear, additive or uniform")
+    if settings.words > len(translator.model.target):
+        came = f"{settings.words}, with a vocabulary of {len(translator.model.target)}"
+        raise InputError("collect", "setting collect.words", came, "no more than there are words")
+
+
 def collect_pairs(
     translator: Translator, pairs: Pairs, name: str, settings: PairCollectSettings | None = None, *,
     metadata: Mapping[str, Any] | None = None, progress: Progress | None = None,
@@ -62,12 +71,8 @@ def collect_pairs(
     ``prediction`` is over ``words`` words, class 0 the gold token; ``gold`` names it. ``rationale`` marks the source units that are aligned
     with it, where that is known. Raises InputError for a model without attention.
     """
-    if translator.model.settings.attention == "none":
-        raise InputError("collect", "model.attention", "none", "a model with attention", "bilinear, additive or uniform")
     settings = settings or PairCollectSettings()
-    if settings.words > len(translator.model.target):
-        came = f"{settings.words}, with a vocabulary of {len(translator.model.target)}"
-        raise InputError("collect", "setting collect.words", came, "no more than there are words")
+    check_settings(translator, settings)
     done = 0
     with frozen(translator.model):
         for start in range(0, len(pairs), SHARD_PAIRS):

@@ -209,7 +209,8 @@ def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
     )
     sentence += _timing(figures)
     measure = "A(α, rᵘ): first in attention, top 5 % by relevance under even attention"
-    yield card_row("What does attention learn from?", measure, row, f"{figure(chance)} by chance", sentence, mark=bar)
+    beside = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by habit of place")
+    yield card_row("What does attention learn from?", measure, row, beside, sentence, mark=bar)
 
 
 def _timing(figures: Figures) -> str:

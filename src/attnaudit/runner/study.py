@@ -40,12 +40,6 @@ if TYPE_CHECKING:
 
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
-OVERRULED = {  # what a study decides itself, and what is wanted of who gives it
-    "dynamics": {
-        "training.steps": "dynamics.steps, the last of which is where training stops",
-        "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
-    }
-}
 NOT_IDENTITY = ("experiments", "device", "teacher")  # of a training's spec: what does not change it, and what its teacher's key says
 EPOCHS = ("epochs", "patience")
 Say = Callable[[str], None]
@@ -84,7 +78,7 @@ class StudySpec:
             what = f"study of {source}" if run == TranslationSpec.of else "study"
             raise InputError("study", what, repr(study), f"one of {', '.join(studies)}", did_you_mean(study, studies))
         given = dict(settings or {})
-        for key, wanted in OVERRULED.get(study, {}).items():
+        for key, wanted in getattr(studies[study], "overruled", {}).items():
             if key in given:
                 raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", wanted)
         own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}

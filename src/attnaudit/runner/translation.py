@@ -140,13 +140,12 @@ class _Run:
     def _remarks(self, translator: Translator) -> list[str]:
         """What is to be known of the pairs once they are cut; what cannot be read or recorded is told here, before hours of training."""
         from attnaudit.corpora.parallel import links_left_out
-        from attnaudit.pair_collector import collect_pairs
+        from attnaudit.pair_collector import check_settings
 
         splits = {name: f"{name} split" for name in self.corpus.splits}
         unlinked = {split: translator.inputs(self.corpus.splits[name], split).unlinked for name, split in splits.items()}
         if self.spec.model.attention != "none":
-            none = self.corpus.splits["test"].take(np.arange(0))  # so that the settings alone are looked at
-            list(collect_pairs(translator, none, "test", self.spec.collect))
+            check_settings(translator, self.spec.collect)
         return [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items() if rows]
 
     def _watch(self, translator: Translator, folder: Path) -> Watch | None:

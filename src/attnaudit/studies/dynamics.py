@@ -28,7 +28,7 @@ from attnaudit.studies.dynamics_rows import (
     even_rows,
     model_rows,
     token_rows,
-)  # fmt: skip
+)
 from attnaudit.studies.dynamics_timing import timing_rows
 from attnaudit.studies.over_seeds import means
 from attnaudit.studies.plan import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
@@ -62,6 +62,10 @@ class Dynamics:
 
     name: ClassVar[str] = "dynamics"
     paper: ClassVar[str] = "snell2020"
+    overruled: ClassVar[Mapping[str, str]] = {  # what it decides itself, and what is wanted of who gives it
+        "training.steps": "dynamics.steps, the last of which is where training stops",
+        "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
+    }
     seeds: int = 6
     steps: tuple[int, ...] = STEPS
     probe: int = 500
