@@ -307,3 +307,12 @@ def test_bad_input_is_one_line(pairs: Path, tmp_path: Path, capsys: pytest.Captu
     assert not any(stage.startswith("attnaudit:") for stage in stages)
     assert line in told
     assert not (tmp_path / "run").exists()
+
+
+def test_the_paper_preset_has_the_papers_sizes() -> None:
+    """Two layers each, 256 of everything, dropout of one half, bilinear attention, Adam at 1e-3 (Snell et al. 2020)."""
+    spec = TranslationSpec.of("planted-copy", preset="paper")
+    model = spec.model
+    assert (model.layers, model.hidden, model.embedding, model.dropout, model.attention) == (2, 256, 256, 0.5, "bilinear")
+    assert spec.training.learning_rate == 1e-3
+    assert spec.model != TranslationSpec.of("planted-copy").model
