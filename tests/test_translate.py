@@ -68,7 +68,10 @@ def test_what_a_run_leaves(run: Path):
     trace = Trace.read(run / "trace")
     assert trace.metadata["corpus"]["task"] == "translation"
     assert len(set(trace.instance.tolist())) == 5
-    assert f"{len(trace)} instances" in (run / "report.html").read_text(encoding="utf-8")
+    audit = (run / "report.html").read_text(encoding="utf-8")
+    assert f"{len(trace)} instances (the gold tokens of pairs)" in audit
+    assert "interval over pairs" in audit
+    assert "intervals over instances" not in audit
     for page in ("translation.html", "report.html"):
         assert "</html>" in (run / page).read_text(encoding="utf-8")
     files = read_json(run / "manifest.json")["files"]
@@ -232,6 +235,23 @@ def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path
     note = "dev split: 1 line(s) have links to words without pieces of their own, which are left out: line 4"
     assert read_json(out / "manifest.json")["notes"] == [note]
     assert Trace.read(out / "trace").metadata["corpus"]["notes"] == [note]
+
+
+def test_many_target_tokens_that_train_lacks_are_noted(pairs: Path, tmp_path: Path):
+    texts = shutil.copytree(pairs, tmp_path / "texts")
+    lines = [(texts / f"test.{side}").read_text().splitlines() for side in ("src", "trg")]
+    edit(texts / "test.trg", 1, "new words b1")
+    edit(texts / "test.align", 1, "0-2")
+    tokens = sum(len(line.split()) + 1 for line in [*lines[1][1:], "new words b1"])
+    out = translate(spec(texts, **{"training.epochs": 1, "model.attention": "none"}), tmp_path / "run")
+    assert [row["value"] for row in read_json(out / "summary.json") if row["measure"] == "unknown"] == [2 / tokens]
+    assert read_json(out / "manifest.json")["notes"] == []  # 2.5 % of them
+    edit(texts / "test.trg", 2, "more of them")
+    edit(texts / "test.align", 2, "")
+    tokens += 3 - len(lines[1][1].split())
+    out = train_into(spec(texts, **{"training.epochs": 1}), tmp_path / "other")
+    told = f"test split: 5 of {tokens} target tokens are not in the vocabulary of train (<unk>)"
+    assert [note[: len(told)] for note in read_json(out / "manifest.json")["notes"]] == [told]
 
 
 def test_the_order_of_settings_does_not_count(pairs: Path):

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD
+from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.ragged import Ragged
 
 POOL = 8  # batches of one source length that are sorted by target length together
@@ -54,6 +54,11 @@ class PairInputs:
     def tokens(self) -> Int[np.ndarray, " n"]:
         """Gold tokens of every row, EOS among them."""
         return self.target.lengths + 1
+
+    @property
+    def unknown(self) -> int:
+        """Gold tokens that the vocabulary lacks."""
+        return int((self.target.values == UNK).sum())
 
     def _links_of(self, rows: np.ndarray) -> Int[np.ndarray, "three k"]:
         """The alignments of the chosen rows, numbered by their place among them."""

@@ -66,6 +66,11 @@ class About:
         return _entry(self.metadata, "corpus", "task") == "translation"
 
     @property
+    def drawn(self) -> str:
+        """What an interval draws: of a translator, whose instances are gold tokens, whole pairs."""
+        return "pairs" if self.translates else "instances"
+
+    @property
     def of_sentences(self) -> bool:
         """Whether a position of the trace is a sentence."""
         records = (self.metadata, self.spec)

@@ -64,5 +64,7 @@ def _title(about: About) -> str:
 def _subtitle(summary: pl.DataFrame, about: About) -> str:
     everything = summary.filter((pl.col("group") == "all") & pl.col("experiment").is_in(list(REGISTRY)))  # what is a row of the trace
     total = (everything["n"] + everything["undefined"]).max()
-    parts = [count(total, "instance") if isinstance(total, int) else "", f"seed {about.seed}" if about.seed is not None else ""]
-    return ", ".join([*filter(None, parts), "brackets: 95 % bootstrap interval over instances"])
+    rows = count(total, "instance") if isinstance(total, int) else ""
+    rows += " (the gold tokens of pairs)" if rows and about.translates else ""
+    seed = f"seed {about.seed}" if about.seed is not None else ""
+    return ", ".join([*filter(None, (rows, seed)), f"brackets: 95 % bootstrap interval over {about.drawn}"])

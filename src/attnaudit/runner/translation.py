@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from attnaudit.corpora.vocabulary import UNKNOWN
 from attnaudit.files import atomic, read_json, sha256, write_json, write_text
 from attnaudit.probe import STEP_FOLDER, Probe
 from attnaudit.progress import Progress, silent
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
+OF_TOKENS = ("token_accuracy", "loss", "unknown")  # means over the gold tokens of test
+MANY_UNKNOWN = 0.03  # of the target tokens of test: where a user is told
 ROUNDING = 1e-6  # of the model's 32 bits
 PAGES = ("report.html", "translation.html")
 
@@ -142,11 +145,19 @@ class _Run:
         from attnaudit.corpora.parallel import links_left_out
         from attnaudit.pair_collector import check_settings
 
-        splits = {name: f"{name} split" for name in self.corpus.splits}
-        unlinked = {split: translator.inputs(self.corpus.splits[name], split).unlinked for name, split in splits.items()}
+        inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in self.corpus.splits.items()}
         if self.spec.model.attention != "none":
             check_settings(translator, self.spec.collect)
-        return [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items() if rows]
+        unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
+        told = [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
+        unknown, tokens = inputs["test"].unknown, int(inputs["test"].tokens.sum())
+        if unknown >= MANY_UNKNOWN * tokens:
+            fewer = f"corpus.pieces below {self.spec.corpus.pieces}" if self.spec.corpus.chosen_units == "pieces" else "corpus.units=pieces"
+            told.append(
+                f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they are never right and "
+                f"stand in no dictionary; {fewer} leaves fewer"
+            )
+        return told
 
     def _watch(self, translator: Translator, folder: Path) -> Watch | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
@@ -220,7 +231,7 @@ class _Run:
         }  # fmt: skip
 
     def _translate(self, train: Record) -> Record:
-        key = content_key("translate", self.plain["fingerprint"], train.files, self.plain["decode"], self.device)
+        key = content_key("translate", self.plain["fingerprint"], train.files, self.plain["decode"], OF_TOKENS, self.device)
         return self.ledger.step("translate", key, (TRANSLATIONS,), self._written, self._keep_written)
 
     def _written(self) -> tuple[list[str], dict[str, Any]]:
@@ -232,7 +243,9 @@ class _Run:
         inputs = translator.inputs(pairs, "test split")
         rows = words_of(translator.model, decode(translator.model, inputs, self.spec.decode.beam, self.progress))
         loss, accuracy = teacher_forced(translator.model, inputs)
-        return [translator.units.join(row) for row in rows], {"loss": loss, "token_accuracy": accuracy, "tokens": int(inputs.tokens.sum())}
+        tokens = int(inputs.tokens.sum())
+        notes = {"loss": loss, "token_accuracy": accuracy, "unknown": inputs.unknown / tokens, "tokens": tokens}
+        return [translator.units.join(row) for row in rows], notes
 
     def _keep_written(self, made: tuple[list[str], dict[str, Any]]) -> dict[str, Any]:
         written, notes = made
@@ -337,7 +350,9 @@ def read_translations(out: Path) -> list[dict[str, Any]]:
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), accuracy and loss of gold tokens."""
+    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), and means over gold tokens: how many are told
+    right, their loss, how many the vocabulary lacks.
+    """
     from sacrebleu.metrics.bleu import BLEU
 
     bleu = BLEU()
@@ -346,7 +361,7 @@ def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dic
     drawn = bleu.corpus_score(texts, [list(pairs.target)], n_bootstrap=1000)
     half, middle = (getattr(drawn, f"_{name}") for name in ("ci", "mean"))
     figures = [("bleu", plain.score, middle - half, middle + half, len(pairs), str(bleu.get_signature()))]
-    figures += [(name, notes[name], None, None, notes["tokens"], None) for name in ("token_accuracy", "loss")]
+    figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]
     rows = [
         {"experiment": "translation", "measure": name, "group": "all", "value": value, "low": low, "high": high, "n": n, "undefined": 0,
          "std": None, "reference": None, "source": source}
