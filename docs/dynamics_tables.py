@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 from studies_tables import CORPORA as STUDIED
 from studies_tables import Found, by_corpus, cell, table, write_tables
 
@@ -24,6 +25,7 @@ from attnaudit.probe import STEPS
 from attnaudit.report.numbers import figure, interval, percent
 from attnaudit.runner import copying_study, run_copying
 from attnaudit.runner.study import StudySpec, run_study
+from attnaudit.studies.dynamics_timing import NEEDED, timing_of_seeds
 
 PAGE = Path(__file__).parent / "dynamics.md"
 STEP = "step:"
@@ -63,6 +65,7 @@ AGREEMENT = {
     "agreement_alpha_loo": "A(α, LOO)",
     "agreement_alpha_embedding": "A(α, mean embedding)",
     "agreement_alpha_logistic": "A(α, logistic)",
+    "agreement_loo_uniform": "A(LOO, rᵘ)",
     "agreement_alpha_uniform_elsewhere": "A(α, rᵘ elsewhere)",
     "chance": "chance",
 }
@@ -91,9 +94,11 @@ TIMING = {
 AT_STEPS = {
     "agreement_alpha_uniform": "A(α, rᵘ)",
     "agreement_alpha_relevance": "A(α, r)",
-    "agreement_reference_relevance_uniform": "A(α₀, rᵘ at this step)",
     "agreement_reference_alpha": "A(α₀, α)",
+    "agreement_reference_relevance_uniform": "A(α₀, rᵘ at this step)",
+    "agreement_reference_relevance_elsewhere_uniform": "the same elsewhere",
     "accuracy": "accuracy",
+    "entropy": "entropy of α",
 }
 SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
 OF_COPYING = (
@@ -120,20 +125,24 @@ def groups(place: Path) -> dict[str, Found]:
     return dict(found)
 
 
-def timing(found: Mapping[str, Found]) -> str:
-    """A row for every corpus: ξ and what it is held against, its step, and the seeds that never get there."""
-    rows = []
-    for corpus, measures in found.items():
-        xi = measures.get("xi", {})
-        steps = cell(measures.get("xi_step"), 0)
-        rows.append([corpus, *(cell(measures.get(name)) for name in TIMING), steps, str(xi.get("undefined", "–"))])
-    return table(["corpus", *TIMING.values(), "step of ξ", "seeds that never get there"], rows)
+def timing(found: Mapping[str, Found], places: Mapping[str, Path]) -> str:
+    """A row for every corpus: ξ and what it is held against, and the step at which each seed gets there."""
+    rows = [[corpus, *(cell(found[corpus].get(name)) for name in TIMING), steps_of_seeds(places[corpus])] for corpus in found]
+    return table(["corpus", *TIMING.values(), "step of ξ, seed by seed"], rows)
+
+
+def steps_of_seeds(place: Path) -> str:
+    """``10, 50, never``: of every seed after the first."""
+    watched = pl.scan_parquet(place / "results" / "dynamics.parquet").filter(pl.col("step").is_not_null(), model="base")
+    fresh = watched.filter(pl.col("seed") != pl.col("seed").min())
+    each = fresh.group_by("seed", "step", "instance").agg(pl.col(NEEDED).cast(pl.Float64).mean()).collect()  # tokens of a pair
+    return ", ".join("never" if step is None else f"{step:.0f}" for step in timing_of_seeds(each)["xi_step"]) if len(each) else "–"
 
 
 def steps_shown(steps: list[int]) -> list[int]:
-    """The first, the last, and those nearest to a few shares of the last: what happens early takes the fewest steps."""
-    wanted = (steps[0], *(steps[-1] / share for share in SHARES), steps[-1])
-    return list(dict.fromkeys(min(steps, key=lambda step, near=near: abs(step - near)) for near in wanted))
+    """The first two, the last, and those nearest to a few shares of the last: what happens early takes the fewest steps."""
+    wanted = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1])
+    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in wanted})
 
 
 def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
@@ -186,22 +195,22 @@ def tables(out: Path, copying: Path) -> Iterator[tuple[str, str]]:
     places = {corpus: out / corpus / "dynamics" for corpus in CORPORA}
     found = {corpus: groups(place) for corpus, place in places.items() if (place / "manifest.json").exists()}
     if found:
-        yield from of_dynamics(found)
+        yield from of_dynamics(found, places)
     copied = {name: copying / name for name in COPIED if (copying / name / "manifest.json").exists()}
     if copied:
         yield "### Copying", table(list(OF_COPYING), [of_copying(name, place) for name, place in copied.items()])
 
 
-def of_dynamics(found: Mapping[str, Mapping[str, Found]]) -> Iterator[tuple[str, str]]:
+def of_dynamics(found: Mapping[str, Mapping[str, Found]], places: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
     finished = {corpus: by_group["all"] for corpus, by_group in found.items()}
-    yield "### When it is learned", "The finished models, on all of test:"
+    yield "### When it is learned", "The finished models, on all of test (of translators on the pairs that are traced):"
     yield "", by_corpus(finished, AGREEMENT)
     yield "", by_corpus(finished, TAU)
     yield "Accuracy of the models that are compared:", by_corpus(finished, ACCURACY)
     yield "### While it is learned", "All seeds, on the probe, after so many optimizer steps:"
     yield "", on_the_way(found)
     yield "### Before or after the output?", "The seeds after the first, on the probe; α₀ is the attention of the first, finished:"
-    yield "", timing(finished)
+    yield "", timing(finished, places)
 
 
 def main() -> None:

@@ -16,8 +16,16 @@ from attnaudit.probe import step_part
 from attnaudit.ragged import Ragged
 from attnaudit.studies.cooccurrence import CountModel
 from attnaudit.studies.dynamics import SHOWN, Dynamics
-from attnaudit.studies.dynamics_rows import ELSEWHERE, OTHERS, PAIRS, TO_REFERENCE, elsewhere_agreement, entropy_share
-from attnaudit.studies.dynamics_timing import timing_rows
+from attnaudit.studies.dynamics_rows import (
+    ELSEWHERE,
+    OTHERS,
+    PAIRS,
+    REFERENCE_ELSEWHERE,
+    TO_REFERENCE,
+    elsewhere_agreement,
+    entropy_share,
+)
+from attnaudit.studies.dynamics_timing import timing_of_seeds, timing_rows
 from attnaudit.trace import Trace, concatenate
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
@@ -106,7 +114,7 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     alpha, told = ([row.tolist() for row in part] for part in (trace.alpha, score))
     wanted = naive_elsewhere(alpha, told, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
     order = np.random.default_rng(0).permutation(len(lengths))
-    found = elsewhere_agreement(trace.take(order), score.take(order))
+    found = elsewhere_agreement(trace.take(order), trace.alpha.take(order), score.take(order))
     assert [None if np.isnan(value) else value for value in found] == [wanted[k] and pytest.approx(wanted[k]) for k in order]
     assert wanted.count(None) == queries
 
@@ -114,10 +122,21 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
 def test_the_study_tells_habits_of_place(traces: dict[str, Trace], table: pl.DataFrame) -> None:
     rows = table.filter(pl.col("model") == "base", pl.col("seed") == 4, pl.col("step").is_null())
     trace = traces["watched-s4"]
-    np.testing.assert_allclose(rows[ELSEWHERE].to_numpy(), elsewhere_agreement(trace, relevance(traces[NAMES[2]])))
+    np.testing.assert_allclose(rows[ELSEWHERE].to_numpy(), elsewhere_agreement(trace, trace.alpha, relevance(traces[NAMES[2]])))
     (told,) = STUDY.summarise(table).filter(measure=ELSEWHERE, group="all").iter_rows(named=True)
     ours = table.filter(pl.col("model") == "base", pl.col("step").is_null())
     assert told["value"] == pytest.approx(ours[ELSEWHERE].mean())
+    assert told["undefined"] == ours[ELSEWHERE].null_count()
+
+
+def test_the_study_tells_habits_of_place_on_the_way(traces: dict[str, Trace], table: pl.DataFrame) -> None:
+    rows, base = table.filter(pl.col("model") == "uniform", pl.col("step") == 20), traces[NAMES[0]]
+    trace = traces[f"{NAMES[2]}/{step_part(20)}"]
+    at = np.array([np.flatnonzero(base.instance == instance)[0] for instance in trace.instance])
+    wanted = elsewhere_agreement(trace, base.alpha.take(at), relevance(trace))
+    np.testing.assert_allclose(rows[REFERENCE_ELSEWHERE].fill_null(np.nan).to_numpy(), wanted)
+    (told,) = STUDY.summarise(table).filter(measure=f"{REFERENCE_ELSEWHERE}_uniform", group="step:20").iter_rows(named=True)
+    assert told["value"] == pytest.approx(np.nanmean(wanted))
 
 
 def test_the_model_with_even_attention_is_on_its_way_to_the_reference(traces: dict[str, Trace], table: pl.DataFrame) -> None:
@@ -202,6 +221,11 @@ def test_the_timing_is_that_of_the_first_step_that_gets_nearer(seed: int) -> Non
     for name, value in expected.items():
         assert found[name]["value"] == (None if value is None else pytest.approx(value))
     assert found["xi_threshold"]["value"] == pytest.approx(np.mean(even))
+    each = timing_of_seeds(frame.sample(fraction=1, shuffle=True, seed=2))
+    assert each["seed"].to_list() == [0, 1, 2]
+    for one in each.iter_rows(named=True):
+        of_one = naive_timing([one["seed"]], (0, 10, 50), alpha, even, right)
+        assert {name: one[name] for name in of_one} == {name: value and pytest.approx(value) for name, value in of_one.items()}
 
 
 def test_both_kinds_of_timing_come_up_in_the_test_above() -> None:

@@ -40,6 +40,7 @@ def order_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     """Relevance under even attention and attention of fresh seeds, on their way to the reference's attention; accuracy; entropy."""
     ways = {
         "agreement_reference_alpha": "attention of the other seeds", "agreement_reference_relevance_uniform": "r under even attention",
+        "agreement_reference_relevance_elsewhere_uniform": "the same of other texts",
     }  # fmt: skip
     accuracy = {"accuracy": "own attention", "accuracy_uniform": "even attention"}
     panels = (
@@ -49,7 +50,8 @@ def order_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     )
     caption = (
         "Left: the reference is the finished model of the first seed. Relevance that grows before attention finds the same tokens is what "
-        "attention can learn from. Middle: what is right on the probe meanwhile. Right: 1 is even attention, 0 all of it on one token. "
+        "attention can learn from; what it has of other texts of the same length is habit of place. Middle: what is right on the probe "
+        "meanwhile. Right: 1 is even attention, 0 all of it on one token. "
         "Bands: 95 % bootstrap intervals over seeds and instances."
     )
     return Figure("order", "What comes first, relevance or attention?", caption, panels)

@@ -37,6 +37,7 @@ DYNAMICS = {
     "accuracy_embedding": "accuracy, mean embedding", "accuracy_logistic": "accuracy, logistic regression",
     "accuracy_uniform": "accuracy, even attention",
     "agreement_alpha_uniform_elsewhere": "attention – r under even attention of other texts of the same length",
+    "agreement_reference_relevance_elsewhere_uniform": "reference – r under even attention at this step, of other texts of the same length",
 }  # fmt: skip
 TIMED = ("xi", "xi_step", "best_accuracy_minus_xi")
 AREA = "area"

@@ -21,6 +21,7 @@ from attnaudit.studies.dynamics_rows import (
     ELSEWHERE,
     PAIRS,
     PLACE,
+    REFERENCE_ELSEWHERE,
     TO_REFERENCE,
     Finished,
     Pair,
@@ -53,8 +54,8 @@ class Dynamics:
     models, each with the weights of its best epoch on dev.
 
     The table has a row per model, seed, step and instance; step null is the finished model, on all of test. ``agreement_<u>_<v>`` is
-    A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` what A is on average of shuffled v, ``agreement_alpha_uniform_elsewhere`` what it is
-    with r^u of other texts of the same length, ``entropy`` that of alpha over ln T. Of a few instances it has the ``tokens`` with
+    A(u, v), ``tau_<u>_<v>`` Kendall's τ, ``chance`` what A is on average of shuffled v, ``…_elsewhere`` what it is with v of other texts
+    of the same length (null where there is none), ``entropy`` that of alpha over ln T. Of a few instances it has the ``tokens`` with
     ``alpha``, ``relevance`` and ``relevance_uniform`` at every step. The summary has their means at each step (group ``step:<k>``) and of
     finished models (``all``), where the timing ξ is too (`timing_rows`); what is compared with the reference is of the other seeds, and
     ``…_uniform`` of the model with even attention.
@@ -195,6 +196,9 @@ _OWN = {  # measures, and the columns they are means of
 }  # fmt: skip
 _TO_REFERENCE = _compared(TO_REFERENCE)
 _OTHERS = {
-    "uniform": {f"{name}_uniform": column for name, column in {"accuracy": "correct", **_compared(TO_REFERENCE[1:2])}.items()},
+    "uniform": {
+        f"{name}_uniform": column
+        for name, column in {"accuracy": "correct", REFERENCE_ELSEWHERE: REFERENCE_ELSEWHERE, **_compared(TO_REFERENCE[1:2])}.items()
+    },
     **{name: {f"accuracy_{name}": "correct"} for name in PROXIES},
 }  # fmt: skip

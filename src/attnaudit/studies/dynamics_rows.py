@@ -25,7 +25,7 @@ PAIRS: tuple[Pair, ...] = (
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
 PLACE = ("instance", "query")  # columns that say of what a row is
-ELSEWHERE = "agreement_alpha_uniform_elsewhere"
+ELSEWHERE, REFERENCE_ELSEWHERE = "agreement_alpha_uniform_elsewhere", "agreement_reference_relevance_elsewhere"
 OTHERS = 10  # rows that stand for all others of their kind
 TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
 
@@ -51,12 +51,12 @@ def model_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
     scores = {"alpha": trace.alpha, "relevance": relevance(trace), "loo": trace.ragged("loo"), **finished.of(trace)}
     entropy = pl.Series("entropy", entropy_share(trace.alpha), nan_to_null=True)
     chance = pl.Series("chance", chance_agreement(trace.alpha.lengths))
-    elsewhere = pl.Series(ELSEWHERE, elsewhere_agreement(trace, scores["uniform"]), nan_to_null=True)
+    elsewhere = pl.Series(ELSEWHERE, elsewhere_agreement(trace, scores["alpha"], scores["uniform"]), nan_to_null=True)
     return correct_rows(trace).with_columns(chance, entropy, elsewhere, *_compared(scores, (*PAIRS, *TO_REFERENCE)))
 
 
-def elsewhere_agreement(trace: Trace, score: Ragged) -> Float[np.ndarray, " n"]:
-    """A(alpha, ``score`` of another instance): what of agreement is habit of place.
+def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:
+    """A(``first``, ``score`` of another instance), both of the rows of ``trace``: what of agreement is habit of place.
 
     The mean over up to `OTHERS` rows with as many positions, in a translation for the same target position: those that follow in the
     order of instances, the first after the last. NaN where there is none.
@@ -71,14 +71,19 @@ def elsewhere_agreement(trace: Trace, score: Ragged) -> Float[np.ndarray, " n"]:
     for shift in range(1, OTHERS + 1):
         at = np.flatnonzero(size > shift)
         other = start[at] + (at - start[at] + shift) % size[at]
-        total[order[at]] += agreement(trace.alpha.take(order[at]), score.take(order[other]))
+        total[order[at]] += agreement(first.take(order[at]), score.take(order[other]))
         count[order[at]] += 1
     return np.divide(total, count, out=np.full(len(order), np.nan), where=count > 0)
 
 
 def even_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
-    """A row for each row of a trace of the model with even attention: how its relevance agrees with the reference's attention."""
-    return correct_rows(trace).with_columns(*_compared({"relevance": relevance(trace), **finished.of(trace)}, TO_REFERENCE[1:2]))
+    """A row for each row of a trace of the model with even attention: how its relevance, here and elsewhere, agrees with the reference's
+    attention.
+    """
+    scores = {"relevance": relevance(trace), **finished.of(trace)}
+    elsewhere = elsewhere_agreement(trace, scores["reference"], scores["relevance"])
+    told = pl.Series(REFERENCE_ELSEWHERE, elsewhere, nan_to_null=True)
+    return correct_rows(trace).with_columns(told, *_compared(scores, TO_REFERENCE[1:2]))
 
 
 def correct_rows(trace: Trace) -> pl.DataFrame:

@@ -29,15 +29,28 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     """
     if fresh.is_empty():
         return []
-    steps = fresh["step"].unique().sort().to_numpy()
-    seeds, instances = fresh["seed"].n_unique(), fresh["instance"].n_unique()
-    ordered = fresh.sort("seed", "step", "instance").select(pl.col(NEEDED).cast(pl.Float64)).to_numpy()
-    values = np.moveaxis(ordered.reshape(seeds, len(steps), instances, len(NEEDED)), 3, 0)
+    values, steps = _by_seed(fresh)
+    _, seeds, _, instances = values.shape
     each = _figures(values.mean(axis=3), steps)
     drawn = zip(resample_keys(seed, RESAMPLES), drawn_seeds(seed, RESAMPLES, seeds), strict=True)
     resampled = [_mean_known(_figures(values[:, chosen] @ resample(key, instances) / instances, steps)) for key, chosen in drawn]
     found = zip(MEASURES, each, np.array(resampled).T, strict=True)
     return [_row(experiment, name, of_seed, again, instances) for name, of_seed, again in found]
+
+
+def timing_of_seeds(fresh: pl.DataFrame) -> pl.DataFrame:
+    """The `MEASURES` of every seed of such rows; null where it never gets there."""
+    values, steps = _by_seed(fresh)
+    figures = dict(zip(MEASURES, _figures(values.mean(axis=3), steps), strict=True))
+    return pl.DataFrame({"seed": fresh["seed"].unique().sort(), **figures}).with_columns(pl.col(MEASURES).fill_nan(None))
+
+
+def _by_seed(fresh: pl.DataFrame) -> tuple[Float[np.ndarray, "3 S K n"], Int64[np.ndarray, " K"]]:
+    """What is `NEEDED` by seed, step and instance, and the steps."""
+    steps = fresh["step"].unique().sort().to_numpy()
+    seeds, instances = fresh["seed"].n_unique(), fresh["instance"].n_unique()
+    ordered = fresh.sort("seed", "step", "instance").select(pl.col(NEEDED).cast(pl.Float64)).to_numpy()
+    return np.moveaxis(ordered.reshape(seeds, len(steps), instances, len(NEEDED)), 3, 0), steps
 
 
 def _row(experiment: str, name: str, of_seed: np.ndarray, resampled: np.ndarray, instances: int) -> Mapping[str, Any]:
