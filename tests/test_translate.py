@@ -263,6 +263,7 @@ def test_the_order_of_settings_does_not_count(pairs: Path):
 PLANTED = {
     **{key: value for key, value in SMALL.items() if not key.startswith("corpus.")},
     "corpus.size": 200, "corpus.length": "2,4", "corpus.symbols": 8, "training.learning_rate": 0.01, "training.epochs": 6,
+    "collect.pairs": 20,
 }  # fmt: skip
 
 
@@ -277,7 +278,9 @@ def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind:
     assert {word[0] for row in range(len(trace)) for word in trace.tokens(row)} == {"s"}
     marks = [row for row in trace.table.column("rationale").to_pylist() if row is not None]
     assert all(sum(row) == 1 for row in marks)  # one source word for every token but the end
-    assert len(trace) - len(marks) == 5
+    assert len(trace) - len(marks) == 20
+    pairs = pl.read_parquet(tmp_path / "run" / "dictionary.parquet").drop_nulls("aligned")
+    assert rows["dictionary_relevance"]["n"] == rows["dictionary_alpha"]["n"] == (pairs["aligned"] >= 0.5).sum() > 0
 
 
 def test_a_spec_tells_of_the_making_where_it_is_set():

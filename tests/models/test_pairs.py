@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 import torch
 
@@ -10,7 +11,7 @@ from attnaudit.corpora.parallel import Pairs
 from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
 from attnaudit.decoding import decode
 from attnaudit.errors import InputError
-from attnaudit.experiments.alignment import Alignment, dictionary
+from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_rows
 from attnaudit.experiments.rows import told_right
 from attnaudit.models.encoder_decoder import PairSettings
 from attnaudit.models.translator import Translator
@@ -313,6 +314,20 @@ def test_a_dictionary_counts_texts_and_not_heads_or_places():
     assert counts["a1", "b1"] == 2
     assert counts["a2", "b1"] == counts["a3", "b3"] == 1
     assert {target for _, target in counts} == {"b1", "b2", "b3", "<eos>"}
+
+
+def test_how_many_of_the_strongest_pairs_are_translations():
+    """Three are aligned in half of their places; by relevance the first and the third of the four known are, by attention all three."""
+    pairs = pl.DataFrame({
+        "source": list("abcde"), "target": list("ABCDE"), "count": [5] * 5, "relevance": [9.0, 8.0, 7.0, 6.0, 5.0],
+        "alpha": [0.9, 0.1, 0.8, 1.0, 0.7], "aligned": [1.0, 0.4, 0.5, None, 0.9],
+    })  # fmt: skip
+    relevance, alpha = dictionary_rows(pairs)
+    assert (relevance["measure"], relevance["value"], relevance["n"]) == ("dictionary_relevance", pytest.approx(2 / 3), 3)
+    assert (alpha["measure"], alpha["value"], alpha["high"]) == ("dictionary_alpha", 1.0, 1.0)
+    assert 0 < relevance["low"] < 2 / 3 < relevance["high"] < 1
+    assert dictionary_rows(pairs.with_columns(aligned=pl.lit(0.1))) == []
+    assert dictionary_rows(pairs.with_columns(aligned=pl.lit(None, pl.Float64))) == []
 
 
 def test_dictionary_by_hand():

@@ -14,8 +14,10 @@ from attnaudit.corpora.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import bootstrap_ratios
+from attnaudit.stats.shares import wilson_interval
 from attnaudit.trace import Trace
 
+TRANSLATES = 0.5  # share of its places in which a pair of the dictionary is aligned, if it is a translation
 SCORES = {"alpha": "alpha", "relevance": "importance_relevance", "gradient": "gradient", "loo": "loo"}
 
 
@@ -98,6 +100,26 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
         pl.col("instance").n_unique().alias("count"), pl.col("relevance", "alpha", "aligned").mean()
     )
     return pairs.filter(pl.col("count") >= least).sort(["relevance", "source", "target"], descending=[True, False, False])
+
+
+def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
+    """How many of the strongest pairs of a `dictionary` are translations, by relevance and by attention, as rows of a summary.
+
+    Of n pairs that are aligned in half of their places or more, how many are among the n strongest (R-precision, with a Wilson interval);
+    no rows where there is no such pair. Pairs that are not known to be aligned or not are left out.
+    """
+    known = pairs.drop_nulls("aligned").with_columns(right=pl.col("aligned") >= TRANSLATES)
+    n = int(known["right"].sum())
+    rows = [_precision(name, known.sort(name, descending=True, maintain_order=True).head(n)["right"]) for name in ("relevance", "alpha")]
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).to_dicts() if n else []
+
+
+def _precision(score: str, right: pl.Series) -> dict[str, Any]:
+    low, high = wilson_interval(int(right.sum()), len(right))
+    return {
+        "experiment": Alignment.name, "measure": f"dictionary_{score}", "group": "all", "value": right.mean(), "std": None, "low": low,
+        "high": high, "n": len(right), "undefined": 0, "reference": None, "source": None,
+    }  # fmt: skip
 
 
 def _marks(trace: Trace, lengths: np.ndarray) -> pl.Series:

@@ -50,6 +50,7 @@ def measure_label(measure: str) -> str:
     for start, meaning in (
         ("precision_at_1_", "greatest score on an aligned unit"),
         ("aer_", "alignment error rate of the greatest score"),
+        ("dictionary_", "as many of the dictionary's strongest pairs as there are translations that are one"),
     ):
         if measure.startswith(start):
             return f"{meaning}, {_score(measure.removeprefix(start))}"

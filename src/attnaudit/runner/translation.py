@@ -272,7 +272,7 @@ class _Run:
         return self.ledger.step("audit", key, outputs, lambda: battery(trace, made, self.progress) if traced else None, keep)
 
     def _rows(self, traced: bool) -> list[dict[str, Any]]:
-        from attnaudit.experiments.alignment import Alignment, dictionary
+        from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_rows
         from attnaudit.trace import Trace
 
         self.progress("count BLEU", 0, 0)
@@ -284,7 +284,7 @@ class _Run:
         tables = {DICTIONARY: dictionary(trace)}
         if trace.has(*Alignment.needs):
             table = tables[f"{RESULTS[0]}/{Alignment.name}.parquet"] = Alignment()(trace)
-            rows += Alignment().summarise(table).to_dicts()
+            rows += [*Alignment().summarise(table).to_dicts(), *dictionary_rows(tables[DICTIONARY])]
         rows += self._over_all_words(trace)
         for name, table in tables.items():
             with atomic(self.ledger.out / name) as temporary:
