@@ -102,8 +102,8 @@ AT_STEPS = {
 }
 SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
 OF_COPYING = (
-    "sequences", "seeds", "succeeded", "between", "failed", "come to attend", "token", "attention", "relevance", "agreement", "attended",
-    "relevance earlier by", "training (s)",
+    "sequences", "seeds", "succeeded", "between", "failed", "come to attend", "upside down", "token", "attention", "relevance", "agreement",
+    "attended", "relevance earlier by", "training (s)",
 )  # fmt: skip
 _MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
 
@@ -161,8 +161,8 @@ def of_copying(name: str, place: Path) -> list[str]:
     others = [str(round(found[outcome]["value"] * n)) for outcome in ("between", "failed")]
     medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
     seconds = read_json(place / "manifest.json")["timings"]["train"]
-    shares = [_share(found.get(name)) for name in ("succeeded", "attending")]
-    return [told(name), str(n), shares[0], *others, shares[1], *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+    shares = [_share(found.get(name)) for name in ("succeeded", "attending", "upside_down")]
+    return [told(name), str(n), shares[0], *others, *shares[1:], *medians, _lead(found["lead"]), f"{seconds:.0f}"]
 
 
 def _share(row: Mapping[str, Any] | None) -> str:

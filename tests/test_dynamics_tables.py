@@ -91,10 +91,11 @@ def test_the_row_of_copying_counts_every_seed_once(made: tuple[Path, str, str]) 
     assert cells[1] == "3"
     assert sum(int(cells[k].partition(" ")[0]) for k in (2, 3, 4)) == 3
     token = next(row for row in read_json(folder / "copying" / COPIED / "summary.json") if row["measure"] == "token_accuracy")
-    assert cells[6].startswith(f"{token['value']:.2f}")
+    assert cells[7].startswith(f"{token['value']:.2f}")
     final = pl.read_parquet(folder / "copying" / COPIED / "results" / "seeds.parquet")
     assert re.fullmatch(rf"{(final['attention'] > 0.5).sum()} \(\d+ % to \d+ %\)", cells[5])
-    assert page.index("| failed |") < page.index("| come to attend |")
+    assert re.fullmatch(rf"{(final['relevance_least'] > 0.5).sum()} \(\d+ % to \d+ %\)", cells[6])
+    assert page.index("| failed |") < page.index("| come to attend |") < page.index("| upside down |")
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,9 @@ def test_where_attention_looks_is_told_as_its_definitions_read() -> None:
     places = [(b, t) for b in range(10) for t in range(7)]
     offsets = [int(alpha[b, t].argmax()) - (6 - t) for b, t in places]
     assert found.attended == statistics.median(offsets)
+    assert found.relevance == pytest.approx(np.mean([int(relevance[b, t].argmax()) == 6 - t for b, t in places]))
+    assert found.relevance_least == pytest.approx(np.mean([bool((relevance[b, t] >= relevance[b, t, 6 - t]).all()) for b, t in places]))
+    assert 0 < found.relevance_least < 1
     assert found.agreement == pytest.approx(np.mean([naive_agreement(alpha[b, t].tolist(), relevance[b, t].tolist()) for b, t in places]))
 
 

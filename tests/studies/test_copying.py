@@ -51,6 +51,7 @@ CURVES = pl.DataFrame(
 FINAL = pl.DataFrame(
     {
         "seed": [0, 1, 2, 3], "token": [0.99, 0.96, 0.59, 0.95], "attention": [0.9] * 4, "relevance": [0.9, 0.6, 0.3, 0.9],
+        "relevance_least": [0.0, 0.1, 0.6, 0.5],
         "attention_symbol": [0.9] * 4, "relevance_symbol": [0.9] * 4, "entropy": [1.0] * 4,
         "agreement": [0.8, 0.7, 0.1, 0.9], "attended": [-1.0, -1.0, 4.0, 0.0], "heads": [[0.9]] * 4,
     }
@@ -100,6 +101,15 @@ def test_the_card_says_how_many_attend_and_of_no_median_place_where_most_look_el
     assert "4 of 4 come to attend" in row.sentence
     assert "without that" not in row.sentence
     assert "The median place of it is the right one." in place.sentence
+
+
+def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
+    told = summarise(CURVES, FINAL)
+    row = told.row(by_predicate=(pl.col("measure") == "upside_down") & (pl.col("group") == "all"), named=True)
+    assert (row["value"], row["n"]) == (0.25, 4)
+    assert "In 1 of 4 (5 % to 70 %) the dictionary is upside down" in copying_card(told, vars(Copying("permutations"))).rows[0].sentence
+    none = summarise(CURVES, FINAL.with_columns(relevance_least=pl.lit(0.5)))
+    assert "upside down" not in copying_card(none, vars(Copying("permutations"))).rows[0].sentence
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,8 @@ class Measured:
 
     ``token``: the right symbol is the likeliest, given the right ones before it. ``attention``: the largest weight (of the mean over
     heads) is at the position that it comes from; ``heads`` the same for each head. ``relevance``: the position that makes the right symbol
-    likeliest, had it all the attention, is that one. ``attention_symbol`` and ``relevance_symbol``: any position with the right symbol
+    likeliest, had it all the attention, is that one; ``relevance_least``: the one that makes it least likely is, of a
+    dictionary that is upside down. ``attention_symbol`` and ``relevance_symbol``: any position with the right symbol
     counts, which differs only where a source may hold a symbol twice. ``entropy`` of attention (nats, mean over heads).
 
     Two do not suppose where attention should look: ``agreement``, the share whose largest weight is at a position among the top 5 % by
@@ -82,6 +83,7 @@ class Measured:
     token: float
     attention: float | None
     relevance: float
+    relevance_least: float
     attention_symbol: float | None
     relevance_symbol: float
     entropy: float | None
@@ -239,7 +241,8 @@ def _measured(
         "loss": -logp.gather(2, gold[..., None]),
         "token": logp.argmax(2) == gold,
         "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == wanted,
-        "relevance": relevant == right, "relevance_symbol": symbols.gather(1, relevant) == wanted,
+        "relevance": relevant == right, "relevance_least": relevance.argmin(2) == right,
+        "relevance_symbol": symbols.gather(1, relevant) == wanted,
         "entropy": torch.special.entr(made.alpha).sum(3), "agreement": agreement(alpha, relevance), "offset": attended - right,
         **{f"head {k}": made.alpha[:, k].argmax(2) == right for k in range(made.alpha.shape[1])},
     }  # fmt: skip

@@ -37,11 +37,13 @@ PAPER = {
 LABELS = {
     "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": f"share that failed (below {FAILURE})",
     "between": "share between the two", "attending": "share that come to attend (attention right more often than not in the end)",
+    "upside_down": "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
     "relevance_first": "share of successes whose relevance was right first",
     "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
     "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
     "agreement": f"share with attention where output relevance is in its top {TOP} %, median",
     "attended": "positions by which attention is after the right one (negative: before), median of medians",
+    "relevance_least": "share with the least output relevance at the right position, median",
     "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
     "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
     "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
@@ -106,7 +108,20 @@ def _attending(figures: Figures, won: int) -> str:
     attending = round(row["value"] * row["n"])
     told = f" {attending} of {row['n']} come to attend ({percent(row['low'])} to {percent(row['high'])}): in the end their attention is at "
     told += "the right position more often than not."
-    return f"{told} Token accuracy can be had without that." if attending < won else told
+    told += " Token accuracy can be had without that." if attending < won else ""
+    return told + _upside_down(figures)
+
+
+def _upside_down(figures: Figures) -> str:
+    """In how many seeds relevance has the wrong sign."""
+    row = figures.get(NAME, "upside_down")
+    if row is None or not row["value"]:
+        return ""
+    there = round(row["value"] * row["n"])
+    return (
+        f" In {there} of {row['n']} ({percent(row['low'])} to {percent(row['high'])}) the dictionary is upside down: all attention on the "
+        "right position would make its symbol less likely than on any other, so that a model must look at what it will not write."
+    )
 
 
 def _published(study: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
 _MEASURES = {
     "loss": pl.Float64, "token": pl.Float64, "attention": pl.Float64, "relevance": pl.Float64,
-    "attention_symbol": pl.Float64, "relevance_symbol": pl.Float64, "entropy": pl.Float64,
+    "relevance_least": pl.Float64, "attention_symbol": pl.Float64, "relevance_symbol": pl.Float64, "entropy": pl.Float64,
     "agreement": pl.Float64, "attended": pl.Float64, "heads": pl.List(pl.Float64),
 }  # fmt: skip
 
@@ -109,7 +109,7 @@ def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int
                 add(table)
         return {}
 
-    return ledger.step("train", content_key("train", asdict(study)), RESULTS[:1], make, keep)
+    return ledger.step("train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], make, keep)
 
 
 def _analyse_step(ledger: Ledger, trained: Record) -> Record:

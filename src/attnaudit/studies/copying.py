@@ -22,7 +22,7 @@ PASSED = 0.5  # an accuracy above this says that a thing is being learned
 NAME = "copying"
 OUTCOMES = ("succeeded", "failed", "between")
 ACCURACIES = ("token", "attention", "relevance")
-_OTHERS = ("agreement", "attended", "attention_symbol", "relevance_symbol", "entropy")
+_OTHERS = ("agreement", "attended", "relevance_least", "attention_symbol", "relevance_symbol", "entropy")
 _POSITIVE = ("length", "hidden", "embedding", "heads", "batch", "steps", "seeds", "every", "probe", "test")
 _LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
 
@@ -113,10 +113,12 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     """Shares of the outcomes, and of seeds that come to attend, with Wilson intervals; medians over seeds, of all and by outcome.
 
     ``attending`` is the share whose attention is at the right position more often than not in the end: token accuracy can be had without.
+    ``upside_down`` is the share in whose relevance the right position is the least of all more often than not.
     """
     told = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
     rows = [_share(outcome, told["outcome"] == outcome) for outcome in OUTCOMES]
     rows.append(_share("attending", told["attention"] > PASSED))
+    rows.append(_share("upside_down", told["relevance_least"] > PASSED))
     won = told.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows.append(_share("relevance_first", won["lead"] > 0))
     rows.append(_share("attention_first", won["lead"] < 0))
