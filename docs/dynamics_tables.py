@@ -103,7 +103,7 @@ AT_STEPS = {
 SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
 OF_COPYING = (
     "sequences", "seeds", "succeeded", "between", "failed", "come to attend", "upside down", "token", "attention", "relevance", "agreement",
-    "attended", "relevance earlier by", "training (s)",
+    "attended", "relevance earlier by",
 )  # fmt: skip
 _MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
 
@@ -155,14 +155,13 @@ def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
 
 
 def of_copying(name: str, place: Path) -> list[str]:
-    """One row: counts, of successes and of seeds that attend with intervals, medians over seeds, steps by which relevance was earlier."""
+    """One row: counts, with the intervals of some as shares, medians over seeds with theirs, steps by which relevance was earlier."""
     found = groups(place)["all"]
     n = found["succeeded"]["n"]
     others = [str(round(found[outcome]["value"] * n)) for outcome in ("between", "failed")]
     medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
-    seconds = read_json(place / "manifest.json")["timings"]["train"]
     shares = [_share(found.get(name)) for name in ("succeeded", "attending", "upside_down")]
-    return [told(name), str(n), shares[0], *others, *shares[1:], *medians, _lead(found["lead"]), f"{seconds:.0f}"]
+    return [told(name), str(n), shares[0], *others, *shares[1:], *medians, _lead(found["lead"])]
 
 
 def _share(row: Mapping[str, Any] | None) -> str:
@@ -198,7 +197,8 @@ def tables(out: Path, copying: Path) -> Iterator[tuple[str, str]]:
         yield from of_dynamics(found, places)
     copied = {name: copying / name for name in COPIED if (copying / name / "manifest.json").exists()}
     if copied:
-        yield "### Copying", table(list(OF_COPYING), [of_copying(name, place) for name, place in copied.items()])
+        yield "### Copying", "Counts of seeds, some with the interval of their share; medians over seeds, with theirs:"
+        yield "", table(list(OF_COPYING), [of_copying(name, place) for name, place in copied.items()])
 
 
 def of_dynamics(found: Mapping[str, Mapping[str, Found]], places: Mapping[str, Path]) -> Iterator[tuple[str, str]]:

@@ -119,6 +119,13 @@ def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at
     assert ("says nothing of which was learned first" in row.sentence) == bool(marked)
 
 
+@pytest.mark.parametrize(("early", "told"), [(0.8, "In 80 % of these seeds that is no later than the first look"), (0.0, ""), (None, "")])
+def test_a_timing_at_the_first_look_is_said_to_say_little(early: float | None, told: str) -> None:
+    (row,) = study_card(figures(xi_early={"value": early}), About()).rows
+    assert ("the first look" in row.sentence) == bool(told)
+    assert told in row.sentence
+
+
 @pytest.mark.parametrize(
     ("steps", "ticks"),
     [

@@ -237,7 +237,7 @@ def test_both_kinds_of_timing_come_up_in_the_test_above() -> None:
 def test_where_no_step_gets_there_nothing_is_said_and_how_far_it_got_is() -> None:
     frame = timed(0).with_columns(agreement_reference_uniform=pl.lit(1.0), agreement_reference_alpha=pl.lit(0.25))
     found = {row["measure"]: row for row in timing_rows("dynamics", frame, seed=0)}
-    for name in ("xi", "xi_step", "best_accuracy_minus_xi"):
+    for name in ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi"):
         assert (found[name]["value"], found[name]["low"], found[name]["undefined"]) == (None, None, 3)
     assert (found["xi_reached"]["value"], found["xi_threshold"]["value"]) == (0.25, 1.0)
     assert found["best_accuracy"]["value"] is not None

@@ -230,9 +230,14 @@ def _timing(figures: Figures) -> str:
             "interval goes: when attention of other seeds gets nearer says nothing of which was learned first."
         )
     others = f" {count(xi['undefined'], 'seed')} never did." if xi["undefined"] else ""
+    early = figures.value("dynamics", "xi_early")
+    soon = "" if not early else (
+        f" In {percent(early)} of these seeds that is no later than the first look after the start, when attention is nearly even: there "
+        "it says little of an order, and more steps in dynamics.steps would say more."
+    )  # fmt: skip
     return (
         f"Attention of other seeds gets nearer to the first seed's than that relevance is after {step['value']:.0f} steps; by then "
-        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(best['value'])} at best.{others}"
+        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(best['value'])} at best.{others}{soon}"
     )
 
 
