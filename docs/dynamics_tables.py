@@ -52,6 +52,7 @@ COPIED: dict[str, dict[str, Any]] = {
     **{kind: {} for kind in SYMBOLS},
     "permutations-8_heads": {"copying.heads": 8},
     "permutations-pretrained": _LEARNED,
+    "permutations-quarter": {"copying.embedding_scale": 0.25},
     "permutations-small": _SMALL,
     "permutations-small-pretrained": {**_SMALL, **_LEARNED},
     "iid-small": _SMALL,
