@@ -145,6 +145,7 @@ def test_other_models(pairs: Path, tmp_path: Path, settings: dict[str, Any]):
     out = translate(spec(pairs, **settings), tmp_path / "run")
     trace = Trace.read(out / "trace")
     assert trace.has("head") == ("model.heads" in settings)
+    assert ("pairs, head by head)" in (out / "report.html").read_text(encoding="utf-8")) == ("model.heads" in settings)
 
 
 def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):

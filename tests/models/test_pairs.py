@@ -316,6 +316,15 @@ def test_a_dictionary_counts_texts_and_not_heads_or_places():
     assert {target for _, target in counts} == {"b1", "b2", "b3", "<eos>"}
 
 
+def test_a_word_that_comes_twice_is_aligned_with_its_translation_wherever_it_stands():
+    """Each b1 is linked with one of the two a1, and is so in both of its places; b2 in its one place with a2."""
+    translator = small_translator(reversed_pairs(60))
+    pairs = Pairs(np.arange(1), ("a1 a2 a1",), ("b1 b2 b1",), np.array([[0, 0, 0], [0, 1, 2], [2, 1, 0]]))
+    table = dictionary(concatenate(list(collect_pairs(translator, pairs, "test"))), least=1)
+    aligned = {(row["source"], row["target"]): row["aligned"] for row in table.to_dicts()}
+    assert aligned == {("a1", "b1"): 1, ("a2", "b2"): 1, ("a1", "b2"): 0, ("a2", "b1"): 0, ("a1", "<eos>"): None, ("a2", "<eos>"): None}
+
+
 def test_how_many_of_the_strongest_pairs_are_translations():
     """Three are aligned in half of their places; by relevance the first and the third of the four known are, by attention all three."""
     pairs = pl.DataFrame({

@@ -20,7 +20,7 @@ def naive_timing(
                 found.append((_mean(right[seed, step]), step, max(_mean(right[seed, other]) for other in steps)))
                 break
     xi, step, gap = ([one[0] for one in found], [float(one[1]) for one in found], [one[2] - one[0] for one in found])
-    early = [float(one[1] in steps[:2]) for one in found]
+    early = [float(all(other in (0, one[1]) for other in steps if other <= one[1])) for one in found]
     told = {"xi": xi, "xi_step": step, "xi_early": early, "best_accuracy_minus_xi": gap}
     return {name: _mean(values) if values else None for name, values in told.items()}
 

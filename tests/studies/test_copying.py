@@ -51,7 +51,7 @@ CURVES = pl.DataFrame(
 FINAL = pl.DataFrame(
     {
         "seed": [0, 1, 2, 3], "token": [0.99, 0.96, 0.59, 0.95], "attention": [0.9] * 4, "relevance": [0.9, 0.6, 0.3, 0.9],
-        "relevance_least": [0.0, 0.1, 0.6, 0.5],
+        "relevance_least": [0.0, 0.6, 0.6, 0.5],
         "attention_symbol": [0.9] * 4, "relevance_symbol": [0.9] * 4, "entropy": [1.0] * 4,
         "agreement": [0.8, 0.7, 0.1, 0.9], "attended": [-1.0, -1.0, 4.0, 0.0], "heads": [[0.9]] * 4,
     }

@@ -84,20 +84,23 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
 
     A row for each pair of a source unit and a gold token that stand in the same pair of texts, in at least ``least`` of them, the strongest
     first: ``relevance`` is the mean, over all places and heads, of how far the source unit's output relevance for the token is above the
-    mean of its sentence (nats), ``alpha`` the mean attention, ``aligned`` the share of places in which they are aligned (null where
-    alignments are not known). Gold tokens that the vocabulary lacks are left out.
+    mean of its sentence (nats), ``alpha`` the mean attention, ``aligned`` the share of the token's places in which it is aligned with such
+    a unit, wherever that stands (null where alignments are not known). Gold tokens that the vocabulary lacks are left out.
     """
     relevance, alpha = trace.ragged("importance_relevance"), trace.ragged("alpha")
     above = relevance.values - relevance.spread(relevance.sum() / relevance.lengths)
     frame = pl.DataFrame({
-        "instance": np.repeat(trace.instance, relevance.lengths),
+        "row": np.repeat(np.arange(len(trace)), relevance.lengths), "instance": np.repeat(trace.instance, relevance.lengths),
         "source": [token for row in trace.table.column("tokens").to_pylist() for token in row],
         "target": np.repeat(np.array(trace.table.column("gold").to_pylist(), dtype=object), relevance.lengths),
         "relevance": above, "alpha": alpha.values, "aligned": _marks(trace, relevance.lengths),
     })  # fmt: skip
     known = frame.filter(pl.col("target") != UNKNOWN)
-    pairs = known.group_by("source", "target").agg(
-        pl.col("instance").n_unique().alias("count"), pl.col("relevance", "alpha", "aligned").mean()
+    in_row = known.group_by("row", "source", "target").agg(
+        pl.col("instance").first(), pl.len().alias("places"), pl.col("relevance", "alpha").sum(), pl.col("aligned").max()
+    )
+    pairs = in_row.group_by("source", "target").agg(
+        pl.col("instance").n_unique().alias("count"), pl.col("relevance", "alpha").sum() / pl.col("places").sum(), pl.col("aligned").mean()
     )
     return pairs.filter(pl.col("count") >= least).sort(["relevance", "source", "target"], descending=[True, False, False])
 
@@ -105,8 +108,8 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
 def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
     """How many of the strongest pairs of a `dictionary` are translations, by relevance and by attention, as rows of a summary.
 
-    Of n pairs that are aligned in half of their places or more, how many are among the n strongest (R-precision, with a Wilson interval);
-    no rows where there is no such pair. Pairs that are not known to be aligned or not are left out.
+    Of n pairs that are aligned in half of the token's places or more, how many are among the n strongest (R-precision, with a Wilson
+    interval); no rows where there is no such pair. Pairs that are not known to be aligned or not are left out.
     """
     known = pairs.drop_nulls("aligned").with_columns(right=pl.col("aligned") >= TRANSLATES)
     n = int(known["right"].sum())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,6 +90,9 @@ class Measured:
     agreement: float | None
     attended: float | None
     heads: tuple[float, ...]
+
+
+_MEASURES = [field.name for field in fields(Measured)]
 
 
 @dataclass
@@ -184,7 +187,13 @@ class _Work:
     def _save(self) -> None:
         if self.keep is None or time.monotonic() - self.saved < PAUSE:
             return
-        told = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.course)}
+        told = {
+            "stage": self.stage,
+            "steps": self.models.steps,
+            "curves": self.curves,
+            "course": _plain(self.course),
+            "measures": _MEASURES,
+        }
         with atomic(self.keep / FILE) as temporary:
             save_file({"weights": self.models.weights, "moments": self.models.moments}, temporary, metadata={"attnaudit": json.dumps(told)})
         self.saved = time.monotonic()
@@ -195,7 +204,7 @@ class _Work:
             with safe_open(path, framework="pt") as file:
                 told = json.loads(file.metadata()["attnaudit"])
                 weights, moments = file.get_tensor("weights"), file.get_tensor("moments")
-            if told["course"] != _plain(self.course):
+            if told["course"] != _plain(self.course) or told["measures"] != _MEASURES:
                 raise ValueError("a checkpoint of another training")
             self.models.weights.copy_(weights)
             self.models.moments.copy_(moments)

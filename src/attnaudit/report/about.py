@@ -66,6 +66,12 @@ class About:
         return _entry(self.metadata, "corpus", "task") == "translation"
 
     @property
+    def tokens(self) -> str:
+        """What the instances of a translator are."""
+        heads = _entry(self.metadata, "model", "heads")
+        return "the gold tokens of pairs" + (", head by head" if isinstance(heads, int) and heads > 1 else "")
+
+    @property
     def drawn(self) -> str:
         """What an interval draws: of a translator, whose instances are gold tokens, whole pairs."""
         return "pairs" if self.translates else "instances"

@@ -65,6 +65,6 @@ def _subtitle(summary: pl.DataFrame, about: About) -> str:
     everything = summary.filter((pl.col("group") == "all") & pl.col("experiment").is_in(list(REGISTRY)))  # what is a row of the trace
     total = (everything["n"] + everything["undefined"]).max()
     rows = count(total, "instance") if isinstance(total, int) else ""
-    rows += " (the gold tokens of pairs)" if rows and about.translates else ""
+    rows += f" ({about.tokens})" if rows and about.translates else ""
     seed = f"seed {about.seed}" if about.seed is not None else ""
     return ", ".join([*filter(None, (rows, seed)), f"brackets: 95 % bootstrap interval over {about.drawn}"])

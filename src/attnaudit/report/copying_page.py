@@ -119,8 +119,8 @@ def _upside_down(figures: Figures) -> str:
         return ""
     there = round(row["value"] * row["n"])
     return (
-        f" In {there} of {row['n']} ({percent(row['low'])} to {percent(row['high'])}) the dictionary is upside down: all attention on the "
-        "right position would make its symbol less likely than on any other, so that a model must look at what it will not write."
+        f" In {there} of {row['n']} ({percent(row['low'])} to {percent(row['high'])}) the dictionary is upside down: all attention of "
+        "every head on the right position would make its symbol less likely than on any other, for most of what is written."
     )
 
 

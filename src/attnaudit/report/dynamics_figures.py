@@ -50,8 +50,8 @@ def order_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     )
     caption = (
         "Left: the reference is the finished model of the first seed. Relevance that grows before attention finds the same tokens is what "
-        "attention can learn from; what it has of other texts of the same length is habit of place. Middle: what is right on the probe "
-        "meanwhile. Right: 1 is even attention, 0 all of it on one token. "
+        "attention can learn from; what it has of other texts of the same length is habit of place (texts of a length that no other has do "
+        "not count there). Middle: what is right on the probe meanwhile. Right: 1 is even attention, 0 all of it on one token. "
         "Bands: 95 % bootstrap intervals over seeds and instances."
     )
     return Figure("order", "What comes first, relevance or attention?", caption, panels)

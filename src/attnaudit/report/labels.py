@@ -12,6 +12,7 @@ _LABELS = {
     "max_alpha": "largest attention weight",
     "emax_jsd": "ε-max JSD, best found",
     "emax_jsd_upper": "ε-max JSD, upper bound",
+    "unknown": "share of target tokens that the vocabulary lacks",
     "certified": "share where found and bound meet",
     "delta_y": "change of output under the adversary, Δŷ",
     "precision_chance": "precision of a random order (share of known tokens)",
@@ -41,7 +42,7 @@ _WALKS = {
 }  # fmt: skip
 _SCORES = {
     "gradient": "gradient", "loo": "leave-one-out", "attention": "attention", "gradient_loo": "gradient – leave-one-out",
-    "gradient_attention": "gradient × attention", "minimum": "smallest set", "random": "random order",
+    "gradient_attention": "gradient × attention", "minimum": "smallest set", "random": "random order", "alpha": "attention",
 }  # fmt: skip
 
 
@@ -50,7 +51,7 @@ def measure_label(measure: str) -> str:
     for start, meaning in (
         ("precision_at_1_", "greatest score on an aligned unit"),
         ("aer_", "alignment error rate of the greatest score"),
-        ("dictionary_", "as many of the dictionary's strongest pairs as there are translations that are one"),
+        ("dictionary_", "share of the n strongest pairs of the dictionary that are translations, of which there are n (Wilson interval)"),
     ):
         if measure.startswith(start):
             return f"{meaning}, {_score(measure.removeprefix(start))}"

@@ -32,13 +32,14 @@ SCORES = {
 DYNAMICS = {
     "accuracy": "accuracy", "entropy": "entropy of attention over ln T", "chance": "agreement with a shuffled score",
     "xi": "ξ: accuracy where attention gets nearer to the reference than r under even attention is", "xi_step": "step where it does",
-    "xi_early": "share of seeds where that is no later than the first look after the start",
+    "xi_early": "share of these seeds with no look between the start and that step",
     "best_accuracy": "accuracy of the best step", "best_accuracy_minus_xi": "accuracy of the best step, less ξ",
     "xi_reached": "highest agreement of a step with the reference", "xi_threshold": "that of r under even attention",
     "accuracy_embedding": "accuracy, mean embedding", "accuracy_logistic": "accuracy, logistic regression",
     "accuracy_uniform": "accuracy, even attention",
-    "agreement_alpha_uniform_elsewhere": "attention – r under even attention of other texts of the same length",
-    "agreement_reference_relevance_elsewhere_uniform": "reference – r under even attention at this step, of other texts of the same length",
+    "agreement_alpha_uniform_elsewhere": "agreement, attention – r under even attention, of other texts of the same length",
+    "agreement_reference_relevance_elsewhere_uniform":
+        "agreement, attention of the first seed – r under even attention at this step, of other texts of the same length",
 }  # fmt: skip
 TIMED = ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi")
 AREA = "area"

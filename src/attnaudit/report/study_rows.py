@@ -215,11 +215,11 @@ def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
 
 def _timing(figures: Figures) -> str:
     """What was known when attention got its own, or why that cannot be said."""
-    xi, best, step = (figures.get("dynamics", name) for name in ("xi", "best_accuracy", "xi_step"))
+    xi, best, step, gap = (figures.get("dynamics", name) for name in ("xi", "best_accuracy", "xi_step", "best_accuracy_minus_xi"))
     reached, threshold, chance = (figures.get("dynamics", name) for name in ("xi_reached", "xi_threshold", "chance"))
     if best is None or reached is None or threshold is None or chance is None:
         return "With one seed there is no other whose attention could be timed."
-    if xi is None or step is None:
+    if xi is None or step is None or gap is None:
         return (
             "When attention is learned cannot be said: at no step does that of another seed agree with the first seed's "
             f"({figure(reached['value'])} at most) better than that relevance does ({figure(threshold['value'])})."
@@ -232,12 +232,12 @@ def _timing(figures: Figures) -> str:
     others = f" {count(xi['undefined'], 'seed')} never did." if xi["undefined"] else ""
     early = figures.value("dynamics", "xi_early")
     soon = "" if not early else (
-        f" In {percent(early)} of these seeds that is no later than the first look after the start, when attention is nearly even: there "
-        "it says little of an order, and more steps in dynamics.steps would say more."
+        f" In {percent(early)} of the seeds that do, nothing was looked at between the start and that step: there it says little of an "
+        "order, and more steps in dynamics.steps would say more."
     )  # fmt: skip
     return (
         f"Attention of other seeds gets nearer to the first seed's than that relevance is after {step['value']:.0f} steps; by then "
-        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(best['value'])} at best.{others}{soon}"
+        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(xi['value'] + gap['value'])} at best.{others}{soon}"
     )
 
 

@@ -152,12 +152,19 @@ class _Run:
         told = [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
         unknown, tokens = inputs["test"].unknown, int(inputs["test"].tokens.sum())
         if unknown >= MANY_UNKNOWN * tokens:
-            fewer = f"corpus.pieces below {self.spec.corpus.pieces}" if self.spec.corpus.chosen_units == "pieces" else "corpus.units=pieces"
             told.append(
                 f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they are never right and "
-                f"stand in no dictionary; {fewer} leaves fewer"
+                f"stand in no dictionary; {self._fewer} may leave fewer"
             )
         return told
+
+    @property
+    def _fewer(self) -> str:
+        """The settings that unknown tokens may come from."""
+        corpus = self.spec.corpus
+        if corpus.chosen_units == "pieces":
+            return f"corpus.pieces below {corpus.pieces}"
+        return "corpus.units=pieces" if corpus.chosen_min_df == 1 else "corpus.min_df=1 or corpus.units=pieces"
 
     def _watch(self, translator: Translator, folder: Path) -> Watch | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
@@ -260,7 +267,8 @@ class _Run:
         out, trace = self.ledger.out, self.ledger.out / "trace"
         battery, made = Battery(list(self.spec.experiments), self.spec.experiments), self.ledger.scratch / "audit"
         digests = trace_digests(trace) if traced else None
-        key = content_key("audit", digests, self.ledger.records["translate"].files, list(battery.names), battery.settings)
+        translated = self.ledger.records["translate"]
+        key = content_key("audit", digests, translated.files, translated.notes, list(battery.names), battery.settings)
 
         def keep(results: Results | None) -> dict[str, Any]:
             notes = {"left_out": {}} if results is None else keep_results(results, made, out, trace)

@@ -113,12 +113,12 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     """Shares of the outcomes, and of seeds that come to attend, with Wilson intervals; medians over seeds, of all and by outcome.
 
     ``attending`` is the share whose attention is at the right position more often than not in the end: token accuracy can be had without.
-    ``upside_down`` is the share in whose relevance the right position is the least of all more often than not.
+    ``upside_down`` is the share in whose relevance the right position is the least of all more often than not, and the greatest not.
     """
     told = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
     rows = [_share(outcome, told["outcome"] == outcome) for outcome in OUTCOMES]
     rows.append(_share("attending", told["attention"] > PASSED))
-    rows.append(_share("upside_down", told["relevance_least"] > PASSED))
+    rows.append(_share("upside_down", (told["relevance_least"] > PASSED) & (told["relevance"] <= PASSED)))
     won = told.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows.append(_share("relevance_first", won["lead"] > 0))
     rows.append(_share("attention_first", won["lead"] < 0))

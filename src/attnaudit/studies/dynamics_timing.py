@@ -22,8 +22,8 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     """The `MEASURES` of rows {seed, step, instance, `NEEDED`} of fresh seeds, as rows of a summary.
 
     Of each seed the first checkpoint counts whose attention, by the mean agreement with the reference's, is nearer to it than r^u is, the
-    relevance that was trained under even attention: ξ is the accuracy there, ``xi_step`` its step, ``xi_early`` 1 where that is one of the
-    first two, so that nothing was looked at between it and the start. ``best_accuracy`` is that of the seed's best checkpoint. Means over
+    relevance that was trained under even attention: ξ is the accuracy there, ``xi_step`` its step, ``xi_early`` 1 where nothing was
+    looked at between the start and it. ``best_accuracy`` is that of the seed's best checkpoint. Means over
     the seeds that get there; ``undefined`` counts the others. Where none does the figures are null: ``xi_reached``, the highest agreement
     of any checkpoint, against ``xi_threshold``, that of r^u, says how far it was. Intervals draw seeds and instances, and look for the
     checkpoints anew.
@@ -68,7 +68,7 @@ def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) 
     there, seeds = nearer.any(axis=1), np.arange(len(nearer))
     first = nearer.argmax(axis=1)
     xi = np.where(there, right[seeds, first], np.nan)
-    best, early = right.max(axis=1), np.where(there, first <= 1, np.nan)
+    best, early = right.max(axis=1), np.where(there, first <= (steps[0] == 0), np.nan)
     return np.array([xi, np.where(there, steps[first], np.nan), early, best, best - xi, alpha.max(axis=1), even[:, 0]])
 
 
