@@ -46,15 +46,17 @@ CORPORA: dict[str, dict[str, Any]] = {
     "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
 # The task as published, and what else may decide whether permutations are learned; a name begins with the kind of sequences.
-_SMALL = {"copying.embedding_scale": 0.0625}
+_HALF, _QUARTER, _SMALL = ({"copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625))
 _LEARNED = {"copying.pretraining": 200}
 COPIED: dict[str, dict[str, Any]] = {
     **{kind: {} for kind in SYMBOLS},
     "permutations-8_heads": {"copying.heads": 8},
     "permutations-pretrained": _LEARNED,
-    "permutations-quarter": {"copying.embedding_scale": 0.25},
+    "permutations-half": _HALF,
+    "permutations-quarter": _QUARTER,
     "permutations-small": _SMALL,
     "permutations-small-pretrained": {**_SMALL, **_LEARNED},
+    "iid-quarter": _QUARTER,
     "iid-small": _SMALL,
 }
 PRECISION = {"copying.precision": "bfloat16"}
