@@ -180,7 +180,8 @@ def told(name: str) -> str:
 
 def _lead(row: Mapping[str, Any]) -> str:
     """Of the seeds in which both came to be right more often than not."""
-    return f"{figure(row['value'], 0)} {interval(row, 0)} ({row['n']} seeds)" if row["n"] else "– (0 seeds)"
+    told = filter(None, (figure(row["value"], 0), interval(row, 0))) if row["n"] else ("–",)
+    return " ".join((*told, f"({row['n']} seeds)"))
 
 
 def do(options: argparse.Namespace) -> None:
