@@ -92,9 +92,6 @@ class Measured:
     heads: tuple[float, ...]
 
 
-_MEASURES = [field.name for field in fields(Measured)]
-
-
 @dataclass
 class Trained:
     """``curves`` has a row per seed and measured step, ``final`` a row per seed, ``alpha`` that of one test sequence for each."""
@@ -187,13 +184,7 @@ class _Work:
     def _save(self) -> None:
         if self.keep is None or time.monotonic() - self.saved < PAUSE:
             return
-        told = {
-            "stage": self.stage,
-            "steps": self.models.steps,
-            "curves": self.curves,
-            "course": _plain(self.course),
-            "measures": _MEASURES,
-        }
+        told = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.course)}
         with atomic(self.keep / FILE) as temporary:
             save_file({"weights": self.models.weights, "moments": self.models.moments}, temporary, metadata={"attnaudit": json.dumps(told)})
         self.saved = time.monotonic()
@@ -204,7 +195,7 @@ class _Work:
             with safe_open(path, framework="pt") as file:
                 told = json.loads(file.metadata()["attnaudit"])
                 weights, moments = file.get_tensor("weights"), file.get_tensor("moments")
-            if told["course"] != _plain(self.course) or told["measures"] != _MEASURES:
+            if told["course"] != _plain(self.course):
                 raise ValueError("a checkpoint of another training")
             self.models.weights.copy_(weights)
             self.models.moments.copy_(moments)
@@ -217,7 +208,8 @@ class _Work:
 
 
 def _plain(course: Course) -> Any:
-    return json.loads(json.dumps(asdict(course)))
+    """What a checkpoint is of: a course, and what was measured on it."""
+    return json.loads(json.dumps({**asdict(course), "measures": [one.name for one in fields(Measured)]}))
 
 
 def measure(

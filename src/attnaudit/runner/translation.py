@@ -27,6 +27,7 @@ from attnaudit.runner.versions import versions
 
 if TYPE_CHECKING:
     from attnaudit.corpora.parallel import Pairs, ParallelCorpus
+    from attnaudit.models.pairs import PairInputs
     from attnaudit.models.translator import Translator
     from attnaudit.results import Results
     from attnaudit.trace import Trace
@@ -150,21 +151,19 @@ class _Run:
             check_settings(translator, self.spec.collect)
         unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
         told = [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
-        unknown, tokens = inputs["test"].unknown, int(inputs["test"].tokens.sum())
-        if unknown >= MANY_UNKNOWN * tokens:
-            told.append(
-                f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they are never right and "
-                f"stand in no dictionary; {self._fewer} may leave fewer"
-            )
-        return told
+        return [*told, *self._unknown(inputs["test"])]
 
-    @property
-    def _fewer(self) -> str:
-        """The settings that unknown tokens may come from."""
-        corpus = self.spec.corpus
-        if corpus.chosen_units == "pieces":
-            return f"corpus.pieces below {corpus.pieces}"
-        return "corpus.units=pieces" if corpus.chosen_min_df == 1 else "corpus.min_df=1 or corpus.units=pieces"
+    def _unknown(self, test: PairInputs) -> list[str]:
+        """Many target tokens that the vocabulary lacks, and which settings may leave fewer."""
+        unknown, tokens, corpus = test.unknown, int(test.tokens.sum()), self.spec.corpus
+        if unknown < MANY_UNKNOWN * tokens:
+            return []
+        by_words = "corpus.units=pieces" if corpus.chosen_min_df == 1 else "corpus.min_df=1 or corpus.units=pieces"
+        fewer = f"corpus.pieces below {corpus.pieces}" if corpus.chosen_units == "pieces" else by_words
+        return [
+            f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they are never right and "
+            f"stand in no dictionary; {fewer} may leave fewer"
+        ]
 
     def _watch(self, translator: Translator, folder: Path) -> Watch | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
