@@ -21,6 +21,10 @@ from attnaudit.models.settings import ModelSettings, model_preset
 
 __all__ = ["AttentionModel", "ModelSettings", "build_model", "load_model", "model_preset", "save_model"]
 
+# MKL settles which machine code its vector functions run when the first of them is called. Of threads that call it at once, one may now and
+# then run another, with other last bits; so the first call is made here, by one.
+torch.ones(1).exp()
+
 
 def build_model(
     settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
