@@ -16,6 +16,7 @@ from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
 from attnaudit.errors import InputError, RunError
 from attnaudit.files import read_json
+from attnaudit.report.labels import measure_label
 from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.runner import TranslationSpec, audit_into, translate
 from attnaudit.runner.translation import read_translations, train_into
@@ -58,6 +59,7 @@ def test_what_a_run_leaves(run: Path):
     assert len(written) == 16
     assert set(written[0]) == {"instance", "source", "reference", "translation"}
     rows = {(row["experiment"], row["measure"]): row for row in read_json(run / "summary.json")}
+    assert not [measure for _, measure in rows if measure_label(measure) == measure], "measures without a label"
     bleu = rows["translation", "bleu"]
     assert 0 <= bleu["low"] <= bleu["high"]
     assert 0 < rows["translation", "token_accuracy"]["value"] < 1
