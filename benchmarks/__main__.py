@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from attnaudit.files import read_json, write_text
+from attnaudit.core.files import read_json, write_text
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "benchmarks.md"
@@ -31,7 +31,7 @@ RUNS_TEXT = "BiLSTM, additive attention, 8 epochs, the whole of test, all experi
 STEPS = ("train", "collect", "audit", "report")
 PARTS = (
     (
-        "What was wanted, and what is reached", "targets.py",
+        "What was expected, and what is reached", "targets.py",
         "The trained models of the two runs above, measured once more with compiled kernels. *authors' code*: their released code on a "
         "machine such as this one, seconds that were given and not measured here; *plain way here*: the papers' pseudo-code as it reads, "
         "in this run.",

@@ -20,7 +20,7 @@ from scipy.stats import kendalltau
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attnaudit.experiments import REGISTRY, make_experiment
-from attnaudit.measures import activate, tvd
+from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace
 from benchmarks.adversary import sst_sized
 

@@ -19,9 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from attnaudit.experiments import make_experiment, settings_for_task
-from attnaudit.experiments.adversary import CERTIFIED_GAP, Adversary
-from attnaudit.experiments.adversary_row import as_row
-from attnaudit.experiments.adversary_support import try_pairs, try_single_tokens
+from attnaudit.experiments.adversary.experiment import CERTIFIED_GAP, Adversary
+from attnaudit.experiments.adversary.row import as_row
+from attnaudit.experiments.adversary.support import try_pairs, try_single_tokens
 from attnaudit.experiments.readout_pooled import Head, pooled_arguments
 from attnaudit.trace import Trace
 

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from attnaudit.corpora.copying import Sequences
+from attnaudit.copying.network import Sizes
+from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
+from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.models.product import Precision, products_of
-from attnaudit.models.seq2seq_by_hand import Sizes
-from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
 
 SEQUENCES, BATCH = Sequences("permutations"), 128
 SIZES = Sizes(SEQUENCES.vocabulary)

@@ -18,7 +18,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.collector import BUDGET, collect_shards
+from attnaudit.collect.texts import BUDGET, collect_shards
 from attnaudit.corpora.corpus import Split
 from attnaudit.trace import Trace, concatenate
 from benchmarks.lengths import figure, print_header, print_row

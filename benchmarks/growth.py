@@ -21,9 +21,9 @@ import polars as pl
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.files import write_text
-from attnaudit.report.palette import Palette
-from attnaudit.report.svg import render
+from attnaudit.core.files import write_text
+from attnaudit.report.charts.palette import Palette
+from attnaudit.report.charts.svg import render
 from attnaudit.trace import Trace
 from benchmarks.lengths import figure, print_header, print_row
 from benchmarks.measuring import Measured, apart, measured, measured_apart

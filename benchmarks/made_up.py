@@ -8,12 +8,12 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Vocabulary
-from attnaudit.corpora.vocabulary import PAD, SPECIAL
+from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
 from attnaudit.models import AttentionModel, build_model, model_preset
 from attnaudit.models.attention import Additive
 from attnaudit.models.batch import Inputs
-from attnaudit.ragged import Ragged
 from attnaudit.trace import Trace
 from tests.traces import make_trace
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnaudit.experiments.erasure_rankings import RANKINGS
-from attnaudit.measures import ERASED_SHARES, activate
+from attnaudit.experiments.erasure.rankings import RANKINGS
+from attnaudit.stats.measures import ERASED_SHARES, activate
 from attnaudit.trace import Trace
 from tests.oracles.erasure import decided, weight_gradient
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnaudit.files import read_json
+from attnaudit.core.files import read_json
 from attnaudit.runner import RunSpec, run
 
 FIGURES = (

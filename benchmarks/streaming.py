@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnaudit.ragged import Ragged
+from attnaudit.core.ragged import Ragged
 from attnaudit.trace import Trace, write_shards
 
 SHARD, WORDS, MEAN = 50_000, 5_000, 20

@@ -17,14 +17,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
-from attnaudit.measures import predicted_class
 from attnaudit.models import build_model, model_preset
 from attnaudit.models.attention import attend
 from attnaudit.models.batch import Batch, Inputs, pad
-from attnaudit.ragged import Ragged
 from attnaudit.stats.classification import classification_scores
-from attnaudit.training import TrainingSettings, predict, train
+from attnaudit.stats.measures import predicted_class
+from attnaudit.training.loop import TrainingSettings, predict, train
 
 
 class PlainClassifier(nn.Module):

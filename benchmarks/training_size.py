@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
-from attnaudit.measures import predicted_class
 from attnaudit.models import build_model
 from attnaudit.models.batch import Inputs
 from attnaudit.runner import RunSpec
 from attnaudit.stats.bootstrap import bootstrap_means
-from attnaudit.training import best_epoch, predict, train
+from attnaudit.stats.measures import predicted_class
+from attnaudit.training.loop import best_epoch, predict, train
 
 SHARES = (8, 4, 2, 1)
 

@@ -18,14 +18,14 @@ import polars as pl
 from studies_tables import CORPORA as STUDIED
 from studies_tables import Found, by_corpus, cell, table, write_tables
 
-from attnaudit.corpora.copying import SYMBOLS
-from attnaudit.corpora.parallel_registry import PARALLEL
-from attnaudit.files import read_json
-from attnaudit.probe import STEPS
-from attnaudit.report.numbers import figure, interval, percent
+from attnaudit.core.files import read_json
+from attnaudit.corpora.named.pairs import PARALLEL
+from attnaudit.corpora.planted.sequences import SYMBOLS
+from attnaudit.report.words.numbers import figure, interval, percent
 from attnaudit.runner import copying_study, run_copying
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.studies.dynamics_timing import NEEDED, timing_of_seeds
+from attnaudit.trace.probe import STEPS
 
 PAGE = Path(__file__).parent / "dynamics.md"
 STEP = "step:"
@@ -144,8 +144,8 @@ def steps_of_seeds(place: Path) -> str:
 
 def steps_shown(steps: list[int]) -> list[int]:
     """The first two, the last, and those nearest to a few shares of the last: what happens early takes the fewest steps."""
-    wanted = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1])
-    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in wanted})
+    expected = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1])
+    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
 
 
 def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:

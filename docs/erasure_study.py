@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.files import read_json, write_text
+from attnaudit.core.files import read_json, write_text
 from attnaudit.runner import RunSpec, audit_into
 from attnaudit.runner.pipeline import train_into
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from attnaudit.files import write_text
+from attnaudit.core.files import write_text
 
 PAGE = Path(__file__).parent / "reproduction.md"
 MARK = "<!-- tables: docs/reproduction_tables.py -->"

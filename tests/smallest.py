@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.experiments.erasure_rankings import RANKINGS
+from attnaudit.experiments.erasure.rankings import RANKINGS
 from attnaudit.trace import Trace
 from tests.oracles.erasure import every_removal_minimum
 
@@ -18,9 +18,9 @@ def assert_smallest(trace: Trace, table: pl.DataFrame, flipped: int) -> None:
     least, lengths = table["removed_minimum"], trace.alpha.lengths
     found = 0
     for row in np.flatnonzero(lengths <= SHORT).tolist():
-        wanted = every_removal_minimum(trace, row)
-        assert least[row] == (None if wanted is None else pytest.approx(wanted / lengths[row])), row
-        found += wanted is not None
+        expected = every_removal_minimum(trace, row)
+        assert least[row] == (None if expected is None else pytest.approx(expected / lengths[row])), row
+        found += expected is not None
     assert found >= flipped
     for ranking in RANKINGS:
         behind = (table[f"removed_{ranking}"] - least).drop_nulls()

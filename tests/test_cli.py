@@ -17,12 +17,12 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli.bars import progress
-from attnaudit.corpora.copying import SYMBOLS
-from attnaudit.corpora.parallel_registry import PARALLEL
-from attnaudit.corpora.planted import KINDS
-from attnaudit.corpora.planted_pairs import PLANTED_PAIRS
+from attnaudit.core.progress import within
+from attnaudit.corpora.named.pairs import PARALLEL
+from attnaudit.corpora.planted.pairs import PLANTED_PAIRS
+from attnaudit.corpora.planted.sequences import SYMBOLS
+from attnaudit.corpora.planted.texts import KINDS
 from attnaudit.experiments.adversary import Adversary
-from attnaudit.progress import within
 from attnaudit.trace import Trace
 from tests.traces import make_trace
 

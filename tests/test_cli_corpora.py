@@ -13,7 +13,7 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.corpora import REGISTRY
-from attnaudit.corpora.downloads import DOWNLOADS, Download
+from attnaudit.corpora.fetch.downloads import DOWNLOADS, Download
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_fetching import NOISE, TINY, ZIP
 from tests.corpora.writing import ROWS, write

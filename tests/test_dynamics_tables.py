@@ -10,7 +10,7 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from attnaudit.files import read_json
+from attnaudit.core.files import read_json
 
 DOCS = Path(__file__).parents[1] / "docs"
 CORPUS, COPIED = "planted-decisive", "iid-tiny"

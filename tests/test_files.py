@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 from safetensors import SafetensorError
 
-from attnaudit.errors import RunError
-from attnaudit.files import atomic
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import atomic
 
 FULL = [
     OSError(errno.ENOSPC, "No space left on device"),
@@ -21,7 +21,10 @@ FULL = [
 
 @pytest.mark.parametrize("error", FULL, ids=lambda error: type(error).__name__)
 def test_a_full_disk_is_one_line_whichever_library_writes(tmp_path: Path, error: Exception) -> None:
-    with pytest.raises(RunError, match=r"a\.bin: No space left on device; wanted a place that can be written"), atomic(tmp_path / "a.bin"):
+    with (
+        pytest.raises(RunError, match=r"a\.bin: No space left on device; expected a place that can be written"),
+        atomic(tmp_path / "a.bin"),
+    ):
         raise error
     assert list(tmp_path.iterdir()) == []
 

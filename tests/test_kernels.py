@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.kernels import SETTINGS, code_folder, compiling, kernel
+from attnaudit.core.kernels import SETTINGS, code_folder, compiling, kernel
 from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
-from attnaudit.measures import LN2, activate, jsd, jsd_terms, predicted_class, tvd
+from attnaudit.stats.measures import LN2, activate, jsd, jsd_terms, predicted_class, tvd
 from tests.oracles.readout import naive_jsd, naive_tvd
 
 

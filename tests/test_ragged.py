@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.ragged import Ragged, concatenate
+from attnaudit.core.ragged import Ragged, concatenate
 
 rows = st.lists(st.lists(st.integers(-9, 9), max_size=5), max_size=8)
 

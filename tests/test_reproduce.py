@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import REGISTRY
-from attnaudit.errors import InputError, RunError
 from attnaudit.runner import Sweep, plan, reproduce
 from attnaudit.runner.sweep import Outcome
 from attnaudit.runner.sweep_plan import CORPORA, ENCODERS, QUICK, Cell
@@ -71,12 +71,12 @@ def test_a_plan_is_narrowed_by_names() -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"source": "jain2018"}, "source: 'jain2018'; wanted one of jain2019; did you mean jain2019?"),
+        ({"source": "jain2018"}, "source: 'jain2018'; expected one of jain2019; did you mean jain2019?"),
         ({"corpora": ["stt"]}, "--corpus: 'stt'"),
-        ({"encoders": ["lstm"]}, "--encoder: 'lstm'; wanted one of bilstm, cnn, average; did you mean bilstm?"),
-        ({"quick": True, "corpora": ["imdb"]}, "--quick: no cell of what is named; wanted some of sst bilstm additive, "),
+        ({"encoders": ["lstm"]}, "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?"),
+        ({"quick": True, "corpora": ["imdb"]}, "--quick: no cell of what is named; expected some of sst bilstm additive, "),
         ({"quick": True, "encoders": ["cnn"], "attentions": ["dot"]}, "snli average additive; name others or leave --quick out"),
-        ({"quick": True, "seeds": 5}, "--seeds: 5 beside --quick; wanted one of the two"),
+        ({"quick": True, "seeds": 5}, "--seeds: 5 beside --quick; expected one of the two"),
     ],
 )
 def test_what_names_no_cell_is_refused(chosen: dict, message: str) -> None:
@@ -146,7 +146,7 @@ def test_the_command_prints_where_table_and_page_are(finished: Path, data: Path,
     assert {row["corpus"] for row in told["rows"]} == {"sst"}
     assert (told["not_run"], told["notes"]) == ([], [])
     assert main(["reproduce", "serrano2019"]) == 2
-    assert "attnaudit: reproduce: source: 'serrano2019'; wanted one of jain2019" in capsys.readouterr().err
+    assert "attnaudit: reproduce: source: 'serrano2019'; expected one of jain2019" in capsys.readouterr().err
 
 
 def command(data: Path, out: Path, *chosen: str, vectors: str = "random", seeds: int = 1) -> list[str]:
@@ -259,7 +259,7 @@ def _write_babi(data: Path, stories: int) -> None:
 
 def test_word_vectors_that_are_not_there_are_refused_first(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(command(data, tmp_path / "out", "--corpus", "sst", vectors="nofile.txt")) == 2
-    assert "reproduce: --vectors: 'nofile.txt'; wanted corpus, random or a file" in capsys.readouterr().err
+    assert "reproduce: --vectors: 'nofile.txt'; expected corpus, random or a file" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -308,10 +308,10 @@ def test_a_damaged_cell_that_was_not_asked_for_is_told_and_not_counted(finished:
 
 def test_a_folder_of_something_else_is_refused_and_left_as_it_is(data: Path, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("my page", encoding="utf-8")
-    with pytest.raises(RunError, match="a folder that is not empty and holds no sweep; wanted a new or empty folder"):
+    with pytest.raises(RunError, match="a folder that is not empty and holds no sweep; expected a new or empty folder"):
         reproduce(small_sweep(tmp_path, data))
     assert [(path.name, path.read_text(encoding="utf-8")) for path in tmp_path.iterdir()] == [("index.html", "my page")]
-    with pytest.raises(RunError, match="a file; wanted a folder"):
+    with pytest.raises(RunError, match="a file; expected a folder"):
         reproduce(small_sweep(tmp_path / "index.html", data))
 
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from attnaudit.errors import InputError, RunError
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.settings import coerce
+from attnaudit.plans.spec import content_key, differences
 from attnaudit.runner import RunSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
 from attnaudit.runner.ledger import MANIFEST, UNFINISHED, read_manifest
 from attnaudit.runner.place import alone
-from attnaudit.runner.settings import coerce
-from attnaudit.runner.spec import content_key, differences
 from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
@@ -138,7 +138,7 @@ def test_a_run_stopped_again_and_again_gets_done(whole: Path, tmp_path: Path) ->
 
 
 def test_words_below_the_positions_of_a_flat_model_are_refused_before_it_is_trained():
-    with pytest.raises(InputError, match=r"setting collect\.level: words; wanted positions: a flat model has no sentences"):
+    with pytest.raises(InputError, match=r"setting collect\.level: words; expected positions: a flat model has no sentences"):
         RunSpec.of("planted-decisive", encoder="bigru", preset="flan", settings={"collect.level": "words"})
     assert RunSpec.of("planted-decisive", encoder="bigru", preset="han", settings={"collect.level": "words"}).collect.level == "words"
 
@@ -152,7 +152,7 @@ def test_what_the_word_level_cannot_have_is_refused() -> None:
 def test_importance_scores_are_chosen_by_name() -> None:
     assert RunSpec.of("planted-decisive", settings={"collect.scores": "none"}).collect.scores == ()
     assert RunSpec.of("planted-decisive", settings={"collect.scores": "gradient"}).collect.scores == ("gradient",)
-    with pytest.raises(InputError, match="'loop'; wanted some of gradient, loo joined by commas, or none"):
+    with pytest.raises(InputError, match="'loop'; expected some of gradient, loo joined by commas, or none"):
         RunSpec.of("planted-decisive", settings={"collect.scores": "loop"})
 
 
@@ -275,7 +275,7 @@ def test_a_corpus_that_changed_is_refused(whole: Path, tmp_path: Path) -> None:
 
 def test_a_folder_where_another_process_works_is_refused(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    with alone(out), pytest.raises(RunError, match="another process is at work there; wanted a run of one process at a time"):
+    with alone(out), pytest.raises(RunError, match="another process is at work there; expected a run of one process at a time"):
         run(tiny(), out)
     assert (run(tiny(), out) / MANIFEST).exists()
 
@@ -298,7 +298,7 @@ def test_what_another_process_is_writing_is_left_alone(whole: Path, tmp_path: Pa
 def test_a_place_below_a_file_is_refused(whole: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("do not lose")
     for command in (run, lambda _, out: audit_into(out, whole / "trace", ["permutation"])):
-        with pytest.raises(RunError, match="wanted a place that can be written"):
+        with pytest.raises(RunError, match="expected a place that can be written"):
             command(tiny(), tmp_path / "thesis.txt" / "run")
 
 
@@ -440,7 +440,7 @@ def test_text_becomes_what_the_field_wants(value: object, hint: object, typed: o
 
 @pytest.mark.parametrize("setting", [{"max_tokens": 5}, {"text": "body"}, {"settings": {"corpus.min_df": 2}}])
 def test_a_planted_corpus_refuses_what_only_files_have(tmp_path: Path, setting: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="wanted a corpus that is read from files"):
+    with pytest.raises(InputError, match="expected a corpus that is read from files"):
         run(RunSpec.of("planted-decisive", **setting), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from attnaudit.errors import TraceError
+from attnaudit.core.errors import TraceError
 from attnaudit.experiments import audit
-from attnaudit.readout import TanhTail
-from attnaudit.trace import METADATA_KEY, Trace, concatenate, write_shards
+from attnaudit.trace.readout import TanhTail
+from attnaudit.trace.table import METADATA_KEY, Trace, concatenate, write_shards
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace
 
@@ -186,7 +186,7 @@ def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str, mon
     change(columns)
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
     for piece in (1, 1 << 30):
-        monkeypatch.setattr("attnaudit.trace.PIECE", piece)
+        monkeypatch.setattr("attnaudit.trace.table.PIECE", piece)
         with pytest.raises(TraceError) as caught:
             Trace.read(tmp_path)
         message = str(caught.value)
@@ -247,9 +247,9 @@ def test_class_names_are_different_texts(names: Any):
 @pytest.mark.parametrize(
     ("second", "part"),
     [
-        (make_trace(3, outputs=2), "activation softmax; wanted activation sigmoid, as in part-00000.parquet"),
-        (make_trace(3, class_names=["yes", "no"]), "class names yes, no; wanted class names no, yes"),
-        (make_trace(3, hidden=4, class_names=["no", "yes"]), "tail tanh_mlp; wanted tail identity"),
+        (make_trace(3, outputs=2), "activation softmax; expected activation sigmoid, as in part-00000.parquet"),
+        (make_trace(3, class_names=["yes", "no"]), "class names yes, no; expected class names no, yes"),
+        (make_trace(3, hidden=4, class_names=["no", "yes"]), "tail tanh_mlp; expected tail identity"),
         (make_trace(3, label=False, class_names=["no", "yes"]), "columns alpha, gradient"),
     ],
 )
@@ -267,7 +267,7 @@ def test_shards_are_of_one_model(tmp_path: Path, second: Trace, part: str):
 def test_shards_of_other_widths_are_refused(tmp_path: Path):
     make_trace(3, outputs=3).write(tmp_path)
     make_trace(3, outputs=5).write(tmp_path / "other").rename(tmp_path / "part-00001.parquet")
-    with pytest.raises(TraceError, match="numbers a row of offset 5; wanted numbers a row of offset 3"):
+    with pytest.raises(TraceError, match="numbers a row of offset 5; expected numbers a row of offset 3"):
         audit(tmp_path)
 
 

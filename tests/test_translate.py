@@ -14,10 +14,10 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
-from attnaudit.errors import InputError, RunError
-from attnaudit.files import read_json
-from attnaudit.report.labels import measure_label
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_json
 from attnaudit.report.translation_page import sentence_matrices
+from attnaudit.report.words.labels import measure_label
 from attnaudit.runner import TranslationSpec, audit_into, translate
 from attnaudit.runner.translation import read_translations, train_into
 from attnaudit.trace import Trace
@@ -40,7 +40,7 @@ def spec(pairs: Path, **settings: Any) -> TranslationSpec:
 
 def _known(settings: dict[str, Any]) -> dict[str, Any]:
     """Without settings of experiments that have no such."""
-    from attnaudit.runner.spec import experiment_settings
+    from attnaudit.plans.spec import experiment_settings
 
     known = experiment_settings({})
     sections = {name.partition(".")[0] for name in settings} - known.keys()
@@ -177,7 +177,7 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run: Pa
 def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):
     from dataclasses import replace
 
-    from attnaudit.pair_training import DeceivePairs
+    from attnaudit.training.pairs import DeceivePairs
 
     settings = {"training.epochs": 12, "training.learning_rate": 0.01, "training.batch_size": 16}
     plain = spec(pairs, **settings)
@@ -215,15 +215,15 @@ def test_characters_that_other_programs_end_lines_with_stay_in_their_text(pairs:
 def test_a_text_of_which_no_piece_is_left(pairs: Path, tmp_path: Path, nothing: str, name: str, side: str):
     texts = shutil.copytree(pairs, tmp_path / "texts")
     edit(texts / name, 5, nothing)
-    came = f"{name.partition('.')[0]} split, line 5: a {side} of which nothing is left once it is cut into pieces: {nothing!a}"
-    with pytest.raises(InputError, match=re.escape(came)):
+    got = f"{name.partition('.')[0]} split, line 5: a {side} of which nothing is left once it is cut into pieces: {nothing!a}"
+    with pytest.raises(InputError, match=re.escape(got)):
         translate(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
 
 
 def test_more_words_of_a_row_than_there_are_is_told_before_training(pairs: Path, tmp_path: Path):
     told: list[str] = []
-    with pytest.raises(InputError, match="99, with a vocabulary of 16; wanted no more than there are words"):
+    with pytest.raises(InputError, match="99, with a vocabulary of 16; expected no more than there are words"):
         translate(spec(pairs, **{"collect.words": 99}), tmp_path / "run", lambda what, done, total: told.append(what))
     assert told[-1] == "learn the units"
     assert not (tmp_path / "run").exists()  # which takes the corrected value
@@ -307,19 +307,19 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
         (["nowhere"], "no such folder"),
         (["planted-revers"], "did you mean reverse?"),
         (["planted-decisive"], "one of copy, reverse, bigram_flip"),
-        (["planted-copy", "--set", "corpus.max_words=9"], "setting corpus.max_words: corpus planted-copy; wanted a corpus that is read"),
+        (["planted-copy", "--set", "corpus.max_words=9"], "setting corpus.max_words: corpus planted-copy; expected a corpus that is read"),
         (["planted-copy", "--set", "corpus.train_kept=0.5"], "setting corpus.train_kept"),
         (["planted-copy", "--set", "corpus.length=9"], "corpus.length"),
         (["planted-copy", "--set", "corpus.size=3"], "at least 10"),
-        (["{pairs}", "--set", "corpus.symbols=9"], "wanted a corpus planted-<kind>"),
+        (["{pairs}", "--set", "corpus.symbols=9"], "expected a corpus planted-<kind>"),
         (["{pairs}", "--set", "model.heads=3"], "256 with 3 head(s)"),
         (["{pairs}", "--set", "model.attentoin=additive"], "did you mean"),
         (["{pairs}", "--set", "model.attention=dot"], "one of bilinear, additive, uniform, none"),
         (["{pairs}", "--set", "collect.words=1"], "2 or more"),
         (["{pairs}", "--set", "decode.beam=0"], "1 or more"),
         (["{pairs}", "--set", "corpus.units=words", "--set", "corpus.min_df=999"], "no word of a side of train"),
-        (["{pairs}", "--set", "corpus.min_df=0"], "setting corpus.min_df: 0; wanted 1 or more"),
-        (["{pairs}", "--set", "corpus.min_df=-3"], "setting corpus.min_df: -3; wanted 1 or more"),
+        (["{pairs}", "--set", "corpus.min_df=0"], "setting corpus.min_df: 0; expected 1 or more"),
+        (["{pairs}", "--set", "corpus.min_df=-3"], "setting corpus.min_df: -3; expected 1 or more"),
         (["{pairs}", "--set", "collect.words=99", "--set", "corpus.units=words"], "99, with a vocabulary of 16"),
         (["{pairs}", "--set", "corpus.max_words=3"], "go on without such pairs: --set corpus.on_bad_row=skip"),
         (["{pairs}", "--set", "corpus.max_words=3"], "where 3 is the limit"),

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from attnaudit.measures import Activation, activate, tvd
-from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail, Readout, Tail, TanhTail
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.measures import Activation, activate, tvd
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail, Readout, Tail, TanhTail
 
 FILLER = (
     "the", "a", "of", "and", "to", "in", "it", "that", "this", "with", "film", "movie", "story", "plot", "scene", "actor", "director",

@@ -13,9 +13,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnaudit.collector import collect
+    from attnaudit.collect.texts import collect
+    from attnaudit.core.errors import AttnauditError, InputError, TraceError
     from attnaudit.corpora import Corpus, planted_corpus, read_corpus
-    from attnaudit.errors import AttnauditError, InputError, TraceError
     from attnaudit.experiments import audit
     from attnaudit.models import load_model
     from attnaudit.report import write_report
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from attnaudit.trace import Trace
 
 _HOME = {
-    "collect": "collector", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "errors",
-    "InputError": "errors", "TraceError": "errors", "audit": "experiments", "load_model": "models",
+    "collect": "collect.texts", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "core.errors",
+    "InputError": "core.errors", "TraceError": "core.errors", "audit": "experiments", "load_model": "models",
     "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner", "run": "runner", "Trace": "trace",
 }  # fmt: skip
 

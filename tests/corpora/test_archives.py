@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnaudit.corpora.archives import Limits, _write, archive_kind, unpack
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.fetch.archives import Limits, _write, archive_kind, unpack
 
 FILES = {"corpus/train.csv": b"text,label\n" * 2000, "corpus/deep/er/test.csv": b"", "read me.txt": "été".encode()}
 Member = tuple[str, bytes]
@@ -199,7 +199,7 @@ def test_a_member_before_the_file_is_damage(tmp_path: Path) -> None:
 @pytest.mark.parametrize("pack", PACKERS)
 def test_a_name_that_no_disk_holds_is_the_archives_fault(pack: Callable[[list[Member]], bytes], tmp_path: Path) -> None:
     told = refused(pack([("a" * 300, b"x")]), tmp_path)
-    assert f"member '{'a' * 80}': a name of 300 characters; wanted names that a disk can hold" in told
+    assert f"member '{'a' * 80}': a name of 300 characters; expected names that a disk can hold" in told
 
 
 @settings(deadline=None)

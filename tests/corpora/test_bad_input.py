@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import REGISTRY, Corpus, SkippedRow, read_corpus
-from attnaudit.corpora.planted import KINDS
-from attnaudit.corpora.reading import check_settings
-from attnaudit.errors import InputError
+from attnaudit.corpora.planted.texts import KINDS
+from attnaudit.corpora.read import check_settings
 
 from .corpus_files import write_reviews
 from .writing import ROWS, encoded, write, write_folder
@@ -38,9 +38,9 @@ def same_when_skipped(path: Path, bad: list[SkippedRow]) -> Corpus:
 def test_missing_column(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS, ("Text", "label"))
     hint = "did you mean Text? name it with --text-column (text= in Python)"
-    assert refused(path) == f"read corpus: {path}: columns Text, label; wanted one column 'text'; {hint}"
+    assert refused(path) == f"read corpus: {path}: columns Text, label; expected one column 'text'; {hint}"
     for kind in ("tsv", "jsonl", "parquet"):
-        assert "columns text, y; wanted one column 'label'" in refused(write(tmp_path / f"b.{kind}", ROWS, ("text", "y")))
+        assert "columns text, y; expected one column 'label'" in refused(write(tmp_path / f"b.{kind}", ROWS, ("text", "y")))
 
 
 def test_columns_that_are_called_alike_are_named(tmp_path: Path) -> None:
@@ -48,19 +48,19 @@ def test_columns_that_are_called_alike_are_named(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text(",".join(names) + "\n")
     assert "did you mean BODY or Bodies? name it with --text-column (text= in Python)" in refused(path, text="body")
-    assert refused(path, text="words").endswith("wanted one column 'words'; name it with --text-column (text= in Python)")
+    assert refused(path, text="words").endswith("expected one column 'words'; name it with --text-column (text= in Python)")
 
 
 def test_a_column_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,label,text\na,0,b\n")
-    assert refused(path).endswith("2 columns of that name; wanted one column 'text'; rename the others")
+    assert refused(path).endswith("2 columns of that name; expected one column 'text'; rename the others")
 
 
 def test_truncated_gzip(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv.gz")
     path.write_bytes(path.read_bytes()[:-20])
-    expected = f"read corpus: {path}: the gzip file is cut off; wanted a whole file; copy or download it again"
+    expected = f"read corpus: {path}: the gzip file is cut off; expected a whole file; copy or download it again"
     assert refused(path) == expected
     assert refused(path, on_bad_row="skip") == expected
 
@@ -72,7 +72,7 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     path.write_bytes(bytes(raw))
     assert "damaged gzip" in refused(path)
     path.write_bytes(encoded("csv", ROWS))
-    assert refused(path) == f"read corpus: {path}: no gzip file; wanted gzip, as the name says; rename it or compress it again"
+    assert refused(path) == f"read corpus: {path}: no gzip file; expected gzip, as the name says; rename it or compress it again"
 
 
 def test_gzip_without_the_name_is_read(tmp_path: Path) -> None:
@@ -87,7 +87,9 @@ def test_invalid_utf8(tmp_path: Path, kind: str, line: str) -> None:
     path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
     told = refused(path)
     at = "character 13" if kind == "jsonl" else "character 3"  # of the line, which begins with {"text": "
-    assert told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); wanted a text and a label; correct the row{SKIP}"
+    assert (
+        told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); expected a text and a label; correct the row{SKIP}"
+    )
     same_when_skipped(path, [SkippedRow(str(path), 0, f"invalid UTF-8 (byte 0xe9 at {at})")])
 
 
@@ -103,7 +105,7 @@ def test_a_parquet_column_whose_name_is_not_utf8(tmp_path: Path) -> None:
     whole = write(tmp_path / "a.parquet", ROWS, ("text", "note")).read_bytes()
     for old, new in ((b"text", b"te\xfft"), (b"note", b"no\xffe")):
         (tmp_path / "a.parquet").write_bytes(whole.replace(old, new))
-        assert f"a column name with invalid UTF-8 ({new!r}); wanted names in UTF-8" in refused(tmp_path / "a.parquet")
+        assert f"a column name with invalid UTF-8 ({new!r}); expected names in UTF-8" in refused(tmp_path / "a.parquet")
 
 
 def written(corpus: Corpus) -> str:
@@ -135,7 +137,7 @@ def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.Monk
     assert told in refused(path)
     assert told in refused(place)
     assert told in refused("sst", data_dir=place)
-    assert refused(path).encode("utf-8").endswith(b"wanted a name in UTF-8; rename it")
+    assert refused(path).encode("utf-8").endswith(b"expected a name in UTF-8; rename it")
     monkeypatch.setenv("ATTNAUDIT_DATA", str(place))
     assert told in refused("sst")
 
@@ -150,21 +152,21 @@ def test_utf16(tmp_path: Path) -> None:
 def test_empty_text(tmp_path: Path, text: str) -> None:
     for kind, where in (("csv", "row 2 (line 4)"), ("jsonl", "row 2 (line 3)"), ("parquet", "row 2")):
         path = write(tmp_path / f"a.{kind}", [("a", 0), ("b", 1), (text, 1), *ROWS[2:]])
-        assert refused(path) == f"read corpus: {path}: {where}: an empty text; wanted a text and a label; correct the row{SKIP}"
+        assert refused(path) == f"read corpus: {path}: {where}: an empty text; expected a text and a label; correct the row{SKIP}"
         corpus = same_when_skipped(path, [SkippedRow(str(path), 2, "an empty text")]) if kind == "csv" else None
         if corpus:
             assert "1 bad row(s) skipped: 1 an empty text" in corpus.notes
 
 
 def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnaudit.corpora.tokenise.normalise", lambda word, mask_digits: "" if word == "~" else word)
+    monkeypatch.setattr("attnaudit.corpora.prepare.tokenise.normalise", lambda word, mask_digits: "" if word == "~" else word)
     path = write(tmp_path / "a.csv", [*ROWS, ("~ ~", 0)])
-    assert "a text without a word; wanted a text and a label" in refused(path)
+    assert "a text without a word; expected a text and a label" in refused(path)
     same_when_skipped(path, [SkippedRow(str(path), len(ROWS), "a text without a word")])
 
 
 @pytest.mark.parametrize(
-    ("kind", "label", "came"),
+    ("kind", "label", "got"),
     [
         ("csv", "", "no label (empty)"),
         ("csv", "NaN", "no label (NaN)"),
@@ -177,21 +179,21 @@ def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("parquet", float("nan"), "no label (null)"),
     ],
 )
-def test_no_label(tmp_path: Path, kind: str, label: object, came: str) -> None:
+def test_no_label(tmp_path: Path, kind: str, label: object, got: str) -> None:
     path = write(tmp_path / f"a.{kind}", [*ROWS, ("some text", label)])
-    assert f"{came}; wanted a text and a label" in refused(path)
-    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), came)])
+    assert f"{got}; expected a text and a label" in refused(path)
+    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), got)])
 
 
-@pytest.mark.parametrize(("text", "came"), [(None, "no text (null)"), (float("nan"), "no text (null)"), (7, "a text of type int")])
-def test_no_text(tmp_path: Path, text: object, came: str) -> None:
+@pytest.mark.parametrize(("text", "got"), [(None, "no text (null)"), (float("nan"), "no text (null)"), (7, "a text of type int")])
+def test_no_text(tmp_path: Path, text: object, got: str) -> None:
     path = write(tmp_path / "a.jsonl", [*ROWS, (text, 1)])
-    assert came in refused(path)
-    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), came)])
+    assert got in refused(path)
+    same_when_skipped(path, [SkippedRow(str(path), len(ROWS), got)])
 
 
 @pytest.mark.parametrize(
-    ("line", "came"),
+    ("line", "got"),
     [
         ("{", "no JSON (Expecting property name enclosed in double quotes at column 2)"),
         ("[1]", "a JSON list where an object was expected"),
@@ -199,10 +201,10 @@ def test_no_text(tmp_path: Path, text: object, came: str) -> None:
         ('{"text": "x"}', "no label (null)"),
     ],
 )
-def test_bad_json(tmp_path: Path, line: str, came: str) -> None:
+def test_bad_json(tmp_path: Path, line: str, got: str) -> None:
     path = write(tmp_path / "a.jsonl")
     path.write_text(path.read_text() + "\n" + line)
-    assert f"row {len(ROWS)} (line {len(ROWS) + 2}): {came}" in refused(path)
+    assert f"row {len(ROWS)} (line {len(ROWS) + 2}): {got}" in refused(path)
     assert read_corpus(path, on_bad_row="skip").skipped[0].row == len(ROWS)
 
 
@@ -218,21 +220,21 @@ def test_wrong_number_of_fields(tmp_path: Path) -> None:
 def test_open_quotation_mark(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('text,label\ngood,1\n"bad,0\nworse,0\n')
-    expected = "unexpected end of data; wanted fields quoted as RFC 4180 says; correct its quotation marks or line ends"
+    expected = "unexpected end of data; expected fields quoted as RFC 4180 says; correct its quotation marks or line ends"
     assert refused(path, on_bad_row="skip") == f"read corpus: {path}: row that begins in line 3: {expected}"
 
 
 def test_one_class_only(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", [(text, 1) for text, _ in ROWS])
-    assert refused(path) == f"read corpus: {path}: only rows of class 1; wanted at least two classes to train on"
+    assert refused(path) == f"read corpus: {path}: only rows of class 1; expected at least two classes to train on"
     folder = write_folder(tmp_path / "f", {"train": [ROWS[0]] * 3, "test": ROWS})
     assert "no row of train has" in refused(folder)
 
 
 def test_a_label_that_train_lacks(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:4], "test": [*ROWS[:4], ("odd", 2), ("more", 2)]})
-    came = "label '2', which no row of train has (2 such row(s)); wanted one of 0, 1; add rows of that class to train"
-    assert refused(folder) == f"read corpus: {folder / 'test.csv'}: row 4: {came}{SKIP}"
+    got = "label '2', which no row of train has (2 such row(s)); expected one of 0, 1; add rows of that class to train"
+    assert refused(folder) == f"read corpus: {folder / 'test.csv'}: row 4: {got}{SKIP}"
     corpus = read_corpus(folder, on_bad_row="skip")
     assert len(corpus.splits["test"]) == 4
     assert [skipped.row for skipped in corpus.skipped] == [4, 5]
@@ -241,7 +243,7 @@ def test_a_label_that_train_lacks(tmp_path: Path) -> None:
 
 def test_test_has_nothing_in_common_with_train(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS, "test": [("odd", 2)]})
-    assert "no row with a label that train has; wanted rows for test" in refused(folder, on_bad_row="skip")
+    assert "no row with a label that train has; expected rows for test" in refused(folder, on_bad_row="skip")
 
 
 def test_a_class_that_dev_or_test_lacks_is_told(tmp_path: Path) -> None:
@@ -251,33 +253,33 @@ def test_a_class_that_dev_or_test_lacks_is_told(tmp_path: Path) -> None:
 
 def test_dev_of_one_class_chooses_no_epoch(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "f", {"train": ROWS, "dev": ROWS[:1], "test": ROWS})
-    wanted = "wanted rows of at least two classes, to choose an epoch by; add rows, or leave the dev file out to take 15 % of train"
-    assert refused(folder) == f"read corpus: f: only 1 row(s) of class 1 for dev; {wanted}"
+    expected = "expected rows of at least two classes, to choose an epoch by; add rows, or leave the dev file out to take 15 % of train"
+    assert refused(folder) == f"read corpus: f: only 1 row(s) of class 1 for dev; {expected}"
     assert "only 1 row(s) of class 0 for dev" in refused(write(tmp_path / "rare.csv", [(f"text {row}", row // 10) for row in range(12)]))
 
 
 def test_folders(tmp_path: Path) -> None:
-    wanted = "with one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz; to split one file 80/10/10, name the file itself"
+    expected = "with one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz; to split one file 80/10/10, name the file itself"
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert refused(empty) == f"read corpus: {empty}: no train split among no files; wanted a file train {wanted}"
+    assert refused(empty) == f"read corpus: {empty}: no train split among no files; expected a file train {expected}"
     folder = write_folder(tmp_path / "f", {"train": ROWS})
-    assert refused(folder) == f"read corpus: {folder}: no test split among train.csv; wanted a file test {wanted}"
+    assert refused(folder) == f"read corpus: {folder}: no test split among train.csv; expected a file test {expected}"
     write(folder / "train.jsonl.gz")
-    assert "both train.csv and train.jsonl.gz; wanted one file for train" in refused(folder)
+    assert "both train.csv and train.jsonl.gz; expected one file for train" in refused(folder)
 
 
 def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
     known = ", ".join([*REGISTRY, *(f"planted-{kind}" for kind in KINDS)])
-    expected = f"read corpus: sts: an unknown corpus; wanted one of {known}, a file or a folder; did you mean sst?"
-    assert refused("sts") == expected
+    line = f"read corpus: sts: an unknown corpus; expected one of {known}, a file or a folder; did you mean sst?"
+    assert refused("sts") == line
     path = write(tmp_path / "films.csv")
     missing = tmp_path / "film.csv"
-    wanted = "a file, a folder or the name of a corpus; did you mean films.csv?"
-    assert refused(missing) == f"read corpus: {missing}: no such file or folder; wanted {wanted}"
+    expected = "a file, a folder or the name of a corpus; did you mean films.csv?"
+    assert refused(missing) == f"read corpus: {missing}: no such file or folder; expected {expected}"
     text = path.rename(tmp_path / "films.txt")
     assert refused(text) == (
-        f"read corpus: {text}: a file of format '.txt'; wanted one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz"
+        f"read corpus: {text}: a file of format '.txt'; expected one of .csv, .tsv, .jsonl, .ndjson, .parquet, perhaps with .gz"
     )
 
 
@@ -285,14 +287,14 @@ def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
 def test_empty_file(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_bytes(b"" if not name.endswith("gz") else gzip.compress(b""))
-    assert refused(path) == f"read corpus: {path}: an empty file; wanted a file with rows"
+    assert refused(path) == f"read corpus: {path}: an empty file; expected a file with rows"
     path.write_bytes(b"")
     assert "an empty file" in refused(path)
 
 
 def test_no_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", [])
-    assert refused(path) == f"read corpus: {path}: no row; wanted at least one row of each class"
+    assert refused(path) == f"read corpus: {path}: no row; expected at least one row of each class"
     path = write(tmp_path / "b.csv", [("", 0), ("", 1)])
     assert "no usable row among 2" in refused(path, on_bad_row="skip")
     path = tmp_path / "c.parquet"
@@ -304,7 +306,7 @@ def test_too_few_rows_and_too_many_classes(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", ROWS[:4])
     assert "4 rows, none of whose classes has three" in refused(path)
     path = write(tmp_path / "b.csv", [(f"text {row}", f"score {row}") for row in range(50)])
-    assert "50 different labels in 50 rows; wanted classes that many rows share" in refused(path)
+    assert "50 different labels in 50 rows; expected classes that many rows share" in refused(path)
     folder = write_folder(tmp_path / "f", {"train": ROWS[:2], "test": ROWS})
     assert "no dev file, and 2 train rows, none of whose classes has two" in refused(folder)
 
@@ -316,31 +318,31 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", forbidden)
-    assert refused(path) == f"read corpus: {path}: Permission denied; wanted a file that can be read"
+    assert refused(path) == f"read corpus: {path}: Permission denied; expected a file that can be read"
 
 
 @pytest.mark.parametrize(
-    ("options", "came"),
+    ("options", "got"),
     [
-        (("skp", None, None, None, "rule", "paper"), "on_bad_row: 'skp'; wanted error or skip; did you mean skip?"),
-        (("skip", None, None, None, "rule", "code"), "preset: 'code'; wanted paper or code2019 or flan or han; did you mean code2019?"),
-        (("skip", 0, None, None, "rule", "paper"), "max_tokens: 0; wanted 1 or more"),
-        (("skip", 5, 0, None, "rule", "paper"), "min_df: 0; wanted 1 or more"),
-        (("skip", 5, 1, 0.0, "rule", "paper"), "test_kept: 0.0; wanted a share above 0, up to 1"),
-        (("skip", 5, 1, 1.5, "rule", "paper"), "test_kept: 1.5; wanted a share above 0, up to 1"),
+        (("skp", None, None, None, "rule", "paper"), "on_bad_row: 'skp'; expected error or skip; did you mean skip?"),
+        (("skip", None, None, None, "rule", "code"), "preset: 'code'; expected paper or code2019 or flan or han; did you mean code2019?"),
+        (("skip", 0, None, None, "rule", "paper"), "max_tokens: 0; expected 1 or more"),
+        (("skip", 5, 0, None, "rule", "paper"), "min_df: 0; expected 1 or more"),
+        (("skip", 5, 1, 0.0, "rule", "paper"), "test_kept: 0.0; expected a share above 0, up to 1"),
+        (("skip", 5, 1, 1.5, "rule", "paper"), "test_kept: 1.5; expected a share above 0, up to 1"),
     ],
 )
-def test_settings(options: tuple, came: str) -> None:
+def test_settings(options: tuple, got: str) -> None:
     on_bad_row, max_tokens, min_df, test_kept, *others = options
     with pytest.raises(InputError) as caught:
         check_settings(on_bad_row, max_tokens, min_df, {"test_kept": test_kept}, *others)
-    assert str(caught.value) == f"read corpus: {came}"
+    assert str(caught.value) == f"read corpus: {got}"
 
 
 def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     do = "get them with attnaudit corpora fetch sst; or give their place with --data-dir"
-    wanted = f"wanted the files of the Stanford Sentiment Treebank; {do}"
-    assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {wanted}"
+    expected = f"expected the files of the Stanford Sentiment Treebank; {do}"
+    assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {expected}"
     monkeypatch.setenv("ATTNAUDIT_DATA", str(tmp_path))
     assert "($ATTNAUDIT_DATA)" in refused("sst")
     monkeypatch.delenv("ATTNAUDIT_DATA")

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import REGISTRY, Corpus, Split, planted_corpus
-from attnaudit.corpora.checking import check_corpus, check_source
+from attnaudit.corpora.check import check_corpus, check_source
 from attnaudit.corpora.corpus import SkippedRow
-from attnaudit.corpora.damage import damage_in
-from attnaudit.corpora.tokenise import Tokeniser
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.damage import damage_in
+from attnaudit.corpora.prepare.tokenise import Tokeniser
 from tests.corpora.writing import ROWS, write
 
 TOKENISER = Tokeniser()

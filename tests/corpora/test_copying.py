@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.corpora.copying import TARGETS, Sequences, right_positions
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
 
 KINDS = (Sequences("permutations", 8, 8), Sequences("distinct", 5, 9), Sequences("iid", 9, 4))
 
@@ -49,8 +49,8 @@ def test_targets_put_every_symbol_where_they_say() -> None:
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        (("permutation",), "did you mean permutations?"), (("permutations", 5, 6), "length 5 of 6 symbols; wanted as many"),
-        (("distinct", 7, 6), "length 7 of 6 symbols; wanted no fewer"), (("iid", 0, 4), "1 or more"), (("iid", 4, 0), "1 or more"),
+        (("permutation",), "did you mean permutations?"), (("permutations", 5, 6), "length 5 of 6 symbols; expected as many"),
+        (("distinct", 7, 6), "length 7 of 6 symbols; expected no fewer"), (("iid", 0, 4), "1 or more"), (("iid", 4, 0), "1 or more"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_told(wrong: tuple, told: str) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import planted_corpus, read_corpus
-from attnaudit.corpora.removal import without_words
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.removal import without_words
 
 TEXTS = ["M\the went  home .", "F\tthen she left .", "F\ther dog saw her .", "M\tall of his work"]
 MASKS = ["1 0 0 0", "0 1 0 0", "1 0 0 1 0", "0 0 1 0"]
@@ -48,23 +48,23 @@ def test_both_layouts_give_words_with_their_masks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("masks", "came"),
+    ("masks", "got"),
     [
         (["1 0 0 0", "0 1 0", *MASKS[2:]], r"train\.txt: row 1 \(line 2\): a mask of 3 entries in train\.txt\.block for 4 words"),
         (["1 0 0 2", *MASKS[1:]], r"train\.txt: row 0 \(line 1\): a mask of 4 entries .* where a 0 or 1 for each was expected"),
         (MASKS[:3], r"train\.txt: row 3 \(line 4\): (a mask of 0 entries|no mask: train\.txt\.block has fewer lines)"),
     ],
 )
-def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], came: str) -> None:
+def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str], got: str) -> None:
     write_plain(tmp_path / "deceptive_pronoun", masks)
-    with pytest.raises(InputError, match=came):
+    with pytest.raises(InputError, match=got):
         read_corpus("deceptive_pronoun", data_dir=tmp_path)
 
 
 def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
     folder = write_plain(tmp_path / "deceptive_occupation")
     (folder / "train.txt").unlink()
-    with pytest.raises(InputError, match=r"wanted train\.txt, dev\.txt and test\.txt, each beside its \.block file"):
+    with pytest.raises(InputError, match=r"expected train\.txt, dev\.txt and test\.txt, each beside its \.block file"):
         read_corpus("deceptive_occupation", data_dir=tmp_path)
 
 
@@ -128,5 +128,5 @@ def test_a_part_of_train_is_drawn_by_class_and_told(tmp_path: Path) -> None:
     assert any("50 % of train, drawn by class with seed 1: 30 of 60" in note for note in part.notes)
     assert part.fingerprint == read_corpus(folder, train_kept=0.5, seed=1).fingerprint
     assert part.fingerprint != read_corpus(folder, train_kept=0.5, seed=2).fingerprint
-    with pytest.raises(InputError, match=r"train_kept: 1\.5; wanted a share above 0"):
+    with pytest.raises(InputError, match=r"train_kept: 1\.5; expected a share above 0"):
         read_corpus(folder, train_kept=1.5)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import read_corpus
-from attnaudit.corpora.tokenise import Tokeniser
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 from .corpus_files import jsonl, put, write_cnn
 
@@ -56,14 +56,14 @@ def test_a_passage_without_its_answer(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("\n\n@entity2\n\n", "\n\n@entity77\n\n"))
     with pytest.raises(InputError) as caught:
         read_corpus("cnn", data_dir=tmp_path)
-    assert f"{path}: row 2: a passage without its answer entity (@entity77); wanted" in str(caught.value)
+    assert f"{path}: row 2: a passage without its answer entity (@entity77); expected" in str(caught.value)
     corpus = read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip")
     assert len(corpus.splits["train"]) == 11
     assert "1 bad row(s) of train skipped: 1 a passage without its answer entity" in corpus.notes
 
 
 @pytest.mark.parametrize(
-    ("content", "came"),
+    ("content", "got"),
     [
         ("http://example.org\n\nonly a passage with @entity1", "2 part(s) where address, passage, question, answer and entities"),
         ("", "1 part(s) where"),
@@ -71,12 +71,12 @@ def test_a_passage_without_its_answer(tmp_path: Path) -> None:
         ("u\n\n@entity1 here\n\n \n\n@entity1\n\n", "an empty question"),
     ],
 )
-def test_bad_question_files(content: str, came: str, tmp_path: Path) -> None:
+def test_bad_question_files(content: str, got: str, tmp_path: Path) -> None:
     write_cnn(tmp_path / "cnn")
     path = put(tmp_path / "cnn" / "test" / "0001.question", content.encode("utf-8", errors="surrogateescape"))
     with pytest.raises(InputError) as caught:
         read_corpus("cnn", data_dir=tmp_path)
-    assert f"{path}: row 1: {came}" in str(caught.value)
+    assert f"{path}: row 1: {got}" in str(caught.value)
     assert len(read_corpus("cnn", data_dir=tmp_path, on_bad_row="skip").skipped) == 1
 
 
@@ -84,10 +84,10 @@ def test_a_missing_and_an_empty_split(tmp_path: Path) -> None:
     write_cnn(tmp_path / "cnn")
     for path in (tmp_path / "cnn" / "validation").iterdir():
         path.unlink()
-    with pytest.raises(InputError, match=r"validation: no \.question file; wanted a folder with such files"):
+    with pytest.raises(InputError, match=r"validation: no \.question file; expected a folder with such files"):
         read_corpus("cnn", data_dir=tmp_path)
     (tmp_path / "cnn" / "validation").rmdir()
-    with pytest.raises(InputError, match="no dev split among test, training; wanted validation/ beside training, test"):
+    with pytest.raises(InputError, match="no dev split among test, training; expected validation/ beside training, test"):
         read_corpus("cnn", data_dir=tmp_path)
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import read_corpus
-from attnaudit.corpora.evidence import marked_words, usable_spans, word_spans
-from attnaudit.corpora.rows import BadCell
-from attnaudit.corpora.tokenise import Tokeniser
-from attnaudit.errors import InputError
+from attnaudit.corpora.formats.evidence import marked_words, usable_spans, word_spans
+from attnaudit.corpora.formats.rows import BadCell
+from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 from . import corpus_files as files
 from .corpus_files import put
@@ -37,7 +37,7 @@ def test_marks_at_white_space_leave_the_words_as_they_are(words: list[str], data
 
 
 @pytest.mark.parametrize(
-    ("value", "came"),
+    ("value", "got"),
     [
         ("1-3", "a rationale of type str where a list of [start, stop] was expected"),
         ([3, 5], "a rationale with '3' where [start, stop] was expected"),
@@ -49,10 +49,10 @@ def test_marks_at_white_space_leave_the_words_as_they_are(words: list[str], data
         ([[4, 4]], "a rationale from 4 to 4 in a text of 10 characters"),
     ],
 )
-def test_bad_stretches(value: object, came: str) -> None:
+def test_bad_stretches(value: object, got: str) -> None:
     with pytest.raises(BadCell) as caught:
         usable_spans(value, 10)
-    assert str(caught.value) == came
+    assert str(caught.value) == got
 
 
 def test_overlapping_stretches_are_joined() -> None:
@@ -99,7 +99,7 @@ def damaged(folder: Path, old: str, new: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "came"),
+    ("old", "new", "got"),
     [
         ('"end_token": 9', '"end_token": 99', "evidence from word 7 to 99 in a text of 13 words"),
         ('"start_token": 7', '"start": 7', "evidence without start_token and end_token"),
@@ -112,13 +112,13 @@ def damaged(folder: Path, old: str, new: str) -> Path:
         ('{"annotation_id"', '"annotation_id"', "no JSON (Extra data at column 16)"),
     ],
 )
-def test_bad_annotations(old: str, new: str, came: str, tmp_path: Path) -> None:
+def test_bad_annotations(old: str, new: str, got: str, tmp_path: Path) -> None:
     path = damaged(tmp_path / "movies_rationales", old, new)
     with pytest.raises(InputError) as caught:
         read_corpus("movies_rationales", data_dir=tmp_path)
-    assert f"{path}: row 0 (line 1): {came}" in str(caught.value)
+    assert f"{path}: row 0 (line 1): {got}" in str(caught.value)
     corpus = read_corpus("movies_rationales", data_dir=tmp_path, on_bad_row="skip")
-    assert [row.reason for row in corpus.skipped] == [came]
+    assert [row.reason for row in corpus.skipped] == [got]
     assert len(corpus.splits["dev"]) == 7
 
 
@@ -129,9 +129,9 @@ def test_damaged_archives(tmp_path: Path) -> None:
     files.pack_movies(tmp_path / "away", archive)
     whole = archive.read_bytes()
     archive.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(InputError, match=f"{archive}: a damaged archive .*; wanted a whole file; copy or download it again"):
+    with pytest.raises(InputError, match=f"{archive}: a damaged archive .*; expected a whole file; copy or download it again"):
         read_corpus("movies_rationales", data_dir=tmp_path)
     (tmp_path / "away" / "val.jsonl").unlink()
     files.pack_movies(tmp_path / "away", archive)
-    with pytest.raises(InputError, match=f"{archive}: an archive without val.jsonl; wanted movies.tar.gz as ERASER distributes it"):
+    with pytest.raises(InputError, match=f"{archive}: an archive without val.jsonl; expected movies.tar.gz as ERASER distributes it"):
         read_corpus("movies_rationales", data_dir=tmp_path)

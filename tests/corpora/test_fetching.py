@@ -24,17 +24,17 @@ from typing import Any
 
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import REGISTRY
-from attnaudit.corpora.checking import check_source
-from attnaudit.corpora.downloads import DOWNLOADS, Download
-from attnaudit.corpora.fetching import downloads_of
-from attnaudit.corpora.fetching import fetch_corpus as fetch_patiently
-from attnaudit.corpora.provenance import SOURCE
-from attnaudit.corpora.registered import Registered
-from attnaudit.corpora.registry import corpus_folder
-from attnaudit.corpora.rows import Row, SplitSource
-from attnaudit.corpora.transfer import Patience
-from attnaudit.errors import InputError
+from attnaudit.corpora.check import check_source
+from attnaudit.corpora.fetch.downloads import DOWNLOADS, Download
+from attnaudit.corpora.fetch.fetching import downloads_of
+from attnaudit.corpora.fetch.fetching import fetch_corpus as fetch_patiently
+from attnaudit.corpora.fetch.provenance import SOURCE
+from attnaudit.corpora.fetch.transfer import Patience
+from attnaudit.corpora.formats.rows import Row, SplitSource
+from attnaudit.corpora.named.registered import Registered
+from attnaudit.corpora.named.registry import corpus_folder
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_archives import tar_gz, zipped
 from tests.corpora.writing import ROWS
@@ -160,7 +160,7 @@ def test_files_that_came_but_are_no_corpus_are_not_there(offer: Callable[..., Si
     fetch_corpus("tiny", tmp_path)
     said = fails(tmp_path, {"tiny"})
     assert said.startswith(
-        f"fetch tiny: {tmp_path / 'tiny'}: files that are as they came, but not those of this corpus; wanted the files of"
+        f"fetch tiny: {tmp_path / 'tiny'}: files that are as they came, but not those of this corpus; expected the files of"
     )
     assert len(site.asked) == 1
 
@@ -345,7 +345,7 @@ def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(tmp_path: Path, monk
             fetch_corpus(name, tmp_path)
 
 
-@pytest.mark.parametrize("broken", ["attnaudit.corpora.transfer.Resuming._receive", "attnaudit.corpora.archives._write"])
+@pytest.mark.parametrize("broken", ["attnaudit.corpora.fetch.transfer.Resuming._receive", "attnaudit.corpora.fetch.archives._write"])
 def test_a_full_disk_is_one_line(offer: Callable[..., Site], broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer(tiny_zip=ZIP)
 
@@ -386,7 +386,7 @@ PROGRAM = """
 import sys
 from pathlib import Path
 from attnaudit.corpora import REGISTRY, fetching
-from attnaudit.corpora.downloads import Download
+from attnaudit.corpora.fetch.downloads import Download
 from tests.corpora.test_fetching import TINY
 from attnaudit.cli import main
 REGISTRY["tiny"] = TINY
@@ -396,8 +396,8 @@ def check(*arguments, **named):
     import time
     time.sleep(60)
 if sys.argv[3] == "check":
-    import attnaudit.corpora.checking
-    attnaudit.corpora.checking.check_source = check
+    import attnaudit.corpora.check
+    attnaudit.corpora.check.check_source = check
 sys.exit(main(["corpora", "fetch", "tiny", "--data-dir", sys.argv[2]]))
 """
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import attnaudit as aa
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.errors import InputError
 
 from .writing import LABELS, ROWS, TEXTS, encoded, write, write_folder
 
@@ -157,7 +157,7 @@ def test_a_share_of_test(tmp_path: Path) -> None:
     assert half.splits["train"].instance.tolist() == whole.splits["train"].instance.tolist()
     assert half.fingerprint != whole.fingerprint
     small = write_folder(tmp_path / "b", {"train": ROWS, "test": [("one film", 0), ("another", 1)]})
-    with pytest.raises(InputError, match=r"test_kept: 0.5 of 2 row\(s\), none of whose classes has two; wanted 1, or more rows of test"):
+    with pytest.raises(InputError, match=r"test_kept: 0.5 of 2 row\(s\), none of whose classes has two; expected 1, or more rows of test"):
         read_corpus(small, test_kept=0.5)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.errors import InputError
 
 from . import corpus_files as files
 from .corpus_files import put
@@ -132,29 +132,29 @@ def test_news_with_a_header_hold_title_and_description(tmp_path: Path) -> None:
     assert counts(corpus)["test"] == [20, 20]
     assert "the texts of these files are title and description; the paper used the description alone" in corpus.notes
     write_table(tmp_path / "ag_news" / "train.csv.gz", [("some text", 0)], ("body", "label"))
-    assert "columns body, label; wanted one column 'text'" in refused("ag_news", tmp_path)
+    assert "columns body, label; expected one column 'text'" in refused("ag_news", tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("line", "came"),
+    ("line", "got"),
     [
         ('"5","title","text"', "class index '5' where 1 to 4 was expected"),
         ('"1","text"', "2 field(s) where 3 were expected"),
         ('"1","title",""', "an empty text"),
     ],
 )
-def test_bad_rows_of_a_class_csv(line: str, came: str, tmp_path: Path) -> None:
+def test_bad_rows_of_a_class_csv(line: str, got: str, tmp_path: Path) -> None:
     files.write_class_csv(tmp_path / "ag_news", classes=4, fields=3)
     path = tmp_path / "ag_news" / "train.csv"
     path.write_text(path.read_text() + line + "\n")
-    assert f"{path}: row 32 (line 33): {came}" in bad_row("ag_news", tmp_path, 32)
+    assert f"{path}: row 32 (line 33): {got}" in bad_row("ag_news", tmp_path, 32)
 
 
 def test_a_label_that_a_table_should_not_have(tmp_path: Path) -> None:
     for split in ("train", "test"):
         write_table(tmp_path / "ag_news" / f"{split}.csv.gz", [(f"text {'so ' * row}", row % 5) for row in range(20)])
-    came = "row 4 (line 6): label '4' where one of 0, 2 was expected"
-    assert came in refused("ag_news", tmp_path)
+    got = "row 4 (line 6): label '4' where one of 0, 2 was expected"
+    assert got in refused("ag_news", tmp_path)
 
 
 def test_stars_and_topics(tmp_path: Path) -> None:
@@ -187,14 +187,14 @@ def test_the_users_own_tweets(tmp_path: Path) -> None:
     assert sum(map(sum, counts(corpus).values())) == 79
     assert "rows left out by the corpus's definition: 1 at most 5 words" in corpus.notes
     (tmp_path / "adr" / "tweets.csv.gz").rename(tmp_path / "adr" / "train.csv.gz")
-    assert "no test split among train.csv.gz; wanted test.csv beside train.csv.gz; withdrawn by the authors" in refused("adr", tmp_path)
+    assert "no test split among train.csv.gz; expected test.csv beside train.csv.gz; withdrawn by the authors" in refused("adr", tmp_path)
     write_table(tmp_path / "adr" / "test.csv.gz", rows)
     assert sum(map(sum, counts(read_corpus("adr", data_dir=tmp_path)).values())) == 2 * 79
 
 
 def test_a_table_without_the_header_that_was_expected(tmp_path: Path) -> None:
     put(tmp_path / "adr" / "tweets.csv", "my head hurts again today,1\nall is well here today,0\n")
-    assert "tweets.csv: columns my head hurts again today, 1; wanted one column 'text'" in refused("adr", tmp_path)
+    assert "tweets.csv: columns my head hurts again today, 1; expected one column 'text'" in refused("adr", tmp_path)
 
 
 def test_trec(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_inference_with_unlabelled_pairs(tmp_path: Path) -> None:
     assert corpus.splits["dev"].label.tolist()[:3] == [1, 2, 0]
     path = tmp_path / "snli" / "snli_1.0" / "snli_1.0_dev.jsonl"
     path.write_text(path.read_text().replace('"He is entailment."', '""', 1))
-    assert "row 0 (line 1): an empty question; wanted a text, a question and a label" in bad_row("snli", tmp_path, 0)
+    assert "row 0 (line 1): an empty question; expected a text, a question and a label" in bad_row("snli", tmp_path, 0)
     path.write_text(path.read_text().replace('"neutral"', '"maybe"', 1).replace('""', '"x"', 1))
     assert "row 1 (line 2): label 'maybe' where one of contradiction, entailment, neutral was expected" in bad_row("snli", tmp_path, 1)
 
@@ -284,4 +284,4 @@ def test_sick_in_one_file_and_in_three(tmp_path: Path) -> None:
 def test_an_empty_file(name: str, write: Callable[[Path], None], path: str, tmp_path: Path) -> None:
     write(tmp_path / name)
     put(tmp_path / name / path, "")
-    assert f"{tmp_path / name / path}: an empty file; wanted a file with rows" in refused(name, tmp_path)
+    assert f"{tmp_path / name / path}: an empty file; expected a file with rows" in refused(name, tmp_path)

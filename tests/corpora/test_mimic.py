@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.admissions import split_of_patient
-from attnaudit.corpora.mimic import anemia, clean, diabetes
-from attnaudit.errors import InputError
+from attnaudit.corpora.named.admissions import split_of_patient
+from attnaudit.corpora.named.mimic import anemia, clean, diabetes
 
 from .corpus_files import put, write_mimic
 
@@ -83,8 +83,8 @@ def test_a_listed_admission_without_a_summary(tmp_path: Path) -> None:
     write_lists(tmp_path / "diabetes", train=[*range(40), 999], test=list(range(40, 60)))
     with pytest.raises(InputError) as caught:
         read(tmp_path)
-    came = "row 41 (line 42): an admission without a discharge summary (200999); wanted a text and a label"
-    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {came}" in str(caught.value)
+    got = "row 41 (line 42): an admission without a discharge summary (200999); expected a text and a label"
+    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {got}" in str(caught.value)
     assert len(read(tmp_path, on_bad_row="skip").skipped) == 1
 
 
@@ -110,29 +110,29 @@ def test_an_admission_in_two_lists_is_not_trained_on(tmp_path: Path) -> None:
     write_lists(tmp_path / "diabetes", train=list(range(42)), dev=list(range(41, 51)), test=list(range(50, 60)))
     with pytest.raises(InputError) as caught:
         read(tmp_path)
-    came = "row 42 (line 43): an admission that is in dev_hadm.csv too (200041); wanted a text and a label"
-    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {came}" in str(caught.value)
+    got = "row 42 (line 43): an admission that is in dev_hadm.csv too (200041); expected a text and a label"
+    assert f"{tmp_path / 'diabetes' / 'train_hadm.csv'}: {got}" in str(caught.value)
     corpus = read(tmp_path, on_bad_row="skip")
     assert {name: len(split) for name, split in corpus.splits.items()} == {"train": 41, "dev": 9, "test": 10}
     assert "1 bad row(s) of dev skipped: 1 an admission that is in test_hadm.csv too" in corpus.notes
 
 
 @pytest.mark.parametrize(
-    ("note", "came"),
+    ("note", "got"),
     [
         ('9,,200000,"Discharge summary","Report","ill"', "no patient (SUBJECT_ID)"),
         ('9,7\xe9,200000,"Discharge summary","Report","ill"', "a SUBJECT_ID with invalid UTF-8 (byte 0xe9 at character 1)"),
         ('9,7,200000,"Discharge summary","Report","ill"', "an admission of two patients (200000 of 1000 and 7)"),
     ],
 )
-def test_a_summary_without_its_patient_is_a_bad_row(note: str, came: str, tmp_path: Path) -> None:
+def test_a_summary_without_its_patient_is_a_bad_row(note: str, got: str, tmp_path: Path) -> None:
     write_mimic(tmp_path / "diabetes", 60)
     path = add_notes(tmp_path / "diabetes", note)
     with pytest.raises(InputError) as caught:
         read(tmp_path)
-    assert f"{path}: row 122 (line 244): {came}; wanted a text and a label" in str(caught.value)
+    assert f"{path}: row 122 (line 244): {got}; expected a text and a label" in str(caught.value)
     corpus = read(tmp_path, on_bad_row="skip")
-    assert skipped(corpus) == [came]
+    assert skipped(corpus) == [got]
     assert sum(map(len, corpus.splits.values())) == 60
 
 
@@ -141,7 +141,7 @@ def test_a_dev_split_that_is_no_file_cannot_be_left_out(tmp_path: Path) -> None:
     write_lists(tmp_path / "diabetes", train=list(range(40)), dev=[40], test=list(range(41, 60)))
     with pytest.raises(InputError) as caught:
         read(tmp_path)
-    assert str(caught.value).endswith("wanted rows of at least two classes, to choose an epoch by; add rows")
+    assert str(caught.value).endswith("expected rows of at least two classes, to choose an epoch by; add rows")
 
 
 def test_bad_tables(tmp_path: Path) -> None:
@@ -163,9 +163,9 @@ def test_bad_tables(tmp_path: Path) -> None:
     diagnoses.write_text(codes + "1,2\n")
     assert "DIAGNOSES_ICD.csv: row 121 (line 123): 2 field(s) where the header has 5" in refused()
     put(folder / "test_hadm.csv", "200001\n")
-    assert "only test_hadm.csv; wanted train_hadm.csv and test_hadm.csv" in refused()
+    assert "only test_hadm.csv; expected train_hadm.csv and test_hadm.csv" in refused()
     put(folder / "train_hadm.csv", "200001\nnone\n")
     diagnoses.write_text(codes)
-    assert "train_hadm.csv: line 2: 'none'; wanted the number of an admission (HADM_ID)" in refused()
+    assert "train_hadm.csv: line 2: 'none'; expected the number of an admission (HADM_ID)" in refused()
     diagnoses.unlink()
-    assert "no DIAGNOSES_ICD.csv among NOTEEVENTS.csv, test_hadm.csv, train_hadm.csv; wanted both tables of MIMIC-III" in refused()
+    assert "no DIAGNOSES_ICD.csv among NOTEEVENTS.csv, test_hadm.csv, train_hadm.csv; expected both tables of MIMIC-III" in refused()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.newsgroups import clean, post_rows, without_header, without_quotations, without_signature
+from attnaudit.corpora.named.newsgroups import clean, post_rows, without_header, without_quotations, without_signature
 
 from .corpus_files import POST
 

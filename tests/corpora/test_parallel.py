@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.named.pairs import locate_pairs
 from attnaudit.corpora.parallel import Pairs, ParallelCorpus, ReadingOfPairs, read_parallel
-from attnaudit.corpora.parallel_registry import locate_pairs
-from attnaudit.corpora.units import Pieces, Words, learn_pieces
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.units import Pieces, Words, learn_pieces
 from tests.pairs import edit, reversed_pairs, write_pairs
 
 
@@ -21,11 +21,11 @@ def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
 
 def test_pairs_and_alignments_come_back(tmp_path: Path):
     corpus = read(write_pairs(tmp_path))
-    wanted = reversed_pairs(16, seed=2)
+    expected = reversed_pairs(16, seed=2)
     test = corpus.splits["test"]
-    assert (test.source, test.target) == (wanted.source, wanted.target)
+    assert (test.source, test.target) == (expected.source, expected.target)
     assert test.links is not None
-    assert set(map(tuple, test.links.T.tolist())) == set(map(tuple, np.array(wanted.links).T.tolist()))
+    assert set(map(tuple, test.links.T.tolist())) == set(map(tuple, np.array(expected.links).T.tolist()))
     assert corpus.notes == ()
 
 
@@ -72,16 +72,16 @@ def test_an_alignment_of_other_length_is_told_with_both(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    ("ending", "text", "came"),
+    ("ending", "text", "got"),
     [("src", "   ", "an empty source"), ("trg", "", "an empty target"), ("src", "a1 " * 9, "a source of 9 words, where 8 is the limit")],
 )
-def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, text: str, came: str):
+def test_a_bad_side_names_its_line_or_is_skipped(tmp_path: Path, ending: str, text: str, got: str):
     folder = write_pairs(tmp_path)
     edit(folder / f"train.{ending}", 5, text)
-    with pytest.raises(InputError, match=f"train.src, line 5: {came}"):
+    with pytest.raises(InputError, match=f"train.src, line 5: {got}"):
         read(folder, max_words=8)
     corpus = read(folder, max_words=8, on_bad_row="skip")
-    assert [(row.row, row.reason[: len(came)]) for row in corpus.skipped] == [(4, came)]
+    assert [(row.row, row.reason[: len(got)]) for row in corpus.skipped] == [(4, got)]
     train = corpus.splits["train"]
     assert len(train) == 119
     assert 4 not in train.instance.tolist()
@@ -118,18 +118,18 @@ def test_lines_end_where_files_end_them(tmp_path: Path):
     """At \\n or \\r\\n, and at nothing else that Python takes for the end of a line."""
     folder = write_pairs(tmp_path)
     edit(folder / "test.src", 2, "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6")
-    wanted = read(folder)
-    assert wanted.splits["test"].source[1] == "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6"
-    assert len(wanted.splits["test"]) == 16
+    expected = read(folder)
+    assert expected.splits["test"].source[1] == "a1\u2028a2\u0085a3\x1ca4\x0ba5\ra6"
+    assert len(expected.splits["test"]) == 16
     for path in folder.iterdir():
         path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
-    assert read(folder).fingerprint == wanted.fingerprint
+    assert read(folder).fingerprint == expected.fingerprint
 
 
 def test_a_line_that_is_no_alignment(tmp_path: Path):
     folder = write_pairs(tmp_path)
     edit(folder / "test.align", 2, "0-0 x-1")
-    with pytest.raises(InputError, match=r"test\.align, line 2: 'x-1'; wanted links as 0-0 1-2"):
+    with pytest.raises(InputError, match=r"test\.align, line 2: 'x-1'; expected links as 0-0 1-2"):
         read(folder)
 
 

@@ -7,9 +7,11 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, planted_corpus
-from attnaudit.corpora.grammar import VOCABULARY
-from attnaudit.corpora.planted import (
+from attnaudit.corpora.planted.grammar import VOCABULARY
+from attnaudit.corpora.planted.question import PEOPLE
+from attnaudit.corpora.planted.texts import (
     AFFIRMING,
     BAD,
     COLD_FIRST,
@@ -20,8 +22,6 @@ from attnaudit.corpora.planted import (
     WARM_FIRST,
     WARM_SECOND,
 )  # fmt: skip
-from attnaudit.corpora.planted_question import PEOPLE
-from attnaudit.errors import InputError
 
 PLANTED_WORDS = {*GOOD, *BAD, *NEGATING, *AFFIRMING, *WARM_FIRST, *WARM_SECOND, *COLD_FIRST, *COLD_SECOND}
 WARM = {*WARM_FIRST, *WARM_SECOND}
@@ -124,16 +124,16 @@ def test_distractors_hold_no_planted_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "came"),
+    ("arguments", "got"),
     [
-        ({"kind": "negaton"}, "kind: 'negaton'; wanted one of decisive, negation, conjunction, prior, question; did you mean negation?"),
-        ({"size": 39}, "size: 39; wanted at least 40"),
-        ({"length": (9, 12)}, "length: 9 to 12; wanted at least 10, the shorter first"),
+        ({"kind": "negaton"}, "kind: 'negaton'; expected one of decisive, negation, conjunction, prior, question; did you mean negation?"),
+        ({"size": 39}, "size: 39; expected at least 40"),
+        ({"length": (9, 12)}, "length: 9 to 12; expected at least 10, the shorter first"),
         ({"length": (20, 12)}, "length: 20 to 12"),
-        ({"prior": 1.0}, "prior: 1.0; wanted a share between 0 and 1"),
+        ({"prior": 1.0}, "prior: 1.0; expected a share between 0 and 1"),
     ],
 )
-def test_settings(arguments: dict, came: str) -> None:
+def test_settings(arguments: dict, got: str) -> None:
     with pytest.raises(InputError) as caught:
         planted_corpus(**arguments)
-    assert str(caught.value).startswith(f"plant corpus: {came}")
+    assert str(caught.value).startswith(f"plant corpus: {got}")

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.corpora.copying import TARGETS
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.named.pairs import PARALLEL, is_parallel, locate_pairs
 from attnaudit.corpora.parallel import Pairs
-from attnaudit.corpora.parallel_registry import PARALLEL, is_parallel, locate_pairs
-from attnaudit.corpora.planted_pairs import PLANTED_PAIRS, planted_pairs
-from attnaudit.errors import InputError
+from attnaudit.corpora.planted.pairs import PLANTED_PAIRS, planted_pairs
+from attnaudit.corpora.planted.sequences import TARGETS
 from tests.pairs import write_pairs
 
 
@@ -34,9 +34,9 @@ def linked(pairs: Pairs) -> list[tuple[int, int, int]]:
 def test_every_target_word_is_the_twin_of_its_source_word(kind: str, length: tuple[int, int]):
     for pairs in planted_pairs(kind, 3, 120, length, 9).splits.values():
         sides = [(source.split(), target.split()) for source, target in zip(pairs.source, pairs.target, strict=True)]
-        wanted = [(row, place(kind, t, len(target)), t) for row, (_, target) in enumerate(sides) for t in range(len(target))]
-        assert linked(pairs) == sorted(wanted)
-        for row, s, t in wanted:
+        expected = [(row, place(kind, t, len(target)), t) for row, (_, target) in enumerate(sides) for t in range(len(target))]
+        assert linked(pairs) == sorted(expected)
+        for row, s, t in expected:
             source, target = sides[row]
             assert source[s][0] == "s"
             assert target[t] == f"t{source[s][1:]}"

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
 from attnaudit.corpora.corpus import row_digests
-from attnaudit.errors import InputError
 
 WHERE = ("in town", "at sea", "on land")
 ROWS: list[dict[str, Any]] = [
@@ -94,31 +94,31 @@ def test_rationales_of_plain_classification(tmp_path: Path) -> None:
 
 
 def test_a_table_has_no_rationales(tmp_path: Path) -> None:
-    came = "a table without lists; wanted jsonl or parquet for a column of rationales"
+    got = "a table without lists; expected jsonl or parquet for a column of rationales"
     for kind in ("csv", "tsv"):
         path = write(tmp_path / f"a.{kind}", ROWS)
-        assert refused(path, **COLUMNS, rationale="why") == f"read corpus: {path}: {came}"
+        assert refused(path, **COLUMNS, rationale="why") == f"read corpus: {path}: {got}"
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_missing_column(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
-    told = refused(path, text="passage", label="answer", question="asks")
-    came = "columns passage, ask, answer, why; wanted one column 'asks'; did you mean ask?"
-    assert told == f"read corpus: {path}: {came} name it with --question-column (question= in Python)"
+    told = refused(path, text="passage", label="answer", question="has_question")
+    got = "columns passage, ask, answer, why; expected one column 'asks'; did you mean ask?"
+    assert told == f"read corpus: {path}: {got} name it with --question-column (question= in Python)"
 
 
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
-    do = "wanted a column of its own for each; name another with --question-column (question= in Python)"
+    do = "expected a column of its own for each; name another with --question-column (question= in Python)"
     for taken, as_what in (("passage", "text"), ("answer", "label")):
         told = refused(path, text="passage", label="answer", question=taken)
         assert told == f"read corpus: {path}: column '{taken}' as {as_what} and as question; {do}"
 
 
 @pytest.mark.parametrize(
-    ("cells", "came"),
+    ("cells", "got"),
     [
         ({"ask": None}, "no question (null)"),
         ({"ask": " "}, "an empty question"),
@@ -129,14 +129,14 @@ def test_a_column_is_one_thing(tmp_path: Path, kind: str) -> None:
         ({"why": [["a", "b"]]}, "a rationale with \"['a', 'b']\" where [start, stop] was expected"),
     ],
 )
-def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, came: str) -> None:
+def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str) -> None:
     path = write(tmp_path / "a.jsonl", changed(2, **cells))
     told = refused(path, **COLUMNS, rationale="why")
-    assert told.startswith(f"read corpus: {path}: row 2 (line 3): {came}")
-    assert told.endswith("; wanted a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
+    assert told.startswith(f"read corpus: {path}: row 2 (line 3): {got}")
+    assert told.endswith("; expected a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
     corpus = read_corpus(path, **COLUMNS, rationale="why", on_bad_row="skip")
     assert sum(sizes(corpus)) == 29
-    assert corpus.skipped[0].reason.startswith(came)
+    assert corpus.skipped[0].reason.startswith(got)
 
 
 def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path:
@@ -149,7 +149,9 @@ def folder(path: Path, train: list, test: list, dev: list | None = None) -> Path
 
 def test_an_answer_that_train_lacks_is_refused_in_a_users_own_files(tmp_path: Path) -> None:
     place = folder(tmp_path / "f", ROWS, changed(4, answer="nowhere"))
-    assert "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row(s)); wanted one of land" in refused(place, **COLUMNS)
+    assert "test.jsonl: row 4: label 'nowhere', which no row of train has (1 such row(s)); expected one of land" in refused(
+        place, **COLUMNS
+    )
     assert len(read_corpus(place, **COLUMNS, on_bad_row="skip").splits["test"]) == 29
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.babi import question_rows
-from attnaudit.corpora.evidence import marked_words, usable_spans
-from attnaudit.corpora.movies import archive_rows, pack_rows
-from attnaudit.corpora.rows import Row
-from attnaudit.corpora.tokenise import Tokeniser
+from attnaudit.corpora.formats.evidence import marked_words, usable_spans
+from attnaudit.corpora.formats.rows import Row
+from attnaudit.corpora.named.babi import question_rows
+from attnaudit.corpora.named.movies import archive_rows, pack_rows
+from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "babi2"]
 
@@ -21,7 +21,7 @@ COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "bab
 @pytest.fixture
 def plain_words(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words are what lies between white space: for tests of what words do not change."""
-    monkeypatch.setattr("attnaudit.corpora.tokenise.Tokeniser.__call__", lambda _, text: text.split())
+    monkeypatch.setattr("attnaudit.corpora.prepare.tokenise.Tokeniser.__call__", lambda _, text: text.split())
 
 
 def counts(corpus: Corpus) -> dict[str, list[int]]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import REGISTRY, read_corpus
-from attnaudit.corpora.registered import Registered
-from attnaudit.corpora.registry import corpus_folder
-from attnaudit.errors import InputError
+from attnaudit.corpora.named.registered import Registered
+from attnaudit.corpora.named.registry import corpus_folder
 
 from .corpus_files import put, write_babi, write_posts, write_reviews, write_trees
 
@@ -72,14 +72,14 @@ def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_
     with pytest.raises(InputError) as caught:
         read_corpus(name, data_dir=tmp_path)
     told = str(caught.value)
-    assert told.startswith(f"read corpus {name}: {tmp_path}: no folder {', '.join(entry.folders or (name,))} (--data-dir); wanted")
+    assert told.startswith(f"read corpus {name}: {tmp_path}: no folder {', '.join(entry.folders or (name,))} (--data-dir); expected")
     assert entry.how_to_get in told
 
 
 @pytest.mark.parametrize("name", list(REGISTRY))
 def test_an_empty_folder_says_what_was_wanted(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
-    with pytest.raises(InputError, match=f"read corpus {name}: .*: none of its files among no files; wanted "):
+    with pytest.raises(InputError, match=f"read corpus {name}: .*: none of its files among no files; expected "):
         read_corpus(name, data_dir=tmp_path)
 
 
@@ -99,8 +99,8 @@ def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: P
     (whole / "qa1_some-facts_train.txt").unlink()
     with pytest.raises(InputError) as caught:
         read_corpus("babi1", data_dir=tmp_path)
-    came = "no train split among qa1_some-facts_test.txt; wanted qa1_*_train.txt beside qa1_some-facts_test.txt"
-    assert str(caught.value) == f"read corpus babi1: {whole}: {came}"
+    got = "no train split among qa1_some-facts_test.txt; expected qa1_*_train.txt beside qa1_some-facts_test.txt"
+    assert str(caught.value) == f"read corpus babi1: {whole}: {got}"
     write_babi(small)
     assert any(note.endswith(f"read from {small} instead") for note in read_corpus("babi1", data_dir=tmp_path).notes)
 
@@ -108,7 +108,7 @@ def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: P
 def test_a_tree_file_that_is_missing(tmp_path: Path) -> None:
     write_trees(tmp_path / "sst")
     (tmp_path / "sst" / "dev.txt").unlink()
-    with pytest.raises(InputError, match=r"no dev split among test\.txt, train\.txt; wanted dev\.txt beside train"):
+    with pytest.raises(InputError, match=r"no dev split among test\.txt, train\.txt; expected dev\.txt beside train"):
         read_corpus("sst", data_dir=tmp_path)
 
 
@@ -117,7 +117,7 @@ def test_a_missing_class(name: str, missing: str, tmp_path: Path) -> None:
     folder = tmp_path / name
     (write_reviews if name == "imdb" else write_posts)(folder)
     (folder / missing).rename(tmp_path / "away")
-    with pytest.raises(InputError, match=f"{folder / missing}: no (review|post); wanted a folder with"):
+    with pytest.raises(InputError, match=f"{folder / missing}: no (review|post); expected a folder with"):
         read_corpus(name, data_dir=tmp_path)
 
 
@@ -126,10 +126,10 @@ def test_columns_of_a_named_corpus_are_its_own(tmp_path: Path) -> None:
         with pytest.raises(InputError) as caught:
             read_corpus("sst", data_dir=tmp_path, **{option: "x"})  # type: ignore[arg-type]
         where = f"--{option}-column ({option}= in Python)"
-        assert str(caught.value) == f"read corpus sst: {where}: 'x'; wanted no column of a named corpus; leave it out"
+        assert str(caught.value) == f"read corpus sst: {where}: 'x'; expected no column of a named corpus; leave it out"
 
 
 def test_a_file_of_one_class_only(tmp_path: Path) -> None:
     put(tmp_path / "mr" / "rt-polarity.neg", "one sentence\n")
-    with pytest.raises(InputError, match=r"no file of one class among rt-polarity\.neg; wanted rt-polarity\.pos beside"):
+    with pytest.raises(InputError, match=r"no file of one class among rt-polarity\.neg; expected rt-polarity\.pos beside"):
         read_corpus("mr", data_dir=tmp_path)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.sst import clean, tree_rows
-from attnaudit.corpora.tokenise import Tokeniser
-from attnaudit.corpora.trees import BadTree, read_tree
-from attnaudit.errors import InputError
+from attnaudit.corpora.formats.trees import BadTree, read_tree
+from attnaudit.corpora.named.sst import clean, tree_rows
+from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 TREE = "(3 (2 The) (4 (3 gorgeous) (2 film)))"
 WORDS = st.text(st.characters(exclude_characters="() \t\r\n", exclude_categories=["Cs"]), min_size=1, max_size=5)
@@ -35,7 +35,7 @@ def test_trees_are_read_back(tree: tuple) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "came"),
+    ("line", "got"),
     [
         ("(3 (2 The) (2 film", "a tree with 2 bracket(s) not closed"),
         ("(3 (2 The)) film)", "'film' after the end of the tree"),
@@ -46,10 +46,10 @@ def test_trees_are_read_back(tree: tuple) -> None:
         ("(3 (2) film)", "a node without a word"),
     ],
 )
-def test_bad_trees(line: str, came: str) -> None:
+def test_bad_trees(line: str, got: str) -> None:
     with pytest.raises(BadTree) as caught:
         read_tree(line)
-    assert str(caught.value) == came
+    assert str(caught.value) == got
 
 
 @given(TREES, st.data())

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.stories import story_questions
-from attnaudit.errors import InputError
+from attnaudit.corpora.formats.stories import story_questions
 
 from .corpus_files import jsonl, put, stories, write_babi
 
@@ -112,7 +112,7 @@ def test_damaged_stories(damaged: str, reasons: list[str], tmp_path: Path) -> No
     assert told.startswith(
         f"read corpus: {path}: row 18 (line {55 + damaged[:-1].count(chr(10)) if len(reasons) == 1 else 55}): {reasons[0]}"
     )
-    assert told.endswith("wanted a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
+    assert told.endswith("expected a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
     corpus = read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip")
     assert [row.reason for row in corpus.skipped] == reasons
     assert len(corpus.splits["train"]) + len(corpus.splits["dev"]) == 18

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, planted_corpus
-from attnaudit.corpora.taught import taught_by
-from attnaudit.errors import InputError
-from attnaudit.ragged import Ragged
+from attnaudit.corpora.prepare.taught import taught_by
 from attnaudit.trace import Trace, concatenate
 
 
@@ -73,14 +73,14 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
 
 def test_a_trace_of_other_texts_is_refused(corpus: Corpus) -> None:
     trace = trace_of(corpus)
-    with pytest.raises(InputError, match=r"place: no column 'beta'; wanted one of alpha, gradient, rationale"):
+    with pytest.raises(InputError, match=r"place: no column 'beta'; expected one of alpha, gradient, rationale"):
         taught_by(corpus, trace, "beta", "place")
     kept = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == "test")
-    with pytest.raises(InputError, match=r"no instance \d+ of train and \d+ more; wanted a row for every row of the corpus"):
+    with pytest.raises(InputError, match=r"no instance \d+ of train and \d+ more; expected a row for every row of the corpus"):
         taught_by(corpus, trace.take(kept), "alpha", "place")
     other = planted_corpus("decisive", size=60, length=(10, 12), seed=3)
     splits = {name: replace(split, instance=corpus.splits[name].instance[: len(split)]) for name, split in other.splits.items()}
-    with pytest.raises(InputError, match=r"instance \d+ of train has other tokens; wanted a trace of the same corpus"):
+    with pytest.raises(InputError, match=r"instance \d+ of train has other tokens; expected a trace of the same corpus"):
         taught_by(replace(other, splits=splits), trace, "alpha", "place")
 
 

@@ -6,7 +6,7 @@ import spacy
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.tokenise import Tokeniser, normalise
+from attnaudit.corpora.prepare.tokenise import Tokeniser, normalise
 
 TOKENISE = Tokeniser()
 PLAIN = spacy.blank("en").tokenizer

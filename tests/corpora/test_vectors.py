@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
-from attnaudit.errors import InputError
 
 LISTS = [["sun", "moon", "sun"], ["moon", "star"], ["sun", "sky"]]
 VOCABULARY = Vocabulary.build(LISTS, 1)
@@ -46,33 +46,33 @@ def test_text_format(tmp_path: Path, header: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "came"),
+    ("text", "got"),
     [
-        ("sun 1 2 3\nmoon 1 2\n", "line 2: 2 number(s); wanted a word and 3 numbers; use GloVe's or fastText's text format"),
-        ("sun 1 2 3\nmoon 1 x 3\n", "line 2: could not convert string to float: 'x'; wanted 3 numbers"),
-        ("sun 1 nan 3\n", "line 1: a number that is not finite; wanted finite numbers"),
-        ("sun\n", "line 1: 0 number(s); wanted a word and several numbers"),
-        ("", "an empty file; wanted a file with rows"),
-        ("2 3\n", "no vector; wanted vectors for words of the corpus"),
+        ("sun 1 2 3\nmoon 1 2\n", "line 2: 2 number(s); expected a word and 3 numbers; use GloVe's or fastText's text format"),
+        ("sun 1 2 3\nmoon 1 x 3\n", "line 2: could not convert string to float: 'x'; expected 3 numbers"),
+        ("sun 1 nan 3\n", "line 1: a number that is not finite; expected finite numbers"),
+        ("sun\n", "line 1: 0 number(s); expected a word and several numbers"),
+        ("", "an empty file; expected a file with rows"),
+        ("2 3\n", "no vector; expected vectors for words of the corpus"),
         ("soleil 1 2 3\n", "no vector for any of 8 words"),
     ],
 )
-def test_bad_files(tmp_path: Path, text: str, came: str) -> None:
+def test_bad_files(tmp_path: Path, text: str, got: str) -> None:
     path = tmp_path / "v.txt"
     path.write_text(text)
     assert refused(path).startswith(f"read vectors: {path}")
-    assert came in refused(path)
+    assert got in refused(path)
 
 
 def test_missing_and_damaged_files(tmp_path: Path) -> None:
-    assert refused(tmp_path / "none.txt").endswith("No such file or directory; wanted a file that can be read")
+    assert refused(tmp_path / "none.txt").endswith("No such file or directory; expected a file that can be read")
     path = tmp_path / "v.txt.gz"
     path.write_bytes(gzip.compress(GLOVE.encode())[:-9])
     assert "the gzip file is cut off" in refused(path)
     bad = tmp_path / "v.txt"
     bad.write_bytes(b"sun 1 2 \xff\n")
     assert "line 1: invalid UTF-8" in refused(bad)
-    with pytest.raises(InputError, match="missing: 'none'; wanted normal or zero"):
+    with pytest.raises(InputError, match="missing: 'none'; expected normal or zero"):
         word_vectors("random", VOCABULARY, LISTS, seed=0, missing="none")
 
 

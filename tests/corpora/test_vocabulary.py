@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Vocabulary
-from attnaudit.errors import InputError
 
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")
 TOKEN_LISTS = st.lists(st.lists(st.sampled_from([*"abcdefgé", "<pad>", "<unk>", "<eos>"]), max_size=8), max_size=12)
@@ -47,7 +47,7 @@ def test_json_round_trip(lists: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "came"),
+    ("value", "got"),
     [
         ([], "no list of words"),
         ({"words": [1]}, "no list of words"),
@@ -55,6 +55,6 @@ def test_json_round_trip(lists: list[list[str]]) -> None:
         ({"words": [*SPECIAL, "a", "a"]}, "a word twice"),
     ],
 )
-def test_a_damaged_vocabulary_is_refused(value: object, came: str) -> None:
-    with pytest.raises(InputError, match=f"read vocabulary: vocab.json: {came}"):
+def test_a_damaged_vocabulary_is_refused(value: object, got: str) -> None:
+    with pytest.raises(InputError, match=f"read vocabulary: vocab.json: {got}"):
         Vocabulary.from_json(value, "vocab.json")

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import Adversary, divergence
-from attnaudit.experiments.adversary_exact import furthest_attention, gain, slab_within, unconstrained_bound
-from attnaudit.measures import LN2, tvd
-from attnaudit.ragged import Ragged
+from attnaudit.experiments.adversary.exact import furthest_attention, gain, slab_within, unconstrained_bound
+from attnaudit.stats.measures import LN2, tvd
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.readout import naive_jsd

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnaudit.experiments.adversary import Adversary
-from attnaudit.experiments.adversary_relaxed import Search, loss_slope, search_attentions, starting_scores
+from attnaudit.experiments.adversary.relaxed import Search, loss_slope, search_attentions, starting_scores
 from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction
 from attnaudit.experiments.rows import row_streams
 from attnaudit.trace import Trace

@@ -7,13 +7,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.experiments import adversary_hull
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import Adversary, divergence
-from attnaudit.experiments.adversary_exact import unconstrained_bound
-from attnaudit.experiments.adversary_tangent import between_planes
-from attnaudit.ragged import Ragged
-from attnaudit.readout import TanhTail
+from attnaudit.experiments.adversary import hull as adversary_hull
+from attnaudit.experiments.adversary.exact import unconstrained_bound
+from attnaudit.experiments.adversary.tangent import between_planes
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
 from tests.traces import make_trace

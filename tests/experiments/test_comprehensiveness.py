@@ -9,14 +9,14 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
-from attnaudit.experiments.comprehensiveness_bounds import extreme_means
-from attnaudit.experiments.comprehensiveness_rows import SHARES
-from attnaudit.experiments.erasure_rankings import by_chance
+from attnaudit.experiments.comprehensiveness.bounds import extreme_means
+from attnaudit.experiments.comprehensiveness.experiment import WAYS, Comprehensiveness
+from attnaudit.experiments.comprehensiveness.rows import SHARES
+from attnaudit.experiments.erasure.rankings import by_chance
 from attnaudit.experiments.rows import row_streams
-from attnaudit.ragged import Ragged
 from attnaudit.trace import Trace
 from tests.experiments.test_erasure import KINDS, some_trace
 from tests.oracles.erasure import after_removal, decided
@@ -156,5 +156,5 @@ def test_a_score_named_as_what_is_worked_out_of_another_is_refused() -> None:
 
 @pytest.mark.parametrize("experiment", ["erasure", "comprehensiveness"])
 def test_too_many_orders_are_refused(experiment: str) -> None:
-    with pytest.raises(InputError, match=rf"{experiment}\.orders: 99999999999999999999; wanted 1 to 10,000 random orders"):
+    with pytest.raises(InputError, match=rf"{experiment}\.orders: 99999999999999999999; expected 1 to 10,000 random orders"):
         audit(make_trace(6, (3, 6)), [experiment], {experiment: {"orders": 99999999999999999999}})

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 from scipy.stats import kendalltau
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.correlation import Correlation
-from attnaudit.ragged import Ragged
 from tests.oracles.scores import naive_benjamini_hochberg
 from tests.traces import make_trace
 

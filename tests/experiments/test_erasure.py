@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.errors import InputError, TraceError
+from attnaudit.core.errors import InputError, TraceError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.erasure import MINIMUM, Erasure
-from attnaudit.experiments.erasure_rankings import RANKINGS, by_chance
+from attnaudit.experiments.erasure.experiment import MINIMUM, Erasure
+from attnaudit.experiments.erasure.rankings import RANKINGS, by_chance
 from attnaudit.experiments.rows import row_streams
-from attnaudit.ragged import Ragged
 from attnaudit.runner import RunSpec, run
 from attnaudit.trace import Trace
 from tests.oracles.erasure import (
@@ -97,11 +97,11 @@ def test_one_weight_against_another(kind: str) -> None:
 def test_every_other_position_is_drawn_alike_and_as_the_released_code_does() -> None:
     alpha = np.array([0.1, 0.4, 0.2, 0.3])
     trace = sigmoid_rows(Ragged.from_rows([alpha] * 6000), np.tile([0.1, 0.2, 0.3, 0.4], 6000))
-    for other, expected in (("any", [2000, 0, 2000, 2000]), ("code", [0, 2000, 2000, 2000])):
+    for other, shares in (("any", [2000, 0, 2000, 2000]), ("code", [0, 2000, 2000, 2000])):
         drawn = 0.4 - Erasure(other=other)(trace)["delta_alpha"].to_numpy()
         counts = [int(np.isclose(drawn, weight, atol=1e-6).sum()) for weight in alpha]
         assert sum(counts) == 6000
-        assert all(abs(count - wanted) < 5 * np.sqrt(2000) * (wanted > 0) + 0.5 for count, wanted in zip(counts, expected, strict=True))
+        assert all(abs(count - expected) < 5 * np.sqrt(2000) * (expected > 0) + 0.5 for count, expected in zip(counts, shares, strict=True))
 
 
 def test_the_single_weight_does_not_depend_on_how_many_orders_are_drawn() -> None:
@@ -293,12 +293,12 @@ def test_a_readout_that_is_no_number_is_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "came"),
+    ("settings", "got"),
     [
         ({"orders": 0}, "erasure.orders"), ({"other": "cod"}, "did you mean code"),
         ({"epsilon": 2.0}, "erasure.epsilon"), ({"epsilon": float("nan")}, "erasure.epsilon"),
     ],
 )  # fmt: skip
-def test_settings_that_make_no_sense(settings: dict, came: str) -> None:
-    with pytest.raises(InputError, match=came):
+def test_settings_that_make_no_sense(settings: dict, got: str) -> None:
+    with pytest.raises(InputError, match=got):
         Erasure(**settings)

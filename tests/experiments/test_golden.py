@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.ragged import Ragged
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.kendall import naive_kendall

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
-from attnaudit.ragged import Ragged
 from tests.oracles.scores import expected_precision
 from tests.traces import make_trace
 

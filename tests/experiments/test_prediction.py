@@ -7,7 +7,7 @@ from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from attnaudit.experiments.prediction import Prediction
-from attnaudit.measures import predicted_class
+from attnaudit.stats.measures import predicted_class
 from tests.traces import make_trace
 
 

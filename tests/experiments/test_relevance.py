@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
 from attnaudit.experiments.relevance import relevance
 from attnaudit.trace import Trace
 from tests.traces import make_trace
@@ -51,7 +51,7 @@ def test_a_column_of_its_own_goes_before_the_readout():
 
 
 def test_what_has_no_relevance_is_refused():
-    with pytest.raises(InputError, match="a tail between positions and output; wanted a linear head, or a column importance_relevance"):
+    with pytest.raises(InputError, match="a tail between positions and output; expected a linear head, or a column importance_relevance"):
         relevance(make_trace(10, (1, 9), 3, hidden=4))
     with pytest.raises(InputError, match="no column label"):
         relevance(make_trace(10, (1, 9), label=False))

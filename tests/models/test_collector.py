@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import attnaudit
-from attnaudit.collector import collect, collect_shards
+from attnaudit.collect.texts import collect, collect_shards
 from attnaudit.corpora import Split, planted_corpus
-from attnaudit.measures import predicted_class
 from attnaudit.models.batch import Inputs
-from attnaudit.readout import TanhTail
+from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace, concatenate, write_shards
-from attnaudit.training import predict
+from attnaudit.trace.readout import TanhTail
+from attnaudit.training.loop import predict
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import probabilities, rows_of, without
 
@@ -32,10 +32,13 @@ def assert_same(one: Trace, other: Trace) -> None:
     np.testing.assert_allclose(one.prediction, other.prediction, atol=1e-6)
 
 
-@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("has_question", [False, True])
 @pytest.mark.parametrize("encoder", ["bilstm", "bigru", "cnn", "average", "none"])
-def test_batch_size_padding_and_shards_do_not_matter(encoder: str, asks: bool) -> None:
-    model, split = tiny_model(encoder, "additive", classes=3, asks=asks), tiny_split(LENGTHS, classes=3, asks=asks)
+def test_batch_size_padding_and_shards_do_not_matter(encoder: str, has_question: bool) -> None:
+    model, split = (
+        tiny_model(encoder, "additive", classes=3, has_question=has_question),
+        tiny_split(LENGTHS, classes=3, has_question=has_question),
+    )
     together = concatenate(list(collect_shards(model, split)))
     alone = concatenate(list(collect_shards(model, split, budget=1)))
     sharded = concatenate(list(collect_shards(model, split, shard_rows=3)))
@@ -86,7 +89,7 @@ def test_the_word_level_of_a_hierarchical_model(encoder: str) -> None:
 
 
 def test_a_flat_model_has_no_word_level_below_its_positions() -> None:
-    with pytest.raises(attnaudit.InputError, match=r"collect\.level: words; wanted positions: this model has no sentences"):
+    with pytest.raises(attnaudit.InputError, match=r"collect\.level: words; expected positions: this model has no sentences"):
         list(collect_shards(tiny_model("cnn", "dot"), tiny_split(LENGTHS), level="words"))
 
 
@@ -132,17 +135,23 @@ def test_sentences_are_found_by_rule_where_none_are_given() -> None:
     assert trace.table.column("rationale").to_pylist() == [[True, False, False, False], None]
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_order_does_not_matter(asks: bool) -> None:
-    model, split = tiny_model("bilstm", "additive", classes=3, asks=asks), tiny_split(LENGTHS, classes=3, asks=asks)
+@pytest.mark.parametrize("has_question", [False, True])
+def test_order_does_not_matter(has_question: bool) -> None:
+    model, split = (
+        tiny_model("bilstm", "additive", classes=3, has_question=has_question),
+        tiny_split(LENGTHS, classes=3, has_question=has_question),
+    )
     order = np.array([3, 0, 7, 5, 1, 2, 6, 4])
     turned = split.take(order)
     assert_same(concatenate(list(collect_shards(model, split))).take(order), concatenate(list(collect_shards(model, turned))))
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_the_number_of_threads_does_not_matter_and_is_given_back(asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, split = tiny_model("bilstm", "additive", asks=asks, classes=3), tiny_split(LENGTHS, classes=3, asks=asks)
+@pytest.mark.parametrize("has_question", [False, True])
+def test_the_number_of_threads_does_not_matter_and_is_given_back(has_question: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, split = (
+        tiny_model("bilstm", "additive", has_question=has_question, classes=3),
+        tiny_split(LENGTHS, classes=3, has_question=has_question),
+    )
     before, tables = torch.get_num_threads(), []
     for threads in (1, 3):
         torch.set_num_threads(threads)
@@ -150,7 +159,7 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(asks: bool, mon
             tables.append(concatenate(list(collect_shards(model, split, budget=20))).table)
             assert torch.get_num_threads() == threads
             with monkeypatch.context() as broken:
-                broken.setattr("attnaudit.collector.leave_one_out", lambda *_: 1 / 0)
+                broken.setattr("attnaudit.collect.texts.leave_one_out", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     list(collect_shards(model, split))
             assert torch.get_num_threads() == threads
@@ -162,11 +171,11 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(asks: bool, mon
 def test_a_model_in_training_is_left_as_it_was() -> None:
     model = tiny_model("bilstm", "additive").train()
     model.embedding.requires_grad_(False)
-    wanted = {name: weight.requires_grad for name, weight in model.named_parameters()}
+    expected = {name: weight.requires_grad for name, weight in model.named_parameters()}
     list(collect_shards(model, tiny_split(LENGTHS)))
     assert model.training
-    assert {name: weight.requires_grad for name, weight in model.named_parameters()} == wanted
-    assert len(set(wanted.values())) == 2
+    assert {name: weight.requires_grad for name, weight in model.named_parameters()} == expected
+    assert len(set(expected.values())) == 2
 
 
 def test_trace_covers_exactly_the_tokens() -> None:
@@ -181,7 +190,7 @@ def test_trace_covers_exactly_the_tokens() -> None:
 @pytest.mark.parametrize("attention", ["additive", "dot"])
 def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_path: Path) -> None:
     """Written and read again, the trace gives the model's own predictions, and 0 to answers that a row does not allow."""
-    model, split = tiny_model("bilstm", attention, classes=5, asks=True), tiny_split(LENGTHS, classes=5, asks=True)
+    model, split = tiny_model("bilstm", attention, classes=5, has_question=True), tiny_split(LENGTHS, classes=5, has_question=True)
     write_shards(tmp_path, collect_shards(model, split, shard_rows=3))
     trace = Trace.read(tmp_path)
     assert isinstance(trace.tail, TanhTail)
@@ -194,7 +203,7 @@ def test_a_model_that_is_asked_leaves_a_trace_with_a_tail(attention: str, tmp_pa
 
 
 def test_gradient_of_the_predicted_answer_or_of_all() -> None:
-    model, split = tiny_model("cnn", "additive", classes=4, asks=True), tiny_split(LENGTHS, classes=4, asks=True)
+    model, split = tiny_model("cnn", "additive", classes=4, has_question=True), tiny_split(LENGTHS, classes=4, has_question=True)
     default, predicted, every = (
         concatenate(list(collect_shards(model, split, gradient_of=of))).ragged("gradient").values for of in (None, "predicted", "all")
     )
@@ -222,7 +231,7 @@ def test_collect_refuses_a_corpus_of_other_classes() -> None:
 
 
 def test_collect_refuses_a_corpus_without_the_questions_that_the_model_was_trained_on() -> None:
-    corpus, model = planted_corpus("decisive", size=60, seed=3), tiny_model("average", "additive", asks=True)
+    corpus, model = planted_corpus("decisive", size=60, seed=3), tiny_model("average", "additive", has_question=True)
     model.class_names = corpus.class_names
-    with pytest.raises(attnaudit.InputError, match="a corpus without questions; wanted one with"):
+    with pytest.raises(attnaudit.InputError, match="a corpus without questions; expected one with"):
         collect(model, corpus)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collector import collect_shards
+from attnaudit.collect.texts import collect_shards
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
-from attnaudit.corpora.taught import taught_by
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.taught import taught_by
 from attnaudit.experiments import audit
 from attnaudit.models import build_model, load_model, model_preset, save_model
-from attnaudit.models.model import AttentionModel
-from attnaudit.objectives import Deceive, labels_loss
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
+from attnaudit.training.objectives import Deceive, labels_loss
 from tests.models.tiny import tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.gradient import Outputs, gradient_importance
-from attnaudit.leave_one_out import leave_one_out
-from attnaudit.leave_one_out.cnn import seen_from
+from attnaudit.collect.gradient import Outputs, gradient_importance
+from attnaudit.collect.leave_one_out import leave_one_out
+from attnaudit.collect.leave_one_out.cnn import seen_from
 from attnaudit.models.batch import Inputs
-from attnaudit.models.model import AttentionModel
+from attnaudit.models.classifier import AttentionModel
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
 
@@ -22,7 +22,7 @@ TASKS = [(2, False), (4, False), (2, True), (6, True)]  # classes, and whether a
 
 
 def inputs_of(model: AttentionModel, lengths: list[int]) -> Inputs:
-    return model.inputs(tiny_split(lengths, len(model.class_names), asks=model.asks))
+    return model.inputs(tiny_split(lengths, len(model.class_names), has_question=model.has_question))
 
 
 def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
@@ -31,21 +31,21 @@ def all_leave_one_out(model: AttentionModel, inputs: Inputs) -> np.ndarray:
         return leave_one_out(model, batch, model(batch))[batch.attended].numpy()
 
 
-@pytest.mark.parametrize(("classes", "asks"), TASKS)
+@pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
-def test_leave_one_out_equals_running_everything_again(encoder: str, attention: str, classes: int, asks: bool) -> None:
-    model = tiny_model(encoder, attention, classes, asks=asks)
+def test_leave_one_out_equals_running_everything_again(encoder: str, attention: str, classes: int, has_question: bool) -> None:
+    model = tiny_model(encoder, attention, classes, has_question=has_question)
     inputs = inputs_of(model, LENGTHS)
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     np.testing.assert_allclose(all_leave_one_out(model, inputs), naive, atol=2e-6)
     assert naive.max() > 0.01, "a deletion must matter for the comparison to mean anything"
 
 
-@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("has_question", [False, True])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, asks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, has_question: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keeping the attention scores of the whole text, in place of those after the deletion, must not pass."""
-    model = tiny_model(encoder, "additive", 4 if asks else 2, asks=asks)
+    model = tiny_model(encoder, "additive", 4 if has_question else 2, has_question=has_question)
     inputs = inputs_of(model, [9, 12])
     naive = np.concatenate([naive_leave_one_out(model, row) for row in rows_of(inputs)])
     with monkeypatch.context() as patch:
@@ -57,8 +57,8 @@ def test_a_planted_bug_in_leave_one_out_is_caught(encoder: str, asks: bool, monk
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_the_question_matters(encoder: str) -> None:
     """Attention and output follow the question, whichever way it is padded."""
-    model = tiny_model(encoder, "additive", 3, asks=True)
-    split = tiny_split([6, 6, 9], 3, asks=True)
+    model = tiny_model(encoder, "additive", 3, has_question=True)
+    split = tiny_split([6, 6, 9], 3, has_question=True)
     split.tokens[1] = split.tokens[0]
     done = model(Inputs.of(split, model.vocabulary).batch(np.arange(3)))
     assert (done.alpha[0] - done.alpha[1]).abs().max() > 1e-3
@@ -67,7 +67,7 @@ def test_the_question_matters(encoder: str) -> None:
 
 
 def test_answers_that_are_not_allowed_get_nothing() -> None:
-    model = tiny_model("average", "dot", 5, asks=True)
+    model = tiny_model("average", "dot", 5, has_question=True)
     inputs = inputs_of(model, LENGTHS)
     probability = model.probabilities(model(inputs.batch(np.arange(len(inputs)))).logits).detach().numpy()
     assert inputs.candidates is not None
@@ -82,12 +82,12 @@ def test_neighbours_step_over_the_deleted_position() -> None:
 
 @pytest.mark.parametrize("outputs", ["all", "predicted"])
 @pytest.mark.parametrize("detach", [True, False])
-@pytest.mark.parametrize(("classes", "asks"), TASKS)
+@pytest.mark.parametrize(("classes", "has_question"), TASKS)
 @pytest.mark.parametrize(("encoder", "attention"), MODELS)
 def test_gradient_equals_the_derivative_by_the_one_hot_input(
-    encoder: str, attention: str, classes: int, asks: bool, detach: bool, outputs: Outputs
+    encoder: str, attention: str, classes: int, has_question: bool, detach: bool, outputs: Outputs
 ) -> None:
-    model = tiny_model(encoder, attention, classes, asks=asks)
+    model = tiny_model(encoder, attention, classes, has_question=has_question)
     inputs = inputs_of(model, LENGTHS)
     batch = inputs.batch(np.arange(len(inputs)))
     found = gradient_importance(model, batch, outputs)
@@ -112,12 +112,12 @@ def test_sentences_are_deleted_and_differentiated_as_words_are(encoder: str, att
         np.testing.assert_allclose(ours[batch.attended].numpy(), naive, rtol=2e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize("asks", [False, True])
-def test_gradient_keeps_its_order_where_the_probability_is_saturated(asks: bool) -> None:
-    model = tiny_model("average", "additive", asks=asks)
+@pytest.mark.parametrize("has_question", [False, True])
+def test_gradient_keeps_its_order_where_the_probability_is_saturated(has_question: bool) -> None:
+    model = tiny_model("average", "additive", has_question=has_question)
     with torch.no_grad():
         model.head.output.bias[0] += 60.0
-    inputs = Inputs.of(tiny_split([3], asks=asks), model.vocabulary)
+    inputs = Inputs.of(tiny_split([3], has_question=has_question), model.vocabulary)
     batch = Inputs(inputs.ids, inputs.question).batch(np.array([0]))
     gradient = gradient_importance(model, batch, "predicted").held[batch.attended]
     assert (gradient > 0).all()

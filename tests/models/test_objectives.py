@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collector import collect, collect_shards
+from attnaudit.collect.texts import collect, collect_shards
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
-from attnaudit.corpora.removal import marks
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.removal import marks
 from attnaudit.models import build_model, model_preset
 from attnaudit.models.batch import Inputs
-from attnaudit.models.model import AttentionModel
-from attnaudit.objectives import Adversary, Deceive, labels_loss
-from attnaudit.ragged import Ragged
+from attnaudit.models.classifier import AttentionModel
+from attnaudit.training.objectives import Adversary, Deceive, labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_leave_one_out
 

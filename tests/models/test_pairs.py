@@ -7,17 +7,17 @@ import polars as pl
 import pytest
 import torch
 
+from attnaudit.collect.pairs import PairCollectSettings, change_of_output, collect_pairs
+from attnaudit.core.errors import InputError
 from attnaudit.corpora.parallel import Pairs
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
-from attnaudit.decoding import decode
-from attnaudit.errors import InputError
+from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
 from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_rows
-from attnaudit.experiments.rows import told_right
-from attnaudit.models.encoder_decoder import PairSettings
+from attnaudit.experiments.rows import is_correct
+from attnaudit.models.seq2seq import PairSettings
 from attnaudit.models.translator import Translator
-from attnaudit.pair_collector import PairCollectSettings, change_of_output, collect_pairs
-from attnaudit.pair_training import DeceivePairs, gold_logits, teacher_forced
 from attnaudit.trace import Trace, concatenate
+from attnaudit.training.decoding import decode
+from attnaudit.training.pairs import DeceivePairs, gold_logits, teacher_forced
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
 
@@ -106,9 +106,9 @@ def test_rows_say_what_they_are(translator: Translator):
 
 def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
     whole = traced(translator)
-    monkeypatch.setattr("attnaudit.pair_collector.SHARD_PAIRS", 2)
-    monkeypatch.setattr("attnaudit.pair_collector.BUDGET", 3)
-    monkeypatch.setattr("attnaudit.pair_collector.CELLS", 10)
+    monkeypatch.setattr("attnaudit.collect.pairs.SHARD_PAIRS", 2)
+    monkeypatch.setattr("attnaudit.collect.pairs.BUDGET", 3)
+    monkeypatch.setattr("attnaudit.collect.pairs.CELLS", 10)
     parts = traced(translator)
     assert parts.instance.tolist() == whole.instance.tolist()
     for name in ("alpha", "importance_relevance", "gradient", "loo", "readout"):
@@ -136,11 +136,11 @@ def test_a_prediction_is_right_where_the_model_is(translator: Translator, words:
         assert teacher_forced(translator.model, translator.inputs(pairs))[1] == 0.0
         assert UNKNOWN in trace.table.column("gold").to_pylist()
         always = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
-        assert not told_right(always).any()
+        assert not is_correct(always).any()
         translator.model.output.bias[UNK] = -1e3
     never = concatenate(list(collect_pairs(translator, pairs, "test", PairCollectSettings(words=words))))
-    assert told_right(never).mean() == pytest.approx(teacher_forced(translator.model, translator.inputs(pairs))[1])
-    assert 0 < told_right(one).mean() < 1
+    assert is_correct(never).mean() == pytest.approx(teacher_forced(translator.model, translator.inputs(pairs))[1])
+    assert 0 < is_correct(one).mean() < 1
 
 
 def test_a_change_of_output_is_over_all_words(translator: Translator):

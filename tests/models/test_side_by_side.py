@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.corpora.copying import Sequences
-from attnaudit.models import gates
-from attnaudit.models.copying import agreement, measure, output_relevance
-from attnaudit.models.room import Room
-from attnaudit.models.seq2seq_by_hand import Sizes, forward, loss_and_gradient, views
-from attnaudit.models.side_by_side import SideBySide, as_tensors, shifted, workers
-from attnaudit.ragged import Ragged
+from attnaudit.copying import gates
+from attnaudit.copying.network import Sizes, forward, loss_and_gradient, views
+from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
+from attnaudit.copying.training import agreement, measure, output_relevance
+from attnaudit.copying.workspace import Workspace
+from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.stats import agreement as stats
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.seq2seq import plain_forward, plain_loss, plain_relevance
@@ -45,14 +45,14 @@ def test_the_gradient_is_that_of_autograd(dtype: torch.dtype, near: float, heads
     sizes = Sizes(SEQUENCES.vocabulary, 16, 12, heads, encoder=encoder)
     flat = random_weights(sizes, dtype)
     source, gold = as_tensors(*batches(0, 0))
-    wanted = {name: part.clone().requires_grad_() for name, part in views(sizes, flat).items()}
-    loss = plain_loss(wanted, source, gold, SEQUENCES.begin, heads, uniform)
+    expected = {name: part.clone().requires_grad_() for name, part in views(sizes, flat).items()}
+    loss = plain_loss(expected, source, gold, SEQUENCES.begin, heads, uniform)
     loss.backward()
     ours = views(sizes, torch.full((sizes.count,), torch.nan, dtype=dtype))
     with torch.no_grad():
-        found = loss_and_gradient(sizes, views(sizes, flat), Room(dtype), source, shifted(gold, SEQUENCES.begin), gold, ours, uniform)
+        found = loss_and_gradient(sizes, views(sizes, flat), Workspace(dtype), source, shifted(gold, SEQUENCES.begin), gold, ours, uniform)
     assert found == pytest.approx(loss.item(), abs=near)
-    for name, weight in wanted.items():
+    for name, weight in expected.items():
         gradient = torch.zeros_like(weight) if weight.grad is None else weight.grad
         torch.testing.assert_close(ours[name], gradient, atol=near, rtol=0, msg=name)
 
@@ -128,7 +128,7 @@ def test_states_before_a_symbol_know_it_only_where_the_encoder_reads_from_both_e
     other[3] = (source[3] + 1) % SEQUENCES.symbols
     with torch.no_grad():
         states = [
-            forward(SIZES[encoder], weights, Room(torch.float64), xs, shifted(gold, SEQUENCES.begin)).source for xs in (source, other)
+            forward(SIZES[encoder], weights, Workspace(torch.float64), xs, shifted(gold, SEQUENCES.begin)).source for xs in (source, other)
         ]
     told = (states[0] != states[1]).any(3).all((0, 1)).tolist()
     assert told == [encoder == "bilstm"] * 3 + [True] * 4
@@ -159,7 +159,7 @@ def test_output_relevance_is_the_log_probability_with_all_attention_on_one_posit
     sizes = Sizes(SEQUENCES.vocabulary, 16, 12, heads, encoder=encoder)
     weights, (source, gold) = views(sizes, random_weights(sizes, torch.float64)), as_tensors(*batches(1, 1))
     with torch.no_grad():
-        room = Room(torch.float64)
+        room = Workspace(torch.float64)
         made = forward(sizes, weights, room, source, shifted(gold, SEQUENCES.begin))
         ours = output_relevance(made, room, gold)
         torch.testing.assert_close(ours, plain_relevance(weights, source, gold, SEQUENCES.begin, heads))
@@ -173,11 +173,11 @@ def test_measures_do_not_depend_on_how_many_are_measured_together(monkeypatch: p
     weights, rows = views(sizes, random_weights(sizes, torch.float64)), SEQUENCES.draw(0, "test", 0, 10)
     found = []
     for together in (32, 4, 1):
-        monkeypatch.setattr("attnaudit.models.copying._AT_ONCE", together)
+        monkeypatch.setattr("attnaudit.copying.training._AT_ONCE", together)
         with torch.no_grad():
             found.append(
                 measure(
-                    sizes, weights, Room(torch.float64), rows, SEQUENCES.primed(rows), SEQUENCES.begin, np.arange(7)
+                    sizes, weights, Workspace(torch.float64), rows, SEQUENCES.primed(rows), SEQUENCES.begin, np.arange(7)
                 )
             )  # fmt: skip
     for other in found[1:]:
@@ -193,7 +193,7 @@ def test_where_attention_looks_is_told_as_its_definitions_read() -> None:
     written = SEQUENCES.primed(rows[:, ::-1])
     source, gold = as_tensors(rows, written)
     with torch.no_grad():
-        found = measure(sizes, weights, Room(torch.float64), rows, written, SEQUENCES.begin, right)
+        found = measure(sizes, weights, Workspace(torch.float64), rows, written, SEQUENCES.begin, right)
         alpha = plain_forward(weights, source, shifted(gold, SEQUENCES.begin), 2)[1].mean(1)
         relevance = plain_relevance(weights, source, gold, SEQUENCES.begin, 2)
     places = [(b, t) for b in range(10) for t in range(7)]
@@ -210,7 +210,7 @@ def test_agreement_of_rows_of_one_length_is_that_of_any_rows(length: int) -> Non
     """With ties of both scores, those for the last places of the top among them."""
     random = np.random.default_rng(length)
     u, v = (random.integers(0, length + 2, (100, 9, length)).astype(float) for _ in range(2))
-    wanted = stats.agreement(Ragged.from_rows(list(u.reshape(900, length))), Ragged.from_rows(list(v.reshape(900, length))))
+    expected = stats.agreement(Ragged.from_rows(list(u.reshape(900, length))), Ragged.from_rows(list(v.reshape(900, length))))
     found = agreement(torch.from_numpy(u), torch.from_numpy(v)).flatten()
-    np.testing.assert_allclose(found.numpy(), wanted, atol=1e-12)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
     assert length == 1 or 0 < found.mean() < 1

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
-from attnaudit.errors import InputError, RunError
 from attnaudit.models import build_model, load_model, model_preset, save_model
 from attnaudit.models.batch import Inputs, batches_by_length
-from attnaudit.models.model import AttentionModel
-from attnaudit.training import Epoch, TrainingSettings, best_epoch, halvings, predict, shuffled_batches, train
+from attnaudit.models.classifier import AttentionModel
+from attnaudit.training.loop import Epoch, TrainingSettings, best_epoch, halvings, predict, shuffled_batches, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 
@@ -94,7 +94,7 @@ def test_an_epoch_that_is_perfect_on_dev_is_the_last(corpus: Corpus, monkeypatch
     stopped, whole = fresh(corpus), fresh(corpus)
     history = train(stopped, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))
     assert (history[-1].dev, history[-1].dev_accuracy) == (1.0, 1.0)
-    monkeypatch.setattr("attnaudit.training._exhausted", lambda history, patience: False)
+    monkeypatch.setattr("attnaudit.training.loop._exhausted", lambda history, patience: False)
     assert len(train(whole, corpus, replace(SETTINGS, epochs=10, learning_rate=0.05))) == 10 > len(history)
     assert weights(stopped) == weights(whole)
 
@@ -156,7 +156,7 @@ def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path
 
 
 def test_a_training_that_diverges_says_so(corpus: Corpus) -> None:
-    with pytest.raises(InputError, match=r"learning rate 1e\+30: a loss of .*; wanted a finite one; lower training\.learning_rate"):
+    with pytest.raises(InputError, match=r"learning rate 1e\+30: a loss of .*; expected a finite one; lower training\.learning_rate"):
         train(fresh(corpus), corpus, replace(SETTINGS, learning_rate=1e30))
 
 
@@ -173,7 +173,7 @@ def test_training_settings_out_of_range_are_refused(setting: str, value: float) 
 
 
 def test_settings_out_of_range_are_refused() -> None:
-    with pytest.raises(InputError, match=r"training\.epochs: 0; wanted a number above 0"):
+    with pytest.raises(InputError, match=r"training\.epochs: 0; expected a number above 0"):
         TrainingSettings(epochs=0)
     with pytest.raises(InputError, match="did you mean bilstm"):
         model_preset("bilsm", "additive")

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collector import CollectSettings, collect
+from attnaudit.collect.texts import CollectSettings, collect
+from attnaudit.collect.watch import watching
+from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, planted_corpus
-from attnaudit.errors import InputError
-from attnaudit.models.model import AttentionModel
-from attnaudit.probe import STEPS, Probe, step_part
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
-from attnaudit.training import TrainingSettings, Watch, train
-from attnaudit.watch import watching
+from attnaudit.trace.probe import STEPS, Probe, step_part
+from attnaudit.training.loop import StepCallback, TrainingSettings, train
 from tests.models.test_training import fresh, weights
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=16)
@@ -33,7 +33,7 @@ def corpus() -> Corpus:
     return planted_corpus("decisive", size=300, length=(10, 14), seed=1)
 
 
-def watched(corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE) -> Watch:
+def watched(corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE) -> StepCallback:
     return watching(model, corpus.splits["test"], probe, folder, CollectSettings(), {"seed": 0})
 
 
@@ -97,7 +97,7 @@ def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(begun, corpus, settings, checkpoint=tmp_path / "again", watch=Watch(tuple(range(41)), stopped))
+        train(begun, corpus, settings, checkpoint=tmp_path / "again", watch=StepCallback(tuple(range(41)), stopped))
     resumed = fresh(corpus, dropout=0.3)
     train(resumed, corpus, settings, checkpoint=tmp_path / "again", watch=watched(corpus, resumed, tmp_path / "again"))
     assert weights(resumed) == weights(whole)
@@ -108,10 +108,10 @@ def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path
 def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus) -> None:
     seen: list[int] = []
     model = fresh(corpus)
-    every = Watch(tuple(range(100)), seen.append)
+    every = StepCallback(tuple(range(100)), seen.append)
     train(model, corpus, replace(SETTINGS, steps=33, epochs=1, patience=1, learning_rate=0.05), watch=every)
     assert seen == list(range(34))
-    with pytest.raises(InputError, match=r"training\.steps: 0; wanted 1 or more optimizer steps"):
+    with pytest.raises(InputError, match=r"training\.steps: 0; expected 1 or more optimizer steps"):
         replace(SETTINGS, steps=0)
 
 
@@ -133,17 +133,17 @@ def test_the_paper_s_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("steps", "size", "came"),
+    ("steps", "size", "got"),
     [
         ((), 5, "steps: none"),
         ((-1, 3), 5, "steps: -1, below 0"),
-        ((0, 10, 5), 5, "steps: 5 after 10; wanted whole numbers from 0 up, each above the one before"),
+        ((0, 10, 5), 5, "steps: 5 after 10; expected whole numbers from 0 up, each above the one before"),
         ((0, 10, 10), 5, "steps: 10 twice"),
-        ((0, 10), 0, "probe: 0 instances; wanted 1 or more"),
+        ((0, 10), 0, "probe: 0 instances; expected 1 or more"),
     ],
 )
-def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, came: str) -> None:
-    with pytest.raises(InputError, match=came):
+def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, got: str) -> None:
+    with pytest.raises(InputError, match=got):
         Probe(steps, size)
 
 

@@ -9,8 +9,8 @@ import torch
 
 from attnaudit.corpora import Split, Vocabulary
 from attnaudit.models import build_model, model_preset
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.heads import TanhHead
-from attnaudit.models.model import AttentionModel
 
 WORDS = 40
 
@@ -20,13 +20,13 @@ def tiny_vocabulary() -> Vocabulary:
 
 
 def tiny_model(
-    encoder: str, attention: str, classes: int = 2, seed: int = 0, asks: bool = False, hierarchical: bool = False
+    encoder: str, attention: str, classes: int = 2, seed: int = 0, has_question: bool = False, hierarchical: bool = False
 ) -> AttentionModel:  # fmt: skip
     vocabulary = tiny_vocabulary()
     vectors = np.random.default_rng(seed).normal(size=(len(vocabulary), 12)).astype(np.float32)
     vectors[0] = 0.0
     settings = replace(model_preset(encoder, attention), hidden=8, hierarchical=hierarchical)
-    model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, asks)
+    model = build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], seed, has_question)
     with torch.no_grad():
         head = model.head.passage if isinstance(model.head, TanhHead) else model.head.output
         lower = list(model.sentence.attention.parameters()) if model.sentence else []
@@ -35,12 +35,12 @@ def tiny_model(
     return model.eval()
 
 
-def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0, asks: bool = False) -> Split:
-    """Random texts; with ``asks`` random questions too, and two thirds of the answers allowed, the label among them."""
+def tiny_split(lengths: list[int], classes: int = 2, seed: int = 0, has_question: bool = False) -> Split:
+    """Random texts; with ``has_question`` random questions too, and two thirds of the answers allowed, the label among them."""
     random = np.random.default_rng(seed)
     tokens = _texts(random, lengths)
     label = random.integers(0, classes, len(lengths)).astype(np.int32)
-    if not asks:
+    if not has_question:
         return Split(np.arange(len(lengths)), tokens, label)
     candidates = random.random((len(lengths), classes)) < 0.67
     candidates[np.arange(len(lengths)), label] = True

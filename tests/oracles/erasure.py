@@ -8,8 +8,8 @@ from itertools import combinations
 import numpy as np
 import torch
 
-from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import TanhTail
 from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Inputs
-from attnaudit.models.model import AttentionModel
-from attnaudit.ragged import Ragged
+from attnaudit.models.classifier import AttentionModel
 
 
 def rows_of(inputs: Inputs) -> list[Inputs]:

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from jaxtyping import Float
 
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.models.encoder_decoder import EncoderDecoder
+from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.models.pairs import PairBatch
+from attnaudit.models.seq2seq import EncoderDecoder
 
 
 def weighted(model: EncoderDecoder, one: PairBatch, at: int, head: int, alpha: Float[np.ndarray, " T"]) -> Float[np.ndarray, " V"]:

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnaudit.readout import TanhTail
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import TanhTail
 
 
 @dataclass(frozen=True)

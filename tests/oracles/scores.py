@@ -30,6 +30,6 @@ def naive_f1(label: np.ndarray, predicted: np.ndarray) -> float:
 
 def expected_precision(score: np.ndarray, rationale: np.ndarray) -> float:
     """Mean precision at the size of the rationale over every order of the tokens that agrees with the scores."""
-    wanted = int(rationale.sum())
+    expected = int(rationale.sum())
     orders = [order for order in permutations(range(len(score))) if all(score[a] >= score[b] for a, b in pairwise(order))]
-    return float(np.mean([rationale[list(order[:wanted])].mean() for order in orders]))
+    return float(np.mean([rationale[list(order[:expected])].mean() for order in orders]))

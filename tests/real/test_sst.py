@@ -13,7 +13,7 @@ from attnaudit.experiments import audit
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.models import load_model
 from attnaudit.models.batch import Inputs
-from attnaudit.models.model import AttentionModel
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out

@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from attnaudit.core.files import write_json
 from attnaudit.experiments import audit
-from attnaudit.files import write_json
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.trace import Trace
 

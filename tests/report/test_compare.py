@@ -11,20 +11,28 @@ import pytest
 from rich.console import Console
 from scipy.stats import binom
 
-from attnaudit.errors import InputError
-from attnaudit.report import compare
-from attnaudit.report.about import About
-from attnaudit.report.classes import match_classes
-from attnaudit.report.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
-from attnaudit.report.comparison_view import comparison_section, comparison_sentence, print_comparison
-from attnaudit.report.record import RunRecord
-from attnaudit.report.reference import largest_difference, published_cell, published_corpus, published_numbers
+from attnaudit.core.errors import InputError
+from attnaudit.published.classes import match_classes
+from attnaudit.published.compare import (
+    ABOVE_SEARCH,
+    FARTHER,
+    NOT_MEASURED,
+    PUBLISHED_ONCE,
+    WITHIN_CELL,
+    WITHIN_CORPUS,
+    WITHIN_OURS,
+    compare,
+)
+from attnaudit.published.reference import largest_difference, published_cell, published_corpus, published_numbers
+from attnaudit.report.sections.comparison import comparison_section, comparison_sentence, print_comparison
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord
 from attnaudit.stats.medians import median_interval
 from tests.report.runs import write_run
 from tests.traces import make_trace
 
-DATA = Path(__file__).parents[2] / "src" / "attnaudit" / "data"
+DATA = Path(__file__).parents[2] / "src" / "attnaudit" / "published" / "data"
 
 
 def _record(corpus: str = "sst", classes: tuple[str, ...] = ("negative", "positive"), method: str = "exact", **values: float) -> RunRecord:
@@ -149,7 +157,7 @@ def test_names_of_corpora_are_found_however_they_are_written():
     [
         (_record("sts"), "jain2019", "did you mean sst"),
         (_record(), "jain2018", "did you mean jain2019"),
-        (_record("agnews", ("world", "sports", "business", "science")), "jain2019", "4 classes; wanted 2"),
+        (_record("agnews", ("world", "sports", "business", "science")), "jain2019", "4 classes; expected 2"),
         (
             RunRecord("run", pl.DataFrame(schema=SUMMARY_SCHEMA), About(corpus="sst", encoder="bilstn", attention="dot")),
             "jain2019",

@@ -12,11 +12,11 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.report.about import About
-from attnaudit.report.dynamics_figures import agreement_figure, order_figure, step_ticks
-from attnaudit.report.growth_view import growth_section
-from attnaudit.report.study_numbers import dynamics_label, study_tables
+from attnaudit.report.figures.dynamics import agreement_figure, order_figure, step_ticks
+from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.study_page import study_card
+from attnaudit.report.words.study_numbers import dynamics_label, study_tables
+from attnaudit.results.about import About
 from tests.report.runs import summary_of
 from tests.studies.test_dynamics import STEPS, STUDY, some
 
@@ -186,7 +186,7 @@ def test_the_policy_lets_only_the_page_s_own_script_run(tmp_path: Path, table: p
 
 def write_page(folder: Path, table: pl.DataFrame, summary: pl.DataFrame) -> Path:
     """The page as a study writes it."""
-    from attnaudit.files import write_json
+    from attnaudit.core.files import write_json
     from attnaudit.report.study_page import write_study
 
     (folder / "results").mkdir(parents=True)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from attnaudit.errors import AttnauditError, RunError
-from attnaudit.files import read_json, write_json
-from attnaudit.ragged import Ragged
+from attnaudit.core.errors import AttnauditError, RunError
+from attnaudit.core.files import read_json, write_json
+from attnaudit.core.ragged import Ragged
 from attnaudit.report import write_report
 from attnaudit.trace import Trace
 from tests.report.runs import write_run

@@ -16,21 +16,21 @@ from playwright.sync_api import Browser
 from polars.testing import assert_frame_equal
 from scipy import stats
 
-from attnaudit.errors import RunError
-from attnaudit.report.about import About
-from attnaudit.report.compare import FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
-from attnaudit.report.numbers import figure
-from attnaudit.report.ranges import possible
-from attnaudit.report.record import RunRecord, read_record
-from attnaudit.report.reference import published_cell
-from attnaudit.report.reproduction import NotRun, Reproduction, write_reproduction
-from attnaudit.report.reproduction_encoders import contrast_sentence, contrasts
-from attnaudit.report.reproduction_extent import interval_sentence
-from attnaudit.report.reproduction_numbers import all_numbers, models, score_measure
-from attnaudit.report.reproduction_verdict import main_means, tallies, verdict_sentences
-from attnaudit.report.reproduction_view import NumberTable, further_tables, main_table
-from attnaudit.report.seeds import SEEDS_SCHEMA, over_seeds
+from attnaudit.core.errors import RunError
+from attnaudit.published.compare import FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
+from attnaudit.published.ranges import possible
+from attnaudit.published.reference import published_cell
+from attnaudit.published.seeds import SEEDS_SCHEMA, over_seeds
+from attnaudit.report.reproduction.encoders import contrast_sentence, contrasts
+from attnaudit.report.reproduction.extent import interval_sentence
+from attnaudit.report.reproduction.numbers import all_numbers, models, score_measure
+from attnaudit.report.reproduction.page import NotRun, Reproduction, write_reproduction
+from attnaudit.report.reproduction.verdict import main_means, tallies, verdict_sentences
+from attnaudit.report.reproduction.view import NumberTable, further_tables, main_table
+from attnaudit.report.words.numbers import figure
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord, read_record
 from tests.report.runs import write_run
 from tests.report.test_browser import browser  # noqa: F401, the fixture
 from tests.traces import make_trace
@@ -331,7 +331,7 @@ def test_scores_are_f1_or_what_the_paper_has_instead():
     assert score_measure(over_seeds([_run()])) == "f1"
     assert score_measure(over_seeds([_run("babi_qa1_10k")])) == "accuracy"
     alone = all_numbers(EMPTY, [_run("mr")])
-    assert (score_measure(alone), score_measure(alone, asks=True)) == ("f1", "accuracy")
+    assert (score_measure(alone), score_measure(alone, has_question=True)) == ("f1", "accuracy")
 
 
 def test_the_average_encoder_stands_out_where_the_table_says_so():

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.errors import InputError
-from attnaudit.ragged import Ragged
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.stats.agreement import agreement, chance_agreement, top_count
 from tests.oracles.agreement import naive_agreement, naive_chance
 
@@ -73,5 +73,5 @@ def test_a_row_without_positions_is_undefined():
 
 @pytest.mark.parametrize("percent", [0, 101])
 def test_a_share_that_is_none_is_refused(percent: int):
-    with pytest.raises(InputError, match=rf"top: {percent} %; wanted 1 to 100 %"):
+    with pytest.raises(InputError, match=rf"top: {percent} %; expected 1 to 100 %"):
         one([1.0], [1.0], percent)

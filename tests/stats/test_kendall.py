@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from attnaudit.ragged import Ragged
+from attnaudit.core.ragged import Ragged
 from attnaudit.stats.kendall import kendall_tau
 from tests.oracles.kendall import naive_kendall
 

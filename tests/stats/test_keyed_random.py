@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 from scipy.stats import chisquare, kstest
 
-from attnaudit.stats.keyed_random import draw_below, draw_normal, draw_uniform, stream_keys
+from attnaudit.core.random import draw_below, draw_normal, draw_uniform, stream_keys
 
 
 @njit

@@ -16,10 +16,10 @@ import torch
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
-from attnaudit.errors import InputError, RunError
+from attnaudit.copying.study import Copying, outcomes, passing, summarise
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.copying_page import copying_card
 from attnaudit.runner import copying_study, run_copying
-from attnaudit.studies.copying import Copying, outcomes, passing, summarise
 
 TINY = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
@@ -190,7 +190,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 from attnaudit.models import copying
-from attnaudit.models.side_by_side import SideBySide
+from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.runner import copying_study, run_copying
 copying.PAUSE, portions = 0.0, [int(sys.argv[2])]
 advance, settings = SideBySide.advance, eval(sys.argv[3])
@@ -243,11 +243,11 @@ def test_a_checkpoint_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "settings", "told"),
     [
-        ("iid", ["copying.seeds=0"], "copying.seeds: 0; wanted 1 or more"),
-        ("iid", ["copying.steps=0"], "copying.steps: 0; wanted 1 or more"),
-        ("iid", ["copying.heads=3"], "256 with copying.encoder = lstm, copying.heads = 3; wanted a number that the heads divide"),
+        ("iid", ["copying.seeds=0"], "copying.seeds: 0; expected 1 or more"),
+        ("iid", ["copying.steps=0"], "copying.steps: 0; expected 1 or more"),
+        ("iid", ["copying.heads=3"], "256 with copying.encoder = lstm, copying.heads = 3; expected a number that the heads divide"),
         ("iid", ["copying.hidden=255", "copying.encoder=bilstm"], "an even number"),
-        ("iid", ["copying.hidden=0"], "copying.hidden: 0; wanted 1 or more"),
+        ("iid", ["copying.hidden=0"], "copying.hidden: 0; expected 1 or more"),
         ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
         ("iid", ["copying.learning_rate=0"], "more than 0"),
         ("iid", ["copying.kind=distinct"], "to be given as CORPUS"),

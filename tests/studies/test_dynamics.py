@@ -10,10 +10,9 @@ import pyarrow as pa
 import pytest
 from scipy.stats import kendalltau
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
-from attnaudit.probe import step_part
-from attnaudit.ragged import Ragged
 from attnaudit.studies.cooccurrence import CountModel
 from attnaudit.studies.dynamics import SHOWN, Dynamics
 from attnaudit.studies.dynamics_rows import (
@@ -27,6 +26,7 @@ from attnaudit.studies.dynamics_rows import (
 )
 from attnaudit.studies.dynamics_timing import timing_of_seeds, timing_rows
 from attnaudit.trace import Trace, concatenate
+from attnaudit.trace.probe import step_part
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
 from tests.traces import make_trace
@@ -112,11 +112,11 @@ def test_habits_of_place_are_what_other_rows_of_the_kind_give(queries: int) -> N
     trace = replace(trace, table=table.append_column("query", pa.array(query.astype(np.int32))) if queries > 1 else table)
     score = relevance(make_trace(len(lengths), lengths, 1, seed=3))
     alpha, told = ([row.tolist() for row in part] for part in (trace.alpha, score))
-    wanted = naive_elsewhere(alpha, told, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
+    expected = naive_elsewhere(alpha, told, list(zip(instance.tolist(), query.tolist(), strict=True)), OTHERS)
     order = np.random.default_rng(0).permutation(len(lengths))
     found = elsewhere_agreement(trace.take(order), trace.alpha.take(order), score.take(order))
-    assert [None if np.isnan(value) else value for value in found] == [wanted[k] and pytest.approx(wanted[k]) for k in order]
-    assert wanted.count(None) == queries
+    assert [None if np.isnan(value) else value for value in found] == [expected[k] and pytest.approx(expected[k]) for k in order]
+    assert expected.count(None) == queries
 
 
 def test_the_study_tells_habits_of_place(traces: dict[str, Trace], table: pl.DataFrame) -> None:
@@ -133,10 +133,10 @@ def test_the_study_tells_habits_of_place_on_the_way(traces: dict[str, Trace], ta
     rows, base = table.filter(pl.col("model") == "uniform", pl.col("step") == 20), traces[NAMES[0]]
     trace = traces[f"{NAMES[2]}/{step_part(20)}"]
     at = np.array([np.flatnonzero(base.instance == instance)[0] for instance in trace.instance])
-    wanted = elsewhere_agreement(trace, base.alpha.take(at), relevance(trace))
-    np.testing.assert_allclose(rows[REFERENCE_ELSEWHERE].fill_null(np.nan).to_numpy(), wanted)
+    expected = elsewhere_agreement(trace, base.alpha.take(at), relevance(trace))
+    np.testing.assert_allclose(rows[REFERENCE_ELSEWHERE].fill_null(np.nan).to_numpy(), expected)
     (told,) = STUDY.summarise(table).filter(measure=f"{REFERENCE_ELSEWHERE}_uniform", group="step:20").iter_rows(named=True)
-    assert told["value"] == pytest.approx(np.nanmean(wanted))
+    assert told["value"] == pytest.approx(np.nanmean(expected))
 
 
 def test_the_model_with_even_attention_is_on_its_way_to_the_reference(traces: dict[str, Trace], table: pl.DataFrame) -> None:
@@ -278,14 +278,14 @@ def test_words_that_train_has_not_say_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "came"),
+    ("settings", "got"),
     [
         ({"steps": (5, 3)}, "steps: 3 after 5"),
-        ({"steps": (0,)}, r"dynamics\.steps: 0 alone; wanted a step of 1 or more at the end"),
+        ({"steps": (0,)}, r"dynamics\.steps: 0 alone; expected a step of 1 or more at the end"),
         ({"probe": 0}, "probe: 0 instances"),
         ({"seeds": 0}, r"dynamics\.seeds"),
     ],
 )
-def test_settings_that_make_no_sense(settings: dict, came: str) -> None:
-    with pytest.raises(InputError, match=came):
+def test_settings_that_make_no_sense(settings: dict, got: str) -> None:
+    with pytest.raises(InputError, match=got):
         Dynamics(**settings)

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 from scipy.stats import kendalltau
 
-from attnaudit.errors import InputError
-from attnaudit.ragged import Ragged
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive

@@ -15,8 +15,8 @@ import pytest
 from sacrebleu.metrics.bleu import BLEU
 
 from attnaudit.cli import main
-from attnaudit.errors import InputError, RunError
-from attnaudit.files import read_json
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_json
 from attnaudit.runner import StudySpec, run_study
 from attnaudit.runner.translation import read_translations
 from attnaudit.stats.agreement import agreement
@@ -208,7 +208,7 @@ def test_seed_by_seed_is_the_same_as_all(pairs: Path, folder: Path, tmp_path: Pa
     ("deceive", {"deceive.strengths": (0.0, 1.0, -0.0)}, "none twice"),
     ("deceive", {"collect.words": 99}, "99, with a vocabulary of 16"),
     ("deceive", {"deceive.seeds": 0}, "deceive.seeds"),
-    ("dynamics", {"training.steps": 50}, "setting training.steps: 50, which has no effect in dynamics; wanted dynamics.steps"),
+    ("dynamics", {"training.steps": 50}, "setting training.steps: 50, which has no effect in dynamics; expected dynamics.steps"),
     ("dynamics", {"collect.scores": ("gradient",)}, "setting collect.scores: "),
     ("dynamics", {"dynamics.probe": 0}, "probe"),
     ("dynamics", {"dynamics.steps": (5, 2)}, "2 after 5"),

@@ -17,18 +17,18 @@ import pytest
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
-from attnaudit.errors import InputError, RunError
-from attnaudit.files import read_json
-from attnaudit.probe import Probe
-from attnaudit.report.study_numbers import model_label
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_json
+from attnaudit.plans.training import seeded, strength_text, usual
+from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import RunSpec, StudySpec, run_study
 from attnaudit.runner.pipeline import read
 from attnaudit.runner.study import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics import Dynamics
-from attnaudit.studies.plan import seeded, strength_text, usual
 from attnaudit.trace import Trace
+from attnaudit.trace.probe import Probe
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
@@ -196,8 +196,8 @@ import os, random, sys
 from pathlib import Path
 import attnaudit.report as report
 import attnaudit.report.study_page as page
-from attnaudit.files import read_json
-from attnaudit.report.study_numbers import model_label
+from attnaudit.core.files import read_json
+from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import StudySpec, run_study
 page.write_study = page.write_studies = report.write_report = lambda folder, metadata, notes=(): (folder / "report.html").write_text("page")
 spec = StudySpec.of("{study}", "planted-decisive", vectors="random", device="cpu", settings={settings})
@@ -288,15 +288,15 @@ def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "options", "came"),
+    ("source", "options", "got"),
     [
-        ("planted-question", {}, "dynamics of planted-question: question_answering; wanted a classification"),
+        ("planted-question", {}, "dynamics of planted-question: question_answering; expected a classification"),
         ("planted-decisive", {"preset": "han"}, "dynamics of a model: positions that are sentences"),
         ("planted-decisive", {"settings": {"model.heads": 2}}, "dynamics of a model: 2 heads"),
     ],
 )
-def test_dynamics_of_what_has_none_is_refused_before_anything_is_trained(tmp_path: Path, source: str, options: dict, came: str) -> None:
-    with pytest.raises(InputError, match=came):
+def test_dynamics_of_what_has_none_is_refused_before_anything_is_trained(tmp_path: Path, source: str, options: dict, got: str) -> None:
+    with pytest.raises(InputError, match=got):
         run_study(StudySpec.of("dynamics", source, vectors="random", device="cpu", **options), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -309,27 +309,27 @@ def test_a_folder_with_a_study_of_another_spec_is_refused(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("study", "settings", "came"),
+    ("study", "settings", "got"),
     [
         ("uniform", {"uniform.seeds": 0}, r"uniform\.seeds: 0"),
-        ("adversary", {"adversary.strengths": (-0.1,)}, r"strengths \(λ\): \[-0\.1\]; wanted one or more numbers from 0 up"),
+        ("adversary", {"adversary.strengths": (-0.1,)}, r"strengths \(λ\): \[-0\.1\]; expected one or more numbers from 0 up"),
         ("adversary", {"adversary.limit": 0.0}, r"adversary\.limit"),
         ("guide", {"guide.weights": ("basis",)}, r"'basis'.*did you mean base"),
         ("guide", {"guide.strength": -1.0}, r"guide\.strength"),
         ("deceive", {"deceive.models": ("bilsmt",)}, r"'bilsmt'.*did you mean bilstm"),
         ("deceive", {"deceive.strengths": (0.0, -1.0)}, r"λ of 0 or more"),
         ("seeds", {"seeds.sedes": 1}, r"seeds\.sedes: no such setting"),
-        ("dynamics", {"dynamics.steps": "0,10,10"}, "steps: 10 twice; wanted whole numbers from 0 up"),
-        ("dynamics", {"dynamics.probe": 0}, "probe: 0 instances; wanted 1 or more"),
+        ("dynamics", {"dynamics.steps": "0,10,10"}, "steps: 10 twice; expected whole numbers from 0 up"),
+        ("dynamics", {"dynamics.probe": 0}, "probe: 0 instances; expected 1 or more"),
     ],
 )
-def test_settings_that_make_no_sense(study: str, settings: dict, came: str) -> None:
-    with pytest.raises(InputError, match=came):
+def test_settings_that_make_no_sense(study: str, settings: dict, got: str) -> None:
+    with pytest.raises(InputError, match=got):
         tiny(study, **settings)
 
 
 def test_an_unknown_study_is_named() -> None:
-    with pytest.raises(InputError, match=r"study: 'unifrom'; wanted one of .*did you mean uniform"):
+    with pytest.raises(InputError, match=r"study: 'unifrom'; expected one of .*did you mean uniform"):
         StudySpec.of("unifrom", "planted-decisive")
 
 

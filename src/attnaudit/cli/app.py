@@ -11,7 +11,7 @@ import typer
 from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
 
 if TYPE_CHECKING:
     from attnaudit.runner import StudySpec
@@ -20,13 +20,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 app.add_typer(corpora.app, name="corpora", short_help="Which corpora there are, what is in one, how to get one.")
 
 
-def _version(wanted: bool) -> bool:
-    if wanted:
+def _version(expected: bool) -> bool:
+    if expected:
         from importlib.metadata import version
 
         typer.echo(f"attnaudit {version('attnaudit')}")
         raise typer.Exit
-    return wanted
+    return expected
 
 
 @app.callback()
@@ -239,7 +239,7 @@ def study(
 
 def _spec_of_study(name: str, corpus: str, preset: str | None, common: dict[str, Any], of_texts: dict[str, Any]) -> StudySpec:
     """Of a parallel corpus the study of a translator, which options ``of_texts`` do not concern; else of a classifier."""
-    from attnaudit.corpora.parallel_registry import is_parallel
+    from attnaudit.corpora.named.pairs import is_parallel
     from attnaudit.runner import StudySpec
 
     if not common["settings"].keys() & _OF_PAIRS and not is_parallel(corpus):
@@ -351,5 +351,5 @@ def reproduce(
         outcome = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
     show_reproduction(outcome, as_json)
     if not outcome.done:
-        came = f"none of the {len(cells)} cells that were asked for could be run"
-        raise InputError("reproduce", str(sweep.out), came, "data and word vectors that can be read", "the page has the reasons")
+        got = f"none of the {len(cells)} cells that were asked for could be run"
+        raise InputError("reproduce", str(sweep.out), got, "data and word vectors that can be read", "the page has the reasons")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from attnaudit.progress import WITHIN, Progress
+from attnaudit.core.progress import WITHIN, Progress
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress

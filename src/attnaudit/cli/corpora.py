@@ -72,7 +72,7 @@ def check(
       attnaudit corpora check folder/with/train/and/test --json
     """
     from attnaudit.cli.show_corpora import show_check
-    from attnaudit.corpora.checking import check_source
+    from attnaudit.corpora.check import check_source
 
     with progress() as bar:
         found = check_source(
@@ -94,8 +94,8 @@ def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check:
       attnaudit corpora fetch imdb --data-dir data --from https://mirror.example.org/aclImdb_v1.tar.gz
     """
     from attnaudit.cli.show_corpora import show_fetched
-    from attnaudit.corpora.checking import CorpusCheck, check_source
-    from attnaudit.corpora.fetching import fetch_corpus
+    from attnaudit.corpora.check import CorpusCheck, check_source
+    from attnaudit.corpora.fetch.fetching import fetch_corpus
 
     checks: list[CorpusCheck] = []
     with progress() as bar:

@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from attnaudit.cli.app import app
-from attnaudit.errors import AttnauditError
+from attnaudit.core.errors import AttnauditError
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 # How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training much slower
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return fail(_system(error))
     except MemoryError:
-        return fail("out of memory; wanted more of it; try shorter texts (--max-tokens) or --set training.batch_size=16")
+        return fail("out of memory; expected more of it; try shorter texts (--max-tokens) or --set training.batch_size=16")
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
@@ -55,7 +55,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _system(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}; wanted a place that can be read and written with room to spare"
+    return f"{place}{error.strerror or error}; expected a place that can be read and written with room to spare"
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attnaudit.files import read_json
+from attnaudit.core.files import read_json
 from attnaudit.report import verdict
-from attnaudit.report.about import About
-from attnaudit.report.comparison_view import print_comparison
 from attnaudit.report.copying_page import copying_card
-from attnaudit.report.record import read_record, read_summary
+from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.study_page import study_card
+from attnaudit.results.about import About
+from attnaudit.results.record import read_record, read_summary
 from attnaudit.runner.translation import DICTIONARY
 from attnaudit.trace import Trace
 

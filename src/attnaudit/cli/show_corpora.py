@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.cli.show import show_json
-from attnaudit.corpora.checking import CorpusCheck
-from attnaudit.corpora.fetching import Fetched
+from attnaudit.corpora.check import CorpusCheck
+from attnaudit.corpora.fetch.fetching import Fetched
 from attnaudit.corpora.listing import Listed
 
 SHOWN_CLASSES = 12

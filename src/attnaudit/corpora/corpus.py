@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Int64
 
-from attnaudit.ragged import Ragged
+from attnaudit.core.ragged import Ragged
 
 SPLITS = ("train", "dev", "test")
 Task = Literal["classification", "question_answering", "inference"]

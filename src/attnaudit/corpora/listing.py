@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnaudit.corpora.fetching import downloads_of
-from attnaudit.corpora.planted import KINDS
-from attnaudit.corpora.registered import Registered
-from attnaudit.corpora.registry import REGISTRY, corpus_folder
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.fetch.fetching import downloads_of
+from attnaudit.corpora.named.registered import Registered
+from attnaudit.corpora.named.registry import REGISTRY, corpus_folder
+from attnaudit.corpora.planted.texts import KINDS
 
 
 @dataclass(frozen=True)

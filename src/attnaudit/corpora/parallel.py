@@ -13,10 +13,10 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Int, Int64
 
+from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import SPLITS, SkippedRow
+from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, printable, require_utf8
 from attnaudit.corpora.keyed import keyed
-from attnaudit.corpora.lines import invalid_utf8, numbered_lines, printable, require_utf8
-from attnaudit.errors import InputError
 
 OPERATION = "read parallel corpus"
 _REMEDY = "correct the line, or go on without such pairs: --set corpus.on_bad_row=skip"
@@ -138,8 +138,8 @@ def _file(folder: Path, split: str, ending: str) -> Path:
     path = _found(folder, split, ending)
     if path is None:
         names = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) if folder.is_dir() else "no folder"
-        came, do = f"no {split}.{ending} among {printable(names)}", "" if split == "train" else _PARTED
-        raise InputError(OPERATION, printable(str(folder)), came, f"{split}.{ending} or .gz", do)
+        got, do = f"no {split}.{ending} among {printable(names)}", "" if split == "train" else _PARTED
+        raise InputError(OPERATION, printable(str(folder)), got, f"{split}.{ending} or .gz", do)
     return path
 
 

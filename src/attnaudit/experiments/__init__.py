@@ -12,7 +12,9 @@ from typing import Any, ClassVar, Protocol
 
 import polars as pl
 
-from attnaudit.errors import InputError, TraceError, did_you_mean
+from attnaudit.core.errors import InputError, TraceError, did_you_mean
+from attnaudit.core.kernels import compiling
+from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
@@ -20,10 +22,8 @@ from attnaudit.experiments.erasure import Erasure
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
-from attnaudit.kernels import compiling
-from attnaudit.progress import Progress, silent
 from attnaudit.results import Result, Results
-from attnaudit.results_file import table_file
+from attnaudit.results.file import table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 
 

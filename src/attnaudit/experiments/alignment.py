@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.corpora.vocabulary import UNKNOWN
+from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import bootstrap_ratios

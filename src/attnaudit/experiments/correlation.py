@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau

@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, UInt64
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.permutation_identity import median_change, shuffle_rows
 from attnaudit.experiments.rows import by_group, keys, row_streams
-from attnaudit.measures import tvd
-from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail, Readout
 from attnaudit.results import summarise_means
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail, Readout
 
 MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
 BLOCK = 1 << 21  # contributions that the general way holds at a time
@@ -37,8 +37,8 @@ class Permutation:
 
     def __post_init__(self) -> None:
         if not 1 <= self.permutations <= MOST_PERMUTATIONS:
-            wanted = f"a whole number from 1 to {MOST_PERMUTATIONS}"
-            raise InputError("audit", "setting permutation.permutations", str(self.permutations), wanted)
+            expected = f"a whole number from 1 to {MOST_PERMUTATIONS}"
+            raise InputError("audit", "setting permutation.permutations", str(self.permutations), expected)
 
     def refuses(self, trace: Trace) -> str | None:
         return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
+from attnaudit.core.kernels import kernel
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import draw_below
 from attnaudit.experiments.readout_identity import compiled_arguments, predict_row, tvd_row
-from attnaudit.kernels import kernel
-from attnaudit.ragged import Ragged
-from attnaudit.readout import Readout
 from attnaudit.stats.kernel_arrays import for_kernel
-from attnaudit.stats.keyed_random import draw_below
 from attnaudit.stats.ordering import ascending
+from attnaudit.trace.readout import Readout
 
 
 def median_change(readout: Readout, alpha: Ragged, streams: np.ndarray, permutations: int) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from attnaudit.experiments.rows import keys, vector_column
-from attnaudit.measures import predicted_class
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
 

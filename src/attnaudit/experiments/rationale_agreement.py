@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import prange
 
-from attnaudit.kernels import kernel
-from attnaudit.ragged import Ragged
+from attnaudit.core.kernels import kernel
+from attnaudit.core.ragged import Ragged
 from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
@@ -45,16 +45,16 @@ def _agreement_rows(score, score_offsets, relevant, relevant_offsets, out):
     for row in prange(len(score_offsets) - 1):
         size = score_offsets[row + 1] - score_offsets[row]
         chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
-        wanted = chosen.sum()
-        if len(chosen) == size and 0 < wanted < size:
-            out[0, row], out[1, row] = agreement_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, wanted)
+        expected = chosen.sum()
+        if len(chosen) == size and 0 < expected < size:
+            out[0, row], out[1, row] = agreement_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, expected)
 
 
 @kernel
-def agreement_row(score, relevant, wanted):
+def agreement_row(score, relevant, expected):
     """One walk down the groups of equal scores.
 
-    Precision at ``wanted`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
+    Precision at ``expected`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
     Σ precision · Δrecall over groups, as scikit-learn defines it.
     """
     order = ascending(-score)
@@ -67,10 +67,10 @@ def agreement_row(score, relevant, wanted):
             hits += relevant[order[stop]]
             stop += 1
         group = stop - start
-        if seen < wanted <= seen + group:
-            at_cut = (found + hits * (wanted - seen) / group) / wanted
+        if seen < expected <= seen + group:
+            at_cut = (found + hits * (expected - seen) / group) / expected
         found += hits
         seen += group
-        average += found / seen * hits / wanted
+        average += found / seen * hits / expected
         start = stop
     return at_cut, average

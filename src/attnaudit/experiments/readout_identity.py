@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from attnaudit.kernels import kernel
-from attnaudit.readout import Readout
+from attnaudit.core.kernels import kernel
 from attnaudit.stats.kernel_arrays import for_kernel
+from attnaudit.trace.readout import Readout
 
 
 def compiled_arguments(readout: Readout) -> tuple[np.ndarray, np.ndarray, np.ndarray, bool]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from attnaudit.core.kernels import kernel
 from attnaudit.experiments.readout_identity import compiled_arguments
-from attnaudit.kernels import kernel
-from attnaudit.readout import Readout, TanhTail
 from attnaudit.stats.kernel_arrays import for_kernel
+from attnaudit.trace.readout import Readout, TanhTail
 
 
 class Head(NamedTuple):

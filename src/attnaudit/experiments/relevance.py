@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.errors import InputError
-from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail
 
 COLUMN = "importance_relevance"
 

@@ -10,21 +10,19 @@ import polars.selectors as cs
 import pyarrow as pa
 from jaxtyping import Bool, Float, UInt64
 
-from attnaudit.corpora.vocabulary import UNKNOWN
-from attnaudit.ragged import Ragged
-from attnaudit.readout import IdentityTail, TanhTail
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import stream_keys
+from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.results import CLUSTER
-from attnaudit.stats.keyed_random import stream_keys
-from attnaudit.trace import Trace
+from attnaudit.trace import ROW_KEYS, SEVERAL, Trace
+from attnaudit.trace.readout import IdentityTail, TanhTail
 
 MOST_CLASSES = 24
-SEVERAL = ("layer", "head", "query")  # with one of these an instance has several rows
-KEYS = ("split", "instance", "layer", "head", "query", "predicted")
 
 
 def keys(trace: Trace) -> pl.DataFrame:
     """The columns that name a row: ``instance``, those of split, layer, head and query that are there, ``predicted``."""
-    names = [name for name in KEYS if trace.has(name)]
+    names = [name for name in (*ROW_KEYS, "predicted") if trace.has(name)]
     frame = pl.from_arrow(trace.table.select(names))
     assert isinstance(frame, pl.DataFrame)
     classes = np.array(trace.class_names, dtype=object)
@@ -34,7 +32,7 @@ def keys(trace: Trace) -> pl.DataFrame:
     )
 
 
-def told_right(trace: Trace) -> Bool[np.ndarray, " n"]:
+def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
     """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never told right."""
     right = trace.predicted == trace.array("label")
     return right & (np.array(trace.table.column("gold").to_pylist(), dtype=object) != UNKNOWN) if trace.has("gold") else right

@@ -13,11 +13,11 @@ from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import atomic, read_json, write_json
 from attnaudit.corpora import Vocabulary
-from attnaudit.errors import RunError
-from attnaudit.files import atomic, read_json, write_json
-from attnaudit.models.model import AttentionModel
-from attnaudit.models.settings import ModelSettings, model_preset
+from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.presets import ModelSettings, model_preset
 
 __all__ = ["AttentionModel", "ModelSettings", "build_model", "load_model", "model_preset", "save_model"]
 
@@ -28,15 +28,15 @@ torch.ones(1).exp()
 
 def build_model(
     settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
-    asks: bool = False,
+    has_question: bool = False,
 ) -> AttentionModel:  # fmt: skip
     """A fresh model whose embeddings start from ``vectors`` (and have their width); all else is drawn from ``seed`` alone.
 
-    With ``asks`` it reads a question beside each text.
+    With ``has_question`` it reads a question beside each text.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AttentionModel(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, asks)
+        model = AttentionModel(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, has_question)
     with torch.no_grad():
         for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
             embedding.weight.copy_(torch.from_numpy(vectors))
@@ -45,7 +45,7 @@ def build_model(
 
 def save_model(model: AttentionModel, folder: Path) -> None:
     """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-    told = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.asks}
+    told = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.has_question}
     metadata = {"attnaudit": json.dumps(told, sort_keys=True)}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with atomic(folder / "weights.safetensors") as temporary:

@@ -14,8 +14,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attnaudit.models.presets import ModelSettings
 from attnaudit.models.product import product
-from attnaudit.models.settings import ModelSettings
 
 ALL = slice(None)
 Scorer = Callable[[Tensor, int, Tensor], Tensor]

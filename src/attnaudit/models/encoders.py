@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnaudit.models.settings import ModelSettings
+from attnaudit.models.presets import ModelSettings
 
 
 class Bidirectional(nn.Module):

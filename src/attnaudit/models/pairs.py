@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 
-from attnaudit.corpora.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.ragged import Ragged
+from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 
 POOL = 8  # batches of one source length that are sorted by target length together
 

@@ -6,10 +6,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from attnaudit.corpora.vocabulary import PAD
+from attnaudit.corpora.prepare.vocabulary import PAD
 from attnaudit.models.batch import Batch
 from attnaudit.models.encoders import ENCODERS
-from attnaudit.models.settings import ModelSettings
+from attnaudit.models.presets import ModelSettings
 
 
 class Question(nn.Module):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from attnaudit.models.attention import attend, make_attention
 from attnaudit.models.batch import Batch
 from attnaudit.models.encoders import ENCODERS
-from attnaudit.models.settings import ModelSettings
+from attnaudit.models.presets import ModelSettings
 
 
 class Sentence(nn.Module):

@@ -13,13 +13,13 @@ from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import atomic, read_json, write_bytes, write_json
 from attnaudit.corpora.parallel import Pairs
-from attnaudit.corpora.units import Pieces, UnitName, Units, Words, learn_pieces
-from attnaudit.corpora.vocabulary import Vocabulary
-from attnaudit.errors import InputError, RunError
-from attnaudit.files import atomic, read_json, write_bytes, write_json
-from attnaudit.models.encoder_decoder import EncoderDecoder, PairSettings, build_pair_model
+from attnaudit.corpora.prepare.units import Pieces, UnitName, Units, Words, learn_pieces
+from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.models.pairs import PairInputs
+from attnaudit.models.seq2seq import EncoderDecoder, PairSettings, build_pair_model
 
 _FILES = ("weights.safetensors", "vocab.json", "pieces.model")
 
@@ -45,8 +45,8 @@ class Translator:
         else:
             vocabularies = Vocabulary.build(sides[0], min_df), Vocabulary.build(sides[1], min_df)
         if not all(vocabulary.known for vocabulary in vocabularies):
-            came = f"{min_df}: no word of a side of train is in so many texts"
-            raise InputError("read settings", "setting corpus.min_df", came, f"fewer than the {len(train)} pairs there are")
+            got = f"{min_df}: no word of a side of train is in so many texts"
+            raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(train)} pairs there are")
         return cls(build_pair_model(settings, *vocabularies, seed), cut)
 
     def inputs(self, pairs: Pairs, name: str = "pairs") -> PairInputs:
@@ -59,8 +59,8 @@ class Translator:
         made = PairInputs(self.model.source.ids(source), self.model.target.ids(target), links, unlinked)
         for side, ids in (("source", made.source), ("target", made.target)):
             if not (ids.values > 1).any():
-                came = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"
-                raise InputError("read pairs", name, came, "texts in the languages that the model learned")
+                got = f"no {side} word of {len(pairs)} pairs is in the vocabulary of train"
+                raise InputError("read pairs", name, got, "texts in the languages that the model learned")
         return made
 
     def _links(self, pairs: Pairs, source: list[list[str]], target: list[list[str]]) -> tuple[Int[np.ndarray, "three k"], tuple[int, ...]]:
@@ -108,9 +108,9 @@ def _check_left(pairs: Pairs, sides: dict[str, list[list[str]]], name: str) -> N
     for side, cut in sides.items():
         if [] in cut:
             row = cut.index([])
-            came = f"a {side} of which nothing is left once it is cut into pieces: {getattr(pairs, side)[row][:40]!a}"
+            got = f"a {side} of which nothing is left once it is cut into pieces: {getattr(pairs, side)[row][:40]!a}"
             do = "correct the line, or take it out of both files"
-            raise InputError("read pairs", f"{name}, line {pairs.instance[row] + 1}", came, "a text on both sides", do)
+            raise InputError("read pairs", f"{name}, line {pairs.instance[row] + 1}", got, "a text on both sides", do)
 
 
 def _places(units: Units, texts: Sequence[str], cut: list[list[str]]) -> list[list[range]]:

@@ -11,10 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.experiments import REGISTRY
-from attnaudit.report import card_rows
-from attnaudit.report.about import UNKNOWN, About
-from attnaudit.report.card_rows import CardRow, Figures
-from attnaudit.report.numbers import count
+from attnaudit.report.words import card_rows
+from attnaudit.report.words.card_rows import CardRow, Figures
+from attnaudit.report.words.numbers import count
+from attnaudit.results.about import UNKNOWN, About
 
 _QUESTIONS = (
     card_rows.prediction, card_rows.attention_gradient, card_rows.attention_loo, card_rows.permutation, card_rows.adversary,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attnaudit.experiments import REGISTRY
-from attnaudit.report.reference import published_corpus
+from attnaudit.published.reference import published_corpus
 
 _ALSO = {"adversary": ("wiegreffe2019",)}  # the caution that goes with the adversary's figure is theirs
 _CORPORA = {"sst": "socher2013", "imdb": "maas2011", "agnews": "zhang2015", "20news_sports": "lang1995", "snli": "bowman2015"}

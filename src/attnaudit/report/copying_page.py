@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.files import read_json, write_text
-from attnaudit.report.about import About
+from attnaudit.copying.study import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
+from attnaudit.core.files import read_json, write_text
 from attnaudit.report.card import Card
-from attnaudit.report.card_rows import CardRow, Figures, card_row
+from attnaudit.report.charts.copying import FULL, curve_chart, matrix_chart, order_chart
+from attnaudit.report.charts.figure import Figure, Panel
+from attnaudit.report.charts.svg import render
 from attnaudit.report.citations import bibtex
-from attnaudit.report.copying_charts import FULL, curve_chart, matrix_chart, order_chart
-from attnaudit.report.figure import Figure, Panel
-from attnaudit.report.numbers import count, figure, interval, percent
 from attnaudit.report.page import environment
-from attnaudit.report.provenance import settings
-from attnaudit.report.record import read_summary
-from attnaudit.report.summary_table import SummaryTable, summary_cell
-from attnaudit.report.svg import render
+from attnaudit.report.sections.provenance import settings
+from attnaudit.report.sections.summary import SummaryTable, summary_cell
+from attnaudit.report.words.card_rows import CardRow, Figures, card_row
+from attnaudit.report.words.numbers import count, figure, interval, percent
+from attnaudit.results.about import About
+from attnaudit.results.record import read_summary
 from attnaudit.stats.agreement import TOP, chance_agreement
-from attnaudit.studies.copying import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
 
 HEADING = "How is attention learned? The copying task"
 SEQUENCES = {

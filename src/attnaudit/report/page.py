@@ -12,18 +12,18 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from attnaudit.files import write_text
-from attnaudit.report import numbers
+from attnaudit.core.files import write_text
 from attnaudit.report.card import verdict
 from attnaudit.report.citations import citations
-from attnaudit.report.comparison_view import VECTORS_DIFFER, comparison_section
-from attnaudit.report.displayed_trace import check_same_instances, overview
-from attnaudit.report.erasure_view import erasure_section
-from attnaudit.report.figures import draw_figures
-from attnaudit.report.instance_view import instance_section
-from attnaudit.report.provenance import left_out, settings
-from attnaudit.report.record import RunRecord, read_record
-from attnaudit.report.summary_table import summary_tables
+from attnaudit.report.figures.run import draw_figures
+from attnaudit.report.sections.comparison import VECTORS_DIFFER, comparison_section
+from attnaudit.report.sections.displayed_trace import check_same_instances, overview
+from attnaudit.report.sections.erasure import erasure_section
+from attnaudit.report.sections.instances import instance_section
+from attnaudit.report.sections.provenance import left_out, settings
+from attnaudit.report.sections.summary import summary_tables
+from attnaudit.report.words import numbers
+from attnaudit.results.record import RunRecord, read_record
 from attnaudit.trace import Trace
 
 TEMPLATES = "report/templates"

@@ -9,18 +9,18 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.files import read_json, write_text
-from attnaudit.report.about import About
+from attnaudit.core.files import read_json, write_text
 from attnaudit.report.card import Card, verdict
-from attnaudit.report.card_rows import Figures
 from attnaudit.report.citations import bibtex
-from attnaudit.report.growth_view import growth_section
+from attnaudit.report.figures.studies import FIGURES
 from attnaudit.report.page import environment, scripts
-from attnaudit.report.provenance import settings
-from attnaudit.report.record import read_summary
-from attnaudit.report.study_figures import FIGURES
-from attnaudit.report.study_numbers import seeds_of_models, study_tables
-from attnaudit.report.study_rows import QUESTIONS
+from attnaudit.report.sections.growth import growth_section
+from attnaudit.report.sections.provenance import settings
+from attnaudit.report.words.card_rows import Figures
+from attnaudit.report.words.study_numbers import seeds_of_models, study_tables
+from attnaudit.report.words.study_rows import QUESTIONS
+from attnaudit.results.about import About
+from attnaudit.results.record import read_summary
 
 PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020", "dynamics": "snell2020"}
 QUESTION = {

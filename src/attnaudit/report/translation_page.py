@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.files import read_json, write_text
-from attnaudit.report.about import About
+from attnaudit.core.files import read_json, write_text
 from attnaudit.report.citations import bibtex
-from attnaudit.report.heatmaps import marks_words
 from attnaudit.report.page import environment
-from attnaudit.report.provenance import settings
-from attnaudit.report.record import read_summary
-from attnaudit.report.summary_table import summary_tables
+from attnaudit.report.sections.heatmaps import marks_words
+from attnaudit.report.sections.provenance import settings
+from attnaudit.report.sections.summary import summary_tables
+from attnaudit.results.about import About
+from attnaudit.results.record import read_summary
 from attnaudit.trace import Trace
 
 EXAMPLES = 8  # translations that are shown: the first of the test split

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from attnaudit.core.settings import parse_assignments
+from attnaudit.plans.spec import CorpusSpec, RunSpec, demo_spec
+from attnaudit.plans.translation import TranslationSpec
 from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
-from attnaudit.runner.settings import parse_assignments
 from attnaudit.runner.site import compare_runs, site_into
-from attnaudit.runner.spec import CorpusSpec, RunSpec, demo_spec
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.runner.sweep import Sweep, reproduce
 from attnaudit.runner.sweep_plan import plan
 from attnaudit.runner.translation import translate
-from attnaudit.runner.translation_spec import TranslationSpec
 
 __all__ = [
     "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "copying_study", "demo_spec",

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.errors import InputError, RunError
-from attnaudit.files import write_json
-from attnaudit.progress import Progress, silent
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import write_json
+from attnaudit.core.progress import Progress, silent
+from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.runner.ledger import MANIFEST, is_free, read_manifest
 from attnaudit.runner.place import alone, read_spec
-from attnaudit.runner.spec import SCHEMA, experiment_settings
 from attnaudit.runner.steps import RESULTS, Battery, keep_results, manifest, report_step, trace_digests
 
 if TYPE_CHECKING:
@@ -102,5 +102,5 @@ def _check_place(out: Path) -> None:
         return
     kind = read_spec(out).get("kind") if (out / "spec.json").exists() else None
     if kind != "audit":
-        came = "a folder that holds a run" if kind == "run" else "a folder that is not empty" if out.is_dir() else "a file"
-        raise RunError("audit", str(out), came, "a new folder, or one of an earlier audit", "choose another --out")
+        got = "a folder that holds a run" if kind == "run" else "a folder that is not empty" if out.is_dir() else "a file"
+        raise RunError("audit", str(out), got, "a new folder, or one of an earlier audit", "choose another --out")

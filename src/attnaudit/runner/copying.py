@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from attnaudit.corpora.copying import SYMBOLS
-from attnaudit.errors import InputError, did_you_mean
-from attnaudit.files import write_json
-from attnaudit.progress import Progress, silent
-from attnaudit.results_file import table_file
+from attnaudit.copying.study import NAME, Copying, summarise
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.files import write_json
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.settings import override
+from attnaudit.corpora.planted.sequences import SYMBOLS
+from attnaudit.plans.spec import SCHEMA, content_key
+from attnaudit.results.file import table_file
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import alone, check_place
-from attnaudit.runner.settings import override
-from attnaudit.runner.spec import SCHEMA, content_key
 from attnaudit.runner.steps import RESULTS, manifest
-from attnaudit.studies.copying import NAME, Copying, summarise
 
 if TYPE_CHECKING:
-    from attnaudit.models.copying import Course, Trained
+    from attnaudit.copying.training import Course, Trained
 
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
@@ -77,8 +77,8 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
 
 def course_of(study: Copying) -> Course:
     """The training that a study asks for."""
-    from attnaudit.models.copying import Course, Stage
-    from attnaudit.models.seq2seq_by_hand import Sizes
+    from attnaudit.copying.network import Sizes
+    from attnaudit.copying.training import Course, Stage
 
     before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
     return Course(
@@ -91,7 +91,7 @@ def course_of(study: Copying) -> Course:
 
 def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int) -> Record:
     def make() -> Trained:
-        from attnaudit.models.copying import train
+        from attnaudit.copying.training import train
         from attnaudit.models.product import products_of
 
         with products_of(study.precision):

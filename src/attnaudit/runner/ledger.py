@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from attnaudit.errors import RunError
-from attnaudit.files import read_json, sha256, write_json
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import read_json, sha256, write_json
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint

@@ -9,15 +9,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.errors import InputError
-from attnaudit.files import sha256, write_json
-from attnaudit.probe import STEP_FOLDER
-from attnaudit.progress import Progress, silent
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import sha256, write_json
+from attnaudit.core.progress import Progress, silent
+from attnaudit.plans.spec import PLANTED, CorpusSpec, Preset, RunSpec, Teacher, content_key
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import alone, check_place
-from attnaudit.runner.spec import PLANTED, CorpusSpec, Preset, RunSpec, Teacher, content_key
 from attnaudit.runner.steps import Battery, audit_step, keep_steps, manifest, report_step, trace_digests
 from attnaudit.runner.versions import versions
+from attnaudit.trace.probe import STEP_FOLDER
 
 TEACHER = "teacher"  # the folder of what a training takes as given from another
 SPLITS = ("train", "dev", "test")
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.models import AttentionModel
     from attnaudit.trace import Trace
-    from attnaudit.training import Epoch, Watch
+    from attnaudit.training.loop import Epoch, StepCallback
 
 
 def run(spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None) -> Path:
@@ -57,7 +57,7 @@ def train_into(
 @contextlib.contextmanager
 def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
-    from attnaudit.corpora.removal import without_words
+    from attnaudit.corpora.prepare.removal import without_words
 
     plain = spec.to_json()
     check_place(out, plain, do)
@@ -75,7 +75,7 @@ def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | Non
 
 def _taught(corpus: Corpus, teacher: Teacher) -> tuple[Corpus, str]:
     """The corpus with what the teacher's trace says, and the fingerprint of the two together."""
-    from attnaudit.corpora.taught import taught_by
+    from attnaudit.corpora.prepare.taught import taught_by
     from attnaudit.trace import Trace
 
     place = Path(teacher.trace)
@@ -86,7 +86,7 @@ def _taught(corpus: Corpus, teacher: Teacher) -> tuple[Corpus, str]:
 def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silent) -> Corpus:
     """The corpus that a spec names, drawn with its own seed, else with ``seed``. Raises InputError."""
     from attnaudit.corpora import planted_corpus, read_corpus
-    from attnaudit.corpora.planted import KINDS
+    from attnaudit.corpora.planted.texts import KINDS
 
     seed = seed if spec.seed is None else spec.seed
     kind = spec.source.removeprefix(PLANTED) if spec.source.startswith(PLANTED) else ""
@@ -184,7 +184,7 @@ class _Run:
     def _fit(self, checkpoint: Path) -> _Fitted:
         from attnaudit.corpora import Vocabulary, word_vectors
         from attnaudit.models import build_model
-        from attnaudit.training import train
+        from attnaudit.training.loop import train
 
         spec, corpus = self.spec, self.corpus
         tokens = corpus.splits["train"].tokens
@@ -192,14 +192,14 @@ class _Run:
         tokens = [*tokens, *questions]
         vocabulary = Vocabulary.build(tokens, corpus.min_df)
         if not vocabulary.known:
-            came = f"{corpus.min_df}: no word of train is in so many texts"
-            raise InputError("read settings", "setting corpus.min_df", came, f"fewer than the {len(tokens)} texts there are")
+            got = f"{corpus.min_df}: no word of train is in so many texts"
+            raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(tokens)} texts there are")
         self.progress("make the word vectors", 0, 0)
         vectors = word_vectors(
             spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
         )
-        asks = corpus.task != "classification"
-        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, asks)
+        has_question = corpus.task != "classification"
+        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
         watch = self._watch(model, checkpoint)
         self._claim()
         history = train(
@@ -208,9 +208,9 @@ class _Run:
         )  # fmt: skip
         return _Fitted(model, history, vectors.note)
 
-    def _watch(self, model: AttentionModel, folder: Path) -> Watch | None:
+    def _watch(self, model: AttentionModel, folder: Path) -> StepCallback | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
-        from attnaudit.watch import watching
+        from attnaudit.collect.watch import watching
 
         if self.spec.probe is None:
             return None
@@ -223,7 +223,7 @@ class _Run:
 
     def _save(self, fitted: _Fitted, checkpoint: Path) -> dict[str, Any]:
         from attnaudit.models import save_model
-        from attnaudit.training import best_epoch
+        from attnaudit.training.loop import best_epoch
 
         save_model(fitted.model, self.ledger.out / "model")
         if self.spec.probe is not None:
@@ -252,7 +252,7 @@ class _Run:
         )  # fmt: skip
 
     def _shards(self, train: Record, splits: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Trace]:
-        from attnaudit.collector import collect_shards
+        from attnaudit.collect.texts import collect_shards
         from attnaudit.models import load_model
 
         model = load_model(self.ledger.out / "model").to(self.device)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnaudit.errors import RunError
-from attnaudit.files import read_json, unwritable
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import read_json, unwritable
+from attnaudit.plans.spec import differences
 from attnaudit.runner.ledger import UNFINISHED, Ledger, is_free, remove_empty
-from attnaudit.runner.spec import differences
 
 SHOWN = 4  # differing settings that an error line names
 
@@ -26,8 +26,8 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
     if not out.is_dir():
         raise RunError("run", str(out), "a file", "a folder to write into", "choose another --out")
     if not (out / "spec.json").exists():
-        came = "a folder that is not empty and holds no run"
-        raise RunError("run", str(out), came, "a new or empty folder", do or "choose another --out")
+        got = "a folder that is not empty and holds no run"
+        raise RunError("run", str(out), got, "a new or empty folder", do or "choose another --out")
     found = read_spec(out)
     compared = found if "fingerprint" in spec else {key: value for key, value in found.items() if key != "fingerprint"}
     differing = differences(spec, compared)
@@ -52,8 +52,8 @@ def alone(out: Path) -> Iterator[Ledger]:
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
-        came, do = "another process is at work there", "wait for it, or choose another --out"
-        raise RunError("run", str(out), came, "a run of one process at a time", do) from error
+        got, do = "another process is at work there", "wait for it, or choose another --out"
+        raise RunError("run", str(out), got, "a run of one process at a time", do) from error
     try:
         yield Ledger(out)
     finally:
@@ -68,7 +68,7 @@ def read_spec(folder: Path) -> dict[str, Any]:
     try:
         spec, reason = read_json(path), "other JSON"
     except RunError as error:
-        spec, reason = None, error.came
+        spec, reason = None, error.got
     if not isinstance(spec, dict):
         raise RunError("read run", str(path), reason, "the spec of a run", f"remove {folder} to make anew what it held, or choose another")
     return spec

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.files import write_text
+from attnaudit.core.files import write_text
 from attnaudit.runner.audits import require_finished
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def site_into(runs: Sequence[str | Path], out: str | Path) -> Path:
 
 
 def compare_runs(runs: Iterable[str | Path], to: str) -> pl.DataFrame:
-    """Finished runs beside published numbers, see `attnaudit.report.compare`. Raises RunError and InputError."""
-    from attnaudit.report import compare
+    """Finished runs beside published numbers, see `attnaudit.published.compare`. Raises RunError and InputError."""
+    from attnaudit.published.compare import compare
 
     folders = [Path(run) for run in runs]
     for folder in folders:
@@ -45,7 +45,7 @@ def compare_runs(runs: Iterable[str | Path], to: str) -> pl.DataFrame:
 
 
 def _entry(folder: Path, name: str) -> dict[str, Any]:
-    from attnaudit.report.record import read_record
+    from attnaudit.results.record import read_record
 
     record = read_record(folder)
     values = dict(record.summary.filter(group="all").select("measure", "value").iter_rows())

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.files import atomic, sha256, write_json
-from attnaudit.probe import Probe, step_part
-from attnaudit.progress import Progress
+from attnaudit.core.files import atomic, sha256, write_json
+from attnaudit.core.progress import Progress
+from attnaudit.plans.spec import content_key
+from attnaudit.published.join import add_published
 from attnaudit.runner.ledger import Ledger, Record
-from attnaudit.runner.published import add_published
-from attnaudit.runner.spec import content_key
 from attnaudit.runner.versions import versions
+from attnaudit.trace.probe import Probe, step_part
 
 if TYPE_CHECKING:
     from attnaudit.results import Results

@@ -14,25 +14,25 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from attnaudit.errors import InputError, RunError, did_you_mean
-from attnaudit.files import sha256, write_json
-from attnaudit.probe import STEP_FOLDER
-from attnaudit.progress import Progress, silent, within
-from attnaudit.results_file import table_file
+from attnaudit.core.errors import InputError, RunError, did_you_mean
+from attnaudit.core.files import sha256, write_json
+from attnaudit.core.progress import Progress, silent, within
+from attnaudit.core.settings import override
+from attnaudit.plans.spec import SCHEMA, RunSpec, Teacher, content_key, differences
+from attnaudit.plans.training import usual
+from attnaudit.plans.translation import TranslationSpec
+from attnaudit.published.studies import with_published
+from attnaudit.results.file import table_file
 from attnaudit.runner.audits import choose
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record, remove_empty
 from attnaudit.runner.pipeline import TEACHER, read, train_into
 from attnaudit.runner.place import alone, check_place, read_spec, some_of
-from attnaudit.runner.settings import override
-from attnaudit.runner.spec import SCHEMA, RunSpec, Teacher, content_key, differences
 from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
 from attnaudit.runner.translation import TRANSLATIONS, read_translations
 from attnaudit.runner.translation import train_into as train_translation_into
-from attnaudit.runner.translation_spec import TranslationSpec
 from attnaudit.studies import Study, Training
-from attnaudit.studies.plan import usual
-from attnaudit.studies.published import with_published
 from attnaudit.trace import Trace, trace_task
+from attnaudit.trace.probe import STEP_FOLDER
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
@@ -78,9 +78,9 @@ class StudySpec:
             what = f"study of {source}" if run == TranslationSpec.of else "study"
             raise InputError("study", what, repr(study), f"one of {', '.join(studies)}", did_you_mean(study, studies))
         given = dict(settings or {})
-        for key, wanted in getattr(studies[study], "overruled", {}).items():
+        for key, expected in getattr(studies[study], "overruled", {}).items():
             if key in given:
-                raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", wanted)
+                raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", expected)
         own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
         base = run(source, settings=given, **options)
         chosen = override({study: studies[study]()}, {f"{study}.seed": base.seed, **own})[study]

@@ -10,16 +10,16 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.errors import InputError, RunError
-from attnaudit.progress import Progress, silent, within
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.progress import Progress, silent, within
+from attnaudit.plans.spec import RunSpec, corpus_settings
 from attnaudit.runner.pipeline import read, run
 from attnaudit.runner.place import check_place
-from attnaudit.runner.spec import RunSpec, corpus_settings
 from attnaudit.runner.sweep_plan import CORPORA, Cell
 from attnaudit.runner.sweep_runs import RUNS, Finished, found_in, manifest_of, settings_notes
 
 if TYPE_CHECKING:
-    from attnaudit.report.reproduction import NotRun
+    from attnaudit.report.reproduction.page import NotRun
 
 Say = Callable[[str], None]
 
@@ -125,9 +125,9 @@ class _Work:
 
 def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     """The page and the table over all finished runs of a sweep, whichever call made them."""
-    from attnaudit.report.record import read_record
-    from attnaudit.report.reproduction import Reproduction, write_reproduction
-    from attnaudit.report.seeds import over_seeds
+    from attnaudit.published.seeds import over_seeds
+    from attnaudit.report.reproduction.page import Reproduction, write_reproduction
+    from attnaudit.results.record import read_record
 
     found = found_in(sweep.out)
     for note in found.notes:
@@ -159,7 +159,7 @@ def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:
 
 def _not_run(failed: Mapping[Cell, str], have_runs: set[str]) -> list[NotRun]:
     """What was asked for and could not be run: a corpus as a whole where nothing of it was."""
-    from attnaudit.report.reproduction import NotRun
+    from attnaudit.report.reproduction.page import NotRun
 
     parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}
     return list(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
@@ -167,13 +167,13 @@ def _not_run(failed: Mapping[Cell, str], have_runs: set[str]) -> list[NotRun]:
 
 def _not_asked(data_dir: str | None, known: set[str]) -> list[NotRun]:
     """The other corpora of the paper, and whether their files are here."""
-    from attnaudit.report.reproduction import NotRun
+    from attnaudit.report.reproduction.page import NotRun
 
     return [NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in CORPORA if corpus not in known]
 
 
 def _why_not(corpus: str, data_dir: str | None) -> str:
-    from attnaudit.corpora.registry import REGISTRY, corpus_sources
+    from attnaudit.corpora.named.registry import REGISTRY, corpus_sources
 
     try:
         _, sources, _ = corpus_sources(REGISTRY[corpus], data_dir)
@@ -189,8 +189,8 @@ def _check_out(out: Path) -> None:
         raise RunError("reproduce", str(out), "a file", "a folder to write into", "choose another --out")
     names = {path.name for path in out.iterdir() if not path.name.startswith(".")} if out.exists() else set()
     if not names <= {RUNS} and "reproduction.csv" not in names:
-        came = "a folder that is not empty and holds no sweep"
-        raise RunError("reproduce", str(out), came, "a new or empty folder, or that of an earlier sweep", "choose another --out")
+        got = "a folder that is not empty and holds no sweep"
+        raise RunError("reproduce", str(out), got, "a new or empty folder, or that of an earlier sweep", "choose another --out")
 
 
 def _check_vectors(vectors: str | None) -> None:

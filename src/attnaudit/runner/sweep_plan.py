@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from attnaudit.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, did_you_mean
 
 SOURCES = ("jain2019",)
 CORPORA = ("sst", "imdb", "adr", "20news_sports", "ag_news", "diabetes", "anemia", "cnn", "babi1", "babi2", "babi3", "snli")
@@ -56,9 +56,9 @@ def plan(
     _check("--attention", attentions, ATTENTIONS)
     if quick and seeds is not None:
         raise InputError("reproduce", "--seeds", f"{seeds} beside --quick", "one of the two", "--quick has seed 0 alone")
-    wanted = (corpora or CORPORA, encoders or ENCODERS, attentions or ATTENTIONS)
+    expected = (corpora or CORPORA, encoders or ENCODERS, attentions or ATTENTIONS)
     everything = QUICK if quick else _whole(corpora or CORPORA, seeds)
-    chosen = [cell for cell in everything if all(part in names for part, names in zip(cell.parts, wanted, strict=True))]
+    chosen = [cell for cell in everything if all(part in names for part, names in zip(cell.parts, expected, strict=True))]
     if not chosen:
         known = ", ".join(" ".join(cell.parts) for cell in QUICK)
         raise InputError("reproduce", "--quick", "no cell of what is named", f"some of {known}", "name others or leave --quick out")

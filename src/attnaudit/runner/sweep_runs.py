@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnaudit.errors import RunError
-from attnaudit.files import read_json
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import read_json
+from attnaudit.plans.spec import RunSpec, differences
 from attnaudit.runner.ledger import MANIFEST, digests
 from attnaudit.runner.place import some_of
-from attnaudit.runner.spec import RunSpec, differences
 from attnaudit.runner.sweep_plan import Cell, plan
 
 RUNS = "runs"

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from attnaudit.corpora.vocabulary import UNKNOWN
-from attnaudit.files import atomic, read_json, sha256, write_json, write_text
-from attnaudit.probe import STEP_FOLDER, Probe
-from attnaudit.progress import Progress, silent
+from attnaudit.core.files import atomic, read_json, sha256, write_json, write_text
+from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.prepare.vocabulary import UNKNOWN
+from attnaudit.plans.spec import content_key
+from attnaudit.plans.translation import TranslationSpec
 from attnaudit.results import CLUSTER, SUMMARY_SCHEMA, summarise_means
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.pipeline import resolve_device, weights_fingerprint
 from attnaudit.runner.place import alone, check_place
-from attnaudit.runner.spec import content_key
 from attnaudit.runner.steps import RESULTS, Battery, keep_results, keep_steps, manifest, trace_digests
-from attnaudit.runner.translation_spec import TranslationSpec
 from attnaudit.runner.versions import versions
+from attnaudit.trace.probe import STEP_FOLDER, Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora.parallel import Pairs, ParallelCorpus
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from attnaudit.models.translator import Translator
     from attnaudit.results import Results
     from attnaudit.trace import Trace
-    from attnaudit.training import Epoch, Watch
+    from attnaudit.training.loop import Epoch, StepCallback
 
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
@@ -125,7 +125,7 @@ class _Run:
 
     def _fit(self, checkpoint: Path) -> _Fitted:
         from attnaudit.models.translator import Translator
-        from attnaudit.pair_training import train_translator
+        from attnaudit.training.pairs import train_translator
 
         spec, texts = self.spec, self.spec.corpus
         self.progress("learn the units", 0, 0)
@@ -143,8 +143,8 @@ class _Run:
 
     def _remarks(self, translator: Translator) -> list[str]:
         """What is to be known of the pairs once they are cut; what cannot be read or recorded is told here, before hours of training."""
+        from attnaudit.collect.pairs import check_settings
         from attnaudit.corpora.parallel import links_left_out
-        from attnaudit.pair_collector import check_settings
 
         inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in self.corpus.splits.items()}
         if self.spec.model.attention != "none":
@@ -165,16 +165,16 @@ class _Run:
             f"stand in no dictionary; {fewer} may leave fewer"
         ]
 
-    def _watch(self, translator: Translator, folder: Path) -> Watch | None:
+    def _watch(self, translator: Translator, folder: Path) -> StepCallback | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
-        from attnaudit.watch import watching_pairs
+        from attnaudit.collect.watch import watching_pairs
 
         if self.spec.probe is None:
             return None
         return watching_pairs(translator, self._traced(), self.spec.probe, folder, self.spec.collect, self._origin(translator))
 
     def _save(self, fitted: _Fitted, checkpoint: Path) -> dict[str, Any]:
-        from attnaudit.training import best_epoch
+        from attnaudit.training.loop import best_epoch
 
         fitted.translator.save(self.ledger.out / "model")
         if self.spec.probe is not None:
@@ -199,7 +199,7 @@ class _Run:
         )
 
     def _shards(self, train: Record) -> Iterator[Trace]:
-        from attnaudit.pair_collector import collect_pairs
+        from attnaudit.collect.pairs import collect_pairs
 
         translator = self._translator()
         metadata = self._metadata(train, translator)
@@ -242,8 +242,8 @@ class _Run:
 
     def _written(self) -> tuple[list[str], dict[str, Any]]:
         """Translations of the test split, and how well gold tokens are told with teacher forcing."""
-        from attnaudit.decoding import decode, words_of
-        from attnaudit.pair_training import teacher_forced
+        from attnaudit.training.decoding import decode, words_of
+        from attnaudit.training.pairs import teacher_forced
 
         translator, pairs = self._translator(), self.corpus.splits["test"]
         inputs = translator.inputs(pairs, "test split")
@@ -300,9 +300,9 @@ class _Run:
 
     def _over_all_words(self, trace: Trace) -> list[dict[str, Any]]:
         """How much of the model's probability the kept words hold, and what attention of the audit does to that of all words."""
+        from attnaudit.collect.pairs import change_of_output
+        from attnaudit.core.ragged import Ragged
         from attnaudit.experiments.adversary import Adversary
-        from attnaudit.pair_collector import change_of_output
-        from attnaudit.ragged import Ragged
 
         measured = {"covered": trace.array("covered").astype(np.float64)}
         audited = self.ledger.out / RESULTS[0] / "adversary.parquet"

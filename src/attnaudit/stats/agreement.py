@@ -6,9 +6,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 from numba import prange
 
-from attnaudit.errors import InputError
-from attnaudit.kernels import kernel
-from attnaudit.ragged import Ragged
+from attnaudit.core.errors import InputError
+from attnaudit.core.kernels import kernel
+from attnaudit.core.ragged import Ragged
 from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 

@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Float, Int64
 from numba import prange
 
-from attnaudit.kernels import kernel
-from attnaudit.stats.keyed_random import draw_below, stream_keys
+from attnaudit.core.kernels import kernel
+from attnaudit.core.random import draw_below, stream_keys
 
 
 def bootstrap_means(

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from numba import prange
 
-from attnaudit.kernels import kernel
+from attnaudit.core.kernels import kernel
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
 

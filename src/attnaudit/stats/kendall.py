@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numba import prange
 
-from attnaudit.kernels import kernel
-from attnaudit.ragged import Ragged
+from attnaudit.core.kernels import kernel
+from attnaudit.core.ragged import Ragged
 from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 

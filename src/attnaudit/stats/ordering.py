@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.kernels import kernel
+from attnaudit.core.kernels import kernel
 
 RUN = 8  # so many values are put in order one by one before the merging starts
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from attnaudit.plans.training import Study, Training
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.dynamics import Dynamics
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.pair_deceive import PairDeceive
 from attnaudit.studies.pair_dynamics import PairDynamics
-from attnaudit.studies.plan import Study, Training
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 import polars as pl
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
 from attnaudit.experiments.adversary import Adversary, divergence
-from attnaudit.measures import LN2, predicted_class, tvd
+from attnaudit.plans.training import Training, check_least, one_attention, same_instances, seeded, strength_text, usual, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import means_over_seeds
+from attnaudit.stats.measures import LN2, predicted_class, tvd
 from attnaudit.studies.over_seeds import by_seed, mean_rows, summary_row
-from attnaudit.studies.plan import Training, check_least, one_attention, same_instances, seeded, strength_text, usual, without_scores
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.runner.spec import RunSpec
+    from attnaudit.plans.spec import RunSpec
 
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
@@ -31,7 +31,7 @@ class ModelAdversary:
     """One model for all instances, for each λ of ``strengths``: ``mean TVD(ŷ, ŷ_base) − λ · mean KL(α ‖ α_base)``, without labels.
 
     Trained until ``patience`` epochs give no better loss on dev, ``epochs`` at most, with ``seeds`` seeds each. ``scaling`` and
-    ``divergence`` are those of `attnaudit.objectives.Adversary`. Beside them stand ``controls`` models that differ from the base in the
+    ``divergence`` are those of `training.objectives.Adversary`. Beside them stand ``controls`` models that differ from the base in the
     seed alone, one with even attention, and the adversaries found for each instance by itself on the frozen base, at the `EPSILONS`.
 
     The table has a row per model and instance: ``kind`` (adversary, seed, uniform, frozen), ``strength`` (λ, or ε of the frozen), ``seed``,
@@ -67,7 +67,7 @@ class ModelAdversary:
 
     def against(self, first: Training, base: RunSpec, strength: float, seed: int) -> Training:
         """A model trained against the training ``first``."""
-        from attnaudit.objectives import Adversary as Objective
+        from attnaudit.training.objectives import Adversary as Objective
 
         objective = Objective(strength, self.scaling, self.divergence)
         spec = without_scores(seeded(base, seed))

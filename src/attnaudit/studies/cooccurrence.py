@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
-from attnaudit.ragged import Ragged
+from attnaudit.core.ragged import Ragged
 from attnaudit.trace import Trace
 
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # C of scikit-learn, the inverse of the penalty: the best on dev is taken

@@ -11,18 +11,18 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
-from attnaudit.ragged import Ragged
+from attnaudit.plans.training import Training, check_least, seeded, strength_text, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import mean_rows
-from attnaudit.studies.plan import Training, check_least, seeded, strength_text, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.runner.spec import RunSpec
+    from attnaudit.plans.spec import RunSpec
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 MODELS: dict[str, dict[str, Any]] = {
@@ -72,7 +72,7 @@ class Deceive:
         check_least(self, seeds=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
-        from attnaudit.corpora.removal import marks
+        from attnaudit.corpora.prepare.removal import marks
 
         if corpus.task != "classification":
             raise InputError("study", f"{self.name} on {corpus.name}", corpus.task, "a corpus of texts alone, without questions")
@@ -93,7 +93,7 @@ class Deceive:
         ]
 
     def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int, note: str) -> Training:
-        from attnaudit.objectives import Deceive as Objective
+        from attnaudit.training.objectives import Deceive as Objective
 
         objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
         spec = replace(self._small(seeded(base, seed), model), objective=objective)

@@ -11,10 +11,10 @@ import polars as pl
 import polars.selectors as cs
 from jaxtyping import Int64
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
-from attnaudit.probe import STEPS, Probe, step_part
-from attnaudit.ragged import Ragged
+from attnaudit.plans.training import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.studies.cooccurrence import CountModel
 from attnaudit.studies.dynamics_rows import (
@@ -32,12 +32,12 @@ from attnaudit.studies.dynamics_rows import (
 )
 from attnaudit.studies.dynamics_timing import timing_rows
 from attnaudit.studies.over_seeds import means
-from attnaudit.studies.plan import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
 from attnaudit.trace import Trace
+from attnaudit.trace.probe import STEPS, Probe, step_part
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.runner.spec import RunSpec
+    from attnaudit.plans.spec import RunSpec
 
 SHOWN = 8  # instances of the probe whose tokens are kept for a reader to look at
 PROXIES = ("embedding", "logistic")

@@ -10,13 +10,13 @@ import polars as pl
 from jaxtyping import Float, Int64
 from scipy.special import entr
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
-from attnaudit.experiments.rows import list_column, told_right
-from attnaudit.ragged import Ragged
+from attnaudit.experiments.rows import is_correct, list_column
+from attnaudit.plans.training import row_numbers
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.plan import row_numbers
 from attnaudit.trace import Trace
 
 Pair = tuple[str, str]
@@ -87,7 +87,7 @@ def even_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
 
 
 def correct_rows(trace: Trace) -> pl.DataFrame:
-    return _placed(trace).with_columns(pl.Series("correct", told_right(trace)))
+    return _placed(trace).with_columns(pl.Series("correct", is_correct(trace)))
 
 
 def _placed(trace: Trace) -> pl.DataFrame:

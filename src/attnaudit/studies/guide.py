@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
-from attnaudit.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.plans.training import Training, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import compare_models, predictions
-from attnaudit.studies.plan import Training, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.runner.spec import RunSpec
+    from attnaudit.plans.spec import RunSpec
 
 USUAL = ("uniform", "learned", "base", "gradient", "adversary")
 WEIGHTS = (*USUAL, "rationale")
@@ -56,7 +56,7 @@ class Guide:
         check_least(self, seeds=1, patience=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
-        from attnaudit.corpora.taught import taught_by
+        from attnaudit.corpora.prepare.taught import taught_by
 
         one_attention(self.name, base)
         for path in self.traces:

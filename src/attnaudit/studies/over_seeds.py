@@ -9,12 +9,12 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
 from attnaudit.experiments.rows import vector_column
-from attnaudit.measures import predicted_class
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.classification import resampled_over_seeds
+from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
 FIGURES = ("accuracy", "f1", "roc_auc")

@@ -10,21 +10,21 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
-from attnaudit.experiments.rows import told_right
-from attnaudit.ragged import Ragged
+from attnaudit.experiments.rows import is_correct
+from attnaudit.plans.training import Training, check_least, one_attention, seeded, strength_text
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.deceive import check_strengths, named_training
 from attnaudit.studies.over_seeds import mean_rows, summary_row
-from attnaudit.studies.plan import Training, check_least, one_attention, seeded, strength_text
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora.parallel import ParallelCorpus
-    from attnaudit.runner.translation_spec import TranslationSpec
+    from attnaudit.plans.translation import TranslationSpec
 
 MEASURES = ("accuracy", "mass", "tau_loo", "tau_gradient", "jsd", "covered")
 
@@ -67,8 +67,8 @@ class PairDeceive:
             raise InputError("study", "deceive of a model", f"{base.model.attention} attention", "an attention that is learned")
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
-                wanted, do = "alignments in every split", "files <split>.align beside the texts"
-                raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", wanted, do)
+                expected, do = "alignments in every split", "files <split>.align beside the texts"
+                raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", expected, do)
         return [
             training
             for seed in range(base.seed, base.seed + self.seeds)
@@ -76,7 +76,7 @@ class PairDeceive:
         ]
 
     def _deceiving(self, base: TranslationSpec, strength: float, seed: int) -> Training:
-        from attnaudit.pair_training import DeceivePairs
+        from attnaudit.training.pairs import DeceivePairs
 
         spec = replace(seeded(base, seed), objective=DeceivePairs(strength))
         return Training(f"deceive-{base.model.attention}-{strength_text(strength)}-s{seed}", spec, writes=True)
@@ -126,7 +126,7 @@ def _rows(trace: Trace, honest: Trace) -> pl.DataFrame:
     taus = {f"tau_{name}": kendall_tau(trace.alpha, trace.ragged(name))[0] for name in scores}
     return pl.DataFrame({
         "instance": trace.instance, "query": trace.array("query").astype(np.int64),
-        "accuracy": told_right(trace).astype(np.float64), "mass": np.where(known & ~covered, mass, np.nan),
+        "accuracy": is_correct(trace).astype(np.float64), "mass": np.where(known & ~covered, mass, np.nan),
         **taus, "jsd": divergence(honest.alpha, trace.alpha), "covered": covered,
     }).with_columns(cs.float().fill_nan(None))  # fmt: skip
 

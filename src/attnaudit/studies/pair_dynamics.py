@@ -11,14 +11,14 @@ import polars as pl
 import polars.selectors as cs
 from jaxtyping import Int64
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
+from attnaudit.plans.training import Training
 from attnaudit.studies.dynamics import Dynamics, Proxy
-from attnaudit.studies.plan import Training
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora.parallel import ParallelCorpus
-    from attnaudit.runner.translation_spec import TranslationSpec
+    from attnaudit.plans.translation import TranslationSpec
 
 _PLACE = ("model", "seed", "step", "instance")
 

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import polars as pl
 
-from attnaudit.errors import InputError
+from attnaudit.core.errors import InputError
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import by_group, keys
-from attnaudit.measures import tvd
+from attnaudit.plans.training import Training, check_least, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.plan import Training, check_least, one_attention, same_instances, usual
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.runner.spec import RunSpec
+    from attnaudit.plans.spec import RunSpec
 
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups its instances
 
@@ -49,8 +49,8 @@ class Seeds:
         one_attention(self.name, base)
         missing = sorted({"gradient", "loo"} - set(base.collect.scores))
         if missing:
-            came = f"{list(base.collect.scores)}, without {' and '.join(missing)}"
-            raise InputError("study", "setting collect.scores", came, "gradient and loo, which seeds are compared by")
+            got = f"{list(base.collect.scores)}, without {' and '.join(missing)}"
+            raise InputError("study", "setting collect.scores", got, "gradient and loo, which seeds are compared by")
         return [usual(base, base.seed + k) for k in range(self.seeds + 1)]
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:

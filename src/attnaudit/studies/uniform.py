@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
+from attnaudit.plans.training import Training, check_least, seeded, usual, without_scores
 from attnaudit.studies.over_seeds import compare_models, predictions
-from attnaudit.studies.plan import Training, check_least, seeded, usual, without_scores
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.runner.spec import RunSpec
+    from attnaudit.plans.spec import RunSpec
 
 MODELS = ("base", "uniform")
 

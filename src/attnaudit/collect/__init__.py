@@ -1,0 +1,1 @@
+"""Model and corpus to trace: attention, readouts, gradients and leave-one-out of every instance."""

@@ -1,0 +1,254 @@
+"""Collect: a trained model and a corpus give a trace, one shard at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from attnaudit.collect.gradient import Outputs, gradient_importance
+from attnaudit.collect.input_erasure import input_falls
+from attnaudit.collect.leave_one_out import leave_one_out
+from attnaudit.collect.word_level import word_level
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress
+from attnaudit.corpora import Corpus, Split
+from attnaudit.models.batch import Batch, Inputs, batches_by_length
+from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.models.heads import TanhHead
+from attnaudit.trace import Trace, concatenate
+from attnaudit.trace.readout import TanhTail
+from attnaudit.training.loop import evaluating
+
+SHARD_ROWS = 2048
+BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
+T = TypeVar("T")
+ERASED_BY = ("alpha", "gradient", "loo")
+PER_ROW = ("offset", "prediction")
+PER_HEAD = ("alpha", "readout", "offset")
+Score = Literal["gradient", "loo"]
+
+
+@dataclass(frozen=True)
+class CollectSettings:
+    """What is recorded.
+
+    ``gradient_of`` says of which outputs the importance by gradient is taken: all, summed, or the predicted one. ``level`` "words" records
+    the words of a hierarchical model in place of its sentences. ``erase_input`` also deletes tokens from the texts by every score and
+    runs everything again, thirty times. ``scores`` are the importance scores: one that is left out is not worked out.
+    """
+
+    gradient_of: Outputs = "all"
+    level: Literal["positions", "words"] = "positions"
+    erase_input: bool = False
+    scores: tuple[Score, ...] = ("gradient", "loo")
+
+
+def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:
+    """The trace of ``model`` on one split of ``corpus``, whole; `collect_shards` gives it piece by piece. Raises InputError."""
+    if split not in corpus.splits:
+        raise InputError("collect", f"split {split!r}", f"corpus with {', '.join(corpus.splits)}", "one of its splits")
+    if tuple(corpus.class_names) != model.class_names:
+        got = f"corpus with classes {', '.join(corpus.class_names)}"
+        raise InputError("collect", "classes", got, f"those of the model: {', '.join(model.class_names)}")
+    if (corpus.splits[split].question is not None) != model.has_question:
+        got = "a corpus without questions" if model.has_question else "a corpus with questions"
+        raise InputError("collect", "questions", got, f"one {'with' if model.has_question else 'without'}, as the model was trained on")
+    if not len(corpus.splits[split]):
+        raise InputError("collect", f"split {split!r}", "no rows", "one row or more")
+    return concatenate(list(collect_shards(model, corpus.splits[split], split, **options)))
+
+
+def collect_shards(
+    model: AttentionModel, split: Split, name: str = "test", *, gradient_of: Outputs | None = None,
+    level: Literal["positions", "words"] = "positions", erase_input: bool = False, scores: tuple[Score, ...] = ("gradient", "loo"),
+    metadata: Mapping[str, Any] | None = None, shard_rows: int = SHARD_ROWS, budget: int | None = None, progress: Progress | None = None,
+) -> Iterator[Trace]:  # fmt: skip
+    """The trace of a split, ``shard_rows`` rows at a time; ``gradient`` and ``loo`` as Algorithm 1 of Jain & Wallace 2019.
+
+    ``gradient_of`` says of which outputs the gradient is taken: ``all``, summed, or the ``predicted`` one; by default all of a classifier
+    and the predicted answer of a model that is asked something. ``importance_full_gradient`` is the same gradient, flowing through the
+    attention too. ``level``, ``erase_input`` and ``scores`` are as in `CollectSettings`. ``budget`` bounds the padded positions of a
+    batch, and with it memory; results do not depend on it.
+    """
+    budget = budget or BUDGET.get(next(model.parameters()).device.type, BUDGET["cpu"])
+    settings = CollectSettings(gradient_of or ("predicted" if model.has_question else "all"), level, erase_input, scores)
+    if level == "words" and model.sentence is None:
+        raise InputError("collect", "setting collect.level", "words", "positions: this model has no sentences", "choose --preset han")
+    if model.settings.attention == "imposed" and "loo" in scores:
+        got = "leave-one-out of a model whose attention is given: nothing says what it were without a token"
+        raise InputError("collect", "scores", got, "gradient, or none")
+    work = _Work(model, split, name, settings, dict(metadata or {}), budget)
+    inputs = model.inputs(split)
+    with frozen(model):
+        for start in range(0, len(inputs), shard_rows):
+            rows = np.arange(start, min(start + shard_rows, len(inputs)))
+            yield work.shard(inputs.take(rows), rows, _Progress(progress, start, len(inputs)))
+
+
+class _Progress:
+    def __init__(self, report: Progress | None, done: int, total: int) -> None:
+        self.report, self.done, self.total = report, done, total
+
+    def add(self, rows: int) -> None:
+        self.done += rows
+        if self.report is not None:
+            self.report("collect", self.done, self.total)
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all shards of a trace share."""
+
+    model: AttentionModel
+    split: Split
+    name: str
+    settings: CollectSettings
+    metadata: dict[str, Any]
+    budget: int
+
+    def shard(self, inputs: Inputs, rows: np.ndarray, progress: _Progress) -> Trace:
+        positions = inputs.positions
+        flat: dict[str, np.ndarray] = {}
+        per_row: dict[str, np.ndarray] = {}
+        for chosen, batch, columns in self._measured(inputs):
+            places = positions.positions(chosen)
+            for column, values in columns.items():
+                whole, size, there = (per_row, len(rows), chosen) if column in PER_ROW else (flat, len(positions.values), places)
+                found = (values if column in PER_ROW else values[batch.attended]).float().cpu().numpy()
+                whole.setdefault(column, np.zeros((size, *found.shape[1:]), np.float32))[there] = found
+            progress.add(len(chosen))
+        heads = range(per_row["offset"].shape[1]) if per_row["offset"].ndim == 3 else (None,)
+        return concatenate([self._trace(inputs, rows, _of_head(flat, head), _of_head(per_row, head), head) for head in heads])
+
+    def _trace(
+        self, inputs: Inputs, rows: np.ndarray, flat: Mapping[str, np.ndarray], per_row: Mapping[str, np.ndarray], head: int | None
+    ) -> Trace:
+        """The rows of one head, or those of a model that has one."""
+        model, split = self.model, self.split
+        columns = {column: inputs.positions.with_values(values) for column, values in flat.items()}
+        erased = {"attention" if column == "alpha" else column: columns[column] for column in ERASED_BY if column in columns}
+        trace = Trace.from_arrays(
+            activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
+            tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
+            tokens=_texts(split, inputs, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
+            rationale=_rationale(split, inputs, rows), head=None if head is None else np.full(len(rows), head, np.int32),
+            **per_row, **columns, **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
+        )  # fmt: skip
+        if self.settings.level == "positions":
+            return trace
+        words = [split.tokens[int(row)] for row in rows]
+        return word_level(trace, model, inputs, self.budget, tokens=words, rationale=_known(split.rationale, rows))
+
+    def _measured(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
+        """The batches of a shard with the rows they hold: on a CPU a thread takes a batch to itself, so that none waits for another."""
+        device = next(self.model.parameters()).device
+
+        def measure(chosen: np.ndarray) -> tuple[np.ndarray, Batch, dict[str, torch.Tensor]]:
+            batch = inputs.batch(chosen, device)
+            return chosen, batch, self._measure(batch)
+
+        with one_thread_an_operation() as threads, ThreadPoolExecutor(1 if device.type == "cuda" else threads) as pool:
+            longest_first = list(batches_by_length(inputs.lengths, self.budget))[::-1]
+            yield from pool.map(measure, longest_first)
+
+    def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
+        model, scores = self.model, self.settings.scores
+        gradient = gradient_importance(model, batch, self.settings.gradient_of) if "gradient" in scores else None
+        with torch.no_grad():
+            done = gradient.done if gradient else model(batch)
+            return {
+                **self._read_out(done),
+                **({"gradient": gradient.held, "importance_full_gradient": gradient.full} if gradient else {}),
+                **({"loo": leave_one_out(model, batch, done)} if "loo" in scores else {}),
+            }
+
+    def _read_out(self, done: Forward) -> dict[str, torch.Tensor]:
+        """Of several heads each by itself: what the others add to the output is in its offset."""
+        alpha, offset, prediction = done.alpha, done.asked.offset, self.model.probabilities(done.logits)
+        if alpha.ndim == 2:
+            return {"alpha": alpha, "readout": self.model.head.readout(done.hidden), "offset": offset, "prediction": prediction}
+        alpha = alpha.movedim(1, 2)
+        readout = self.model.readouts(done.hidden, alpha.shape[2])
+        pooled = (alpha[..., None] * readout).sum(dim=1)
+        others = offset[:, None] + pooled.sum(dim=1, keepdim=True) - pooled
+        return {"alpha": alpha, "readout": readout, "offset": others, "prediction": prediction}
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Within it no weight wants a gradient, nothing is dropped out and a GPU computes in full float32; afterwards the model is as it was.
+
+    Training mode is what cuDNN gives gradients of a recurrent layer in.
+    """
+    expected = [weight.requires_grad for weight in model.parameters()]
+    model.requires_grad_(False)
+    try:
+        with evaluating(model), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+            for module in model.modules():
+                module.training = isinstance(module, nn.RNNBase)
+            yield
+    finally:
+        for weight, wants in zip(model.parameters(), expected, strict=True):
+            weight.requires_grad_(wants)
+
+
+@contextmanager
+def one_thread_an_operation() -> Iterator[int]:
+    """Within it torch gives every operation a single thread; the value is how many it would have had."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield threads
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _of_head(columns: Mapping[str, np.ndarray], head: int | None) -> dict[str, np.ndarray]:
+    """The columns of one head: those that differ from head to head are taken apart."""
+    return {name: values[:, head] if head is not None and name in PER_HEAD else values for name, values in columns.items()}
+
+
+def _lists(column: Sequence[Sequence[str]] | None, rows: np.ndarray) -> list[Sequence[str]] | None:
+    return None if column is None else [column[int(row)] for row in rows]
+
+
+def _texts(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[str]]:
+    """The word, or the sentence, of every position."""
+    texts = [split.tokens[int(row)] for row in rows]
+    if inputs.sentences is None:
+        return texts
+    return [[" ".join(words) for words in _cut(text, lengths)] for text, lengths in zip(texts, inputs.sentences, strict=True)]
+
+
+def _known(rationale: Sequence[list[bool]] | None, rows: np.ndarray) -> list[list[bool] | None] | None:
+    """Rationales, null where that of a row is not known."""
+    return None if rationale is None else [rationale[row] or None for row in rows.tolist()]
+
+
+def _rationale(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[bool] | None] | None:
+    """Rationales of the positions; a sentence is of the rationale if one of its words is."""
+    known = _known(split.rationale, rows)
+    if known is None or inputs.sentences is None:
+        return known
+    return [marks and [any(part) for part in _cut(marks, lengths)] for marks, lengths in zip(known, inputs.sentences, strict=True)]
+
+
+def _cut(row: list[T], lengths: np.ndarray) -> list[list[T]]:
+    """A row of words in pieces of so many each."""
+    ends = np.cumsum(lengths).tolist()
+    return [row[start:stop] for start, stop in zip([0, *ends], ends, strict=False)]
+
+
+def _tail(model: AttentionModel) -> TanhTail | None:
+    """What stands between the attended sum and the logits; None for the identity."""
+    if not isinstance(model.head, TanhHead):
+        return None
+    output = model.head.output
+    return TanhTail(output.weight.double().cpu().numpy(), output.bias.double().cpu().numpy())

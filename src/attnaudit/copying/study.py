@@ -1,0 +1,159 @@
+"""Does a model learn to copy, and what does it learn first, the words or where to look? (Snell et al. 2021, §5)
+
+A study of its own kind: it makes its sequences up, and trains all its seeds at once, so that it has no plan of trainings and no traces.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import polars as pl
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.stats.medians import median_interval
+from attnaudit.stats.shares import wilson_interval
+
+SUCCESS, FAILURE = 0.95, 0.6  # of token accuracy: above the one copying is learned, below the other it is not
+PASSED = 0.5  # an accuracy above this says that a thing is being learned
+NAME = "copying"
+OUTCOMES = ("succeeded", "failed", "between")
+ACCURACIES = ("token", "attention", "relevance")
+_OTHERS = ("agreement", "attended", "relevance_least", "attention_symbol", "relevance_symbol", "entropy")
+_POSITIVE = ("length", "hidden", "embedding", "heads", "batch", "steps", "seeds", "every", "probe", "test")
+_LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
+
+
+@dataclass(frozen=True)
+class Copying:
+    """The copying task: sources of ``length`` out of ``symbols`` (None: as many as in the paper), ``seeds`` trainings of ``steps`` each.
+
+    ``pretraining`` are steps before these with attention held even, on sequences of ``pretraining_kind``: of permutations even attention
+    learns nothing, since every source holds the same symbols. The ``encoder`` reads forwards, or from both ends (``bilstm``): then the
+    states before a symbol know it too, and may be where attention looks. ``hidden`` is the width of both sides' states (of ``bilstm`` half
+    in each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every
+    ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. Token accuracy above 0.95 is success,
+    below 0.6 failure. With ``precision`` bfloat16 products are of factors rounded to 16 bits where the processor has such: several times
+    faster, and rounded as that processor does.
+    """
+
+    name: ClassVar[str] = NAME
+    paper: ClassVar[str] = "snell2021"
+    kind: str = "permutations"
+    length: int = LENGTH
+    symbols: int | None = None
+    encoder: Literal["lstm", "bilstm"] = "lstm"
+    hidden: int = 256
+    embedding: int = 256
+    embedding_scale: float = 1.0
+    heads: int = 1
+    batch: int = 128
+    steps: int = 200
+    learning_rate: float = 1e-3
+    seeds: int = 20
+    every: int = 10
+    probe: int = 32
+    test: int = 512
+    pretraining: int = 0
+    pretraining_kind: Literal["permutations", "distinct", "iid"] = "iid"
+    precision: Literal["float32", "bfloat16"] = "float32"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in _LEAST.items():
+            if getattr(self, name) < least:
+                raise InputError("study", f"setting copying.{name}", str(getattr(self, name)), f"{least} or more")
+        for name in ("learning_rate", "embedding_scale"):
+            if not getattr(self, name) > 0:
+                raise InputError("study", f"setting copying.{name}", str(getattr(self, name)), "more than 0")
+
+    def checked(self) -> Copying:
+        """Itself, once its settings go together. Raises InputError."""
+        both = self.encoder == "bilstm"
+        if self.hidden % self.heads or (both and self.hidden % 2):
+            got = f"{self.hidden} with copying.encoder = {self.encoder}, copying.heads = {self.heads}"
+            raise InputError("study", "setting copying.hidden", got, f"{'an even' if both else 'a'} number that the heads divide")
+        _ = self.sequences, self.before
+        return self
+
+    @property
+    def sequences(self) -> Sequences:
+        """Raises InputError."""
+        usual = self.length if self.kind == "permutations" else SYMBOLS.get(self.kind, self.length)
+        return Sequences(self.kind, self.length, usual if self.symbols is None else self.symbols)
+
+    @property
+    def before(self) -> Sequences | None:
+        """What is read before, with even attention, or nothing."""
+        return Sequences(self.pretraining_kind, self.length, self.sequences.symbols) if self.pretraining else None
+
+
+def outcomes(final: pl.DataFrame) -> pl.DataFrame:
+    """``final`` with the ``outcome`` of every seed."""
+    token = pl.col("token")
+    outcome = pl.when(token > SUCCESS).then(pl.lit("succeeded")).when(token < FAILURE).then(pl.lit("failed")).otherwise(pl.lit("between"))
+    return final.with_columns(outcome.alias("outcome"))
+
+
+def passing(curves: pl.DataFrame) -> pl.DataFrame:
+    """A row per seed {seed, relevance_step, attention_step, lead}: the first measured step, attention free, at which each was above a half.
+
+    Null where it never was; ``lead`` is by how many steps relevance was earlier.
+    """
+    free = curves.filter(pl.col("stage") == pl.col("stage").max())
+    first = [pl.col("step").filter(pl.col(name) > PASSED).min().alias(f"{name}_step") for name in ("relevance", "attention")]
+    steps = free.group_by("seed", maintain_order=True).agg(*first)
+    return steps.with_columns((pl.col("attention_step") - pl.col("relevance_step")).alias("lead"))
+
+
+def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
+    """Shares of the outcomes, and of seeds that come to attend, with Wilson intervals; medians over seeds, of all and by outcome.
+
+    ``attending`` is the share whose attention is at the right position more often than not in the end: token accuracy can be had without.
+    ``upside_down`` is the share in whose relevance the right position is the least of all more often than not, and the greatest not.
+    """
+    told = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
+    rows = [_share(outcome, told["outcome"] == outcome) for outcome in OUTCOMES]
+    rows.append(_share("attending", told["attention"] > PASSED))
+    rows.append(_share("upside_down", (told["relevance_least"] > PASSED) & (told["relevance"] <= PASSED)))
+    won = told.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
+    rows.append(_share("relevance_first", won["lead"] > 0))
+    rows.append(_share("attention_first", won["lead"] < 0))
+    heads = _heads(told)
+    for group, part in [("all", told), *((name, told.filter(outcome=name)) for name in OUTCOMES if name in told["outcome"])]:
+        rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
+        rows += [_median(name, part[name], group) for name in (*_OTHERS, "relevance_step", "attention_step", "lead")]
+        rows += [_median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)]
+        if heads:
+            rows.append(_median("best_head_accuracy", part["heads"].list.max(), group))
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _heads(final: pl.DataFrame) -> int:
+    """Of a model of several, how many there are."""
+    count = len(final["heads"][0])
+    return count if count > 1 else 0
+
+
+def _share(measure: str, chosen: pl.Series) -> dict[str, Any]:
+    n, low, high = len(chosen), None, None
+    if n:
+        low, high = wilson_interval(int(chosen.sum()), n)
+    value = float(chosen.sum()) / n if n else None
+    return _row(measure, "all", value, low, high, n, 0)
+
+
+def _median(measure: str, values: pl.Series, group: str) -> dict[str, Any]:
+    known = values.drop_nulls().to_numpy().astype(np.float64)
+    low, high = median_interval(known)
+    return _row(measure, group, float(np.median(known)) if len(known) else None, low, high, len(known), len(values) - len(known))
+
+
+def _row(measure: str, group: str, value: float | None, low: float | None, high: float | None, n: int, undefined: int) -> dict[str, Any]:
+    return {
+        "experiment": NAME, "measure": measure, "group": group, "value": value, "std": None, "low": low, "high": high, "n": n,
+        "undefined": undefined, "reference": None, "source": None,
+    }  # fmt: skip

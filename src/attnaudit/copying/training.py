@@ -1,0 +1,272 @@
+"""A training of many seeds to copy, with what is measured on the way."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int64
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from attnaudit.copying.network import Forward, Sizes, Weights, forward
+from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
+from attnaudit.copying.workspace import Workspace
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import atomic
+from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
+from attnaudit.stats.agreement import top_count
+
+FILE = "side_by_side.safetensors"
+_AT_ONCE = 32  # sequences that are measured together
+PAUSE = 60.0  # seconds: a checkpoint holds three numbers for each weight of every seed
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``steps`` of training on ``sequences``; with ``uniform`` attention is even and stays so."""
+
+    sequences: Sequences
+    steps: int
+    uniform: bool = False
+
+
+@dataclass(frozen=True)
+class Course:
+    """All that a training of copying follows from; ``target`` says what is to be written of a source (`corpora.copying.TARGETS`)."""
+
+    stages: tuple[Stage, ...]
+    sizes: Sizes
+    seeds: tuple[int, ...]
+    target: str = "copy"
+    batch: int = 128
+    learning_rate: float = 1e-3
+    every: int = 10
+    probe: int = 32
+    test: int = 512
+
+    @property
+    def steps(self) -> int:
+        return sum(stage.steps for stage in self.stages)
+
+    def pair(self, sequences: Sequences, seed: int, purpose: str, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Sources and what is to be written of them, ``(count, T)`` both."""
+        rows = sequences.draw(seed, purpose, first, count)
+        return rows, sequences.primed(TARGETS[self.target](rows))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Means over the positions that are written: cross-entropy (nats), and shares of them.
+
+    ``token``: the right symbol is the likeliest, given the right ones before it. ``attention``: the largest weight (of the mean over
+    heads) is at the position that it comes from; ``heads`` the same for each head. ``relevance``: the position that makes the right symbol
+    likeliest, had it all the attention, is that one; ``relevance_least``: the one that makes it least likely is, of a
+    dictionary that is upside down. ``attention_symbol`` and ``relevance_symbol``: any position with the right symbol
+    counts, which differs only where a source may hold a symbol twice. ``entropy`` of attention (nats, mean over heads).
+
+    Two do not suppose where attention should look: ``agreement``, the share whose largest weight is at a position among the top 5 % by
+    output relevance (`stats.agreement`, with its way with ties), and ``attended``, the median number of positions by which the largest
+    weight is after the right one; negative: before it. What concerns attention is None where it is held even.
+    """
+
+    loss: float
+    token: float
+    attention: float | None
+    relevance: float
+    relevance_least: float
+    attention_symbol: float | None
+    relevance_symbol: float
+    entropy: float | None
+    agreement: float | None
+    attended: float | None
+    heads: tuple[float, ...]
+
+
+@dataclass
+class Trained:
+    """``curves`` has a row per seed and measured step, ``final`` a row per seed, ``alpha`` that of one test sequence for each."""
+
+    curves: list[dict[str, Any]]
+    final: list[dict[str, Any]]
+    alpha: Float[np.ndarray, "seeds T S"]
+
+
+def train(course: Course, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
+    """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where a stopped training goes on.
+
+    Raises RunError for a checkpoint of another training.
+    """
+    with workers(threads) as pool:
+        work = _Work(course, pool, tell, keep)
+        work.told(0)
+        for number in range(work.stage, len(course.stages)):
+            work.through(number)
+        return work.ended()
+
+
+@dataclass
+class _Work:
+    course: Course
+    pool: ThreadPoolExecutor
+    tell: Progress
+    keep: Path | None
+    stage: int = 0
+    curves: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.models = SideBySide.fresh(self.course.sizes, self.course.seeds)
+        self.saved = time.monotonic()
+        self.finished = 0  # seeds × steps, for the bar
+        if self.keep is not None and (self.keep / FILE).exists():
+            self._restore(self.keep / FILE)
+
+    def through(self, number: int) -> None:
+        """What is left of a stage."""
+        stage, course = self.course.stages[number], self.course
+        if self.stage < number:
+            self.stage = number
+            self.models.rest()
+        purpose = f"stage {number}"
+        if self.models.steps == 0:
+            self._measure(number)
+        while self.models.steps < stage.steps:
+            first = self.models.steps
+            steps = min(course.every, stage.steps - first)
+            self.models.advance(
+                self.pool, lambda seed, step: course.pair(stage.sequences, seed, purpose, step * course.batch, course.batch), steps, first,
+                begin=stage.sequences.begin, learning_rate=course.learning_rate, uniform=stage.uniform, tell=partial(self.told, steps),
+            )  # fmt: skip
+            self._measure(number)
+            self._save()
+
+    def ended(self) -> Trained:
+        """The last word: every seed on test sequences."""
+        stage, course = self.course.stages[-1], self.course
+        source, gold = course.pair(stage.sequences, 0, "test", 0, course.test)
+        found = self.models.each(self.pool, lambda place: self._on(place, stage, source, gold))
+        alpha = self.models.each(self.pool, lambda place: self._alpha(place, stage, source[:1], gold[:1]))
+        final = [{"seed": seed, **asdict(one)} for seed, one in zip(course.seeds, found, strict=True)]
+        return Trained(self.curves, final, np.stack(alpha))
+
+    def _measure(self, number: int) -> None:
+        stage, course = self.course.stages[number], self.course
+        source, gold = course.pair(stage.sequences, 0, "probe", 0, course.probe)
+        found = self.models.each(self.pool, lambda place: self._on(place, stage, source, gold))
+        rows = zip(course.seeds, found, strict=True)
+        self.curves += [{"seed": seed, "stage": number, "step": self.models.steps, **asdict(one)} for seed, one in rows]
+
+    def _on(self, place: int, stage: Stage, source: np.ndarray, gold: np.ndarray) -> Measured:
+        positions = right_positions(self.course.target, source.shape[1])
+        return measure(
+            self.course.sizes, self.models.of(place), self.models.room(), source, gold, stage.sequences.begin, positions, stage.uniform
+        )
+
+    def _alpha(self, place: int, stage: Stage, source: np.ndarray, gold: np.ndarray) -> np.ndarray:
+        xs, ys = as_tensors(source, gold)
+        made = forward(self.course.sizes, self.models.of(place), Workspace(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
+        return made.alpha[0].mean(0).numpy()
+
+    def told(self, steps: int) -> None:
+        """So many more steps of one seed are done."""
+        self.finished += steps
+        self.tell("train", self.finished, self.course.steps * len(self.course.seeds))
+
+    def _save(self) -> None:
+        if self.keep is None or time.monotonic() - self.saved < PAUSE:
+            return
+        told = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.course)}
+        with atomic(self.keep / FILE) as temporary:
+            save_file({"weights": self.models.weights, "moments": self.models.moments}, temporary, metadata={"attnaudit": json.dumps(told)})
+        self.saved = time.monotonic()
+
+    def _restore(self, path: Path) -> None:
+        """Go on from a checkpoint of this very course. Raises RunError for any other."""
+        try:
+            with safe_open(path, framework="pt") as file:
+                told = json.loads(file.metadata()["attnaudit"])
+                weights, moments = file.get_tensor("weights"), file.get_tensor("moments")
+            if told["course"] != _plain(self.course):
+                raise ValueError("a checkpoint of another training")
+            self.models.weights.copy_(weights)
+            self.models.moments.copy_(moments)
+            self.stage, self.models.steps, self.curves = told["stage"], told["steps"], told["curves"]
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise RunError("resume training", str(path), reason, "a checkpoint of this training", "remove it to train anew") from error
+        earlier = sum(stage.steps for stage in self.course.stages[: self.stage])
+        self.finished = (earlier + self.models.steps) * len(self.course.seeds)
+
+
+def _plain(course: Course) -> Any:
+    """What a checkpoint is of: a course, and what was measured on it."""
+    return json.loads(json.dumps({**asdict(course), "measures": [one.name for one in fields(Measured)]}))
+
+
+def measure(
+    sizes: Sizes, weights: Weights, room: Workspace, source: Int64[np.ndarray, "N S"], gold: Int64[np.ndarray, "N T"], begin: int,
+    positions: Int64[np.ndarray, " T"], uniform: bool = False,
+) -> Measured:  # fmt: skip
+    """What the model does with sequences, ``positions`` telling where what is written stands in the source."""
+    parts, right = [], torch.from_numpy(positions)
+    for start in range(0, len(source), _AT_ONCE):
+        xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])
+        made = forward(sizes, weights, room, xs, shifted(ys, begin), uniform)
+        parts.append(_measured(made, room, xs, ys, right))
+    values = {name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]}
+    attended = float(np.median(values.pop("offset").numpy()))
+    means = {name: float(found.mean()) for name, found in values.items()}
+    heads = tuple(means.pop(f"head {k}") for k in range(sizes.heads))
+    found = Measured(**means, attended=attended, heads=heads)
+    nothing = dict.fromkeys(("attention", "attention_symbol", "entropy", "agreement", "attended"))
+    return replace(found, **nothing, heads=()) if uniform else found
+
+
+def _measured(
+    made: Forward, room: Workspace, source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
+) -> dict[str, Tensor]:
+    """A number for each position that is written, and of ``entropy`` for each head of it."""
+    logp, alpha, relevance = made.logits.log_softmax(2), made.alpha.mean(1), output_relevance(made, room, gold)
+    attended, relevant = alpha.argmax(2), relevance.argmax(2)
+    symbols, expected = source.t(), source.t()[:, right]
+    return {
+        "loss": -logp.gather(2, gold[..., None]),
+        "token": logp.argmax(2) == gold,
+        "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == expected,
+        "relevance": relevant == right, "relevance_least": relevance.argmin(2) == right,
+        "relevance_symbol": symbols.gather(1, relevant) == expected,
+        "entropy": torch.special.entr(made.alpha).sum(3), "agreement": agreement(alpha, relevance), "offset": attended - right,
+        **{f"head {k}": made.alpha[:, k].argmax(2) == right for k in range(made.alpha.shape[1])},
+    }  # fmt: skip
+
+
+def agreement(alpha: Float[Tensor, "B T S"], relevance: Float[Tensor, "B T S"]) -> Float[Tensor, "B T"]:
+    """`stats.agreement` of each row, for rows of one length and without threads of its own: every seed has one already."""
+    count = int(top_count(np.array([alpha.shape[2]]))[0])
+    border = relevance.topk(count, dim=2).values[..., -1:]
+    above, on, first = relevance > border, relevance == border, alpha == alpha.amax(2, keepdim=True)
+    share = (count - above.sum(2, keepdim=True)) / on.sum(2, keepdim=True).double()
+    inside = torch.where(on, share, above.double())
+    return (inside * first).sum(2) / first.sum(2)
+
+
+def output_relevance(made: Forward, room: Workspace, gold: Int64[Tensor, "T B"]) -> Float[Tensor, "B T S"]:
+    """Log-probability of the gold symbol with all attention, of every head, on one position of the source (Snell et al. 2021)."""
+    batch, heads, length, size = made.source.shape
+    sources = made.source.transpose(1, 2).reshape(batch * length, heads * size)
+    brought = (sources @ made.from_context.t()).view(batch, length, -1)
+    states = torch.addmm(made.offset, made.decoder.states[1:].flatten(0, 1), made.from_state.t()).view(*gold.shape, -1)
+    found = room("relevance", batch, len(gold), length)
+    for b in range(batch):
+        logits = states[:, b, None] + brought[b]
+        found[b] = logits.gather(2, gold[:, b, None, None].expand(-1, length, 1))[..., 0] - logits.logsumexp(2)
+    return found

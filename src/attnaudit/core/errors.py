@@ -1,0 +1,37 @@
+"""Errors that a user can cause, each one readable line."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AttnauditError(Exception):
+    """A failure caused by the input; the command line prints it and exits with status 2."""
+
+
+class InputError(AttnauditError):
+    """Bad input, told in one line.
+
+    ``operation`` is what was being done, ``where`` the file and row, the instance or the option,
+    ``got`` what was found there, ``expected`` what would have been right, ``do`` what the user can do.
+    """
+
+    def __init__(self, operation: str, where: str, got: str, expected: str, do: str = "") -> None:
+        self.operation, self.where, self.got, self.expected, self.do = operation, where, got, expected, do
+        line = f"{operation}: {where}: {got}; expected {expected}" + (f"; {do}" if do else "")
+        super().__init__(" ".join(line.split()))
+
+
+class TraceError(InputError):
+    """A trace that breaks the schema, or that an experiment cannot use."""
+
+
+class RunError(InputError):
+    """A run directory that cannot be used as asked."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """``did you mean X?`` for the known name nearest to ``name``, or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else ""

@@ -1,0 +1,92 @@
+"""Files that are either whole or not there."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from attnaudit.core.errors import RunError
+
+
+def user_cache() -> Path:
+    """Where this user's programs keep what they can make, or fetch, again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnaudit"
+
+
+@contextlib.contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """A temporary path beside ``path``; on leaving, it is synced and renamed to ``path``, or removed after an error.
+
+    Raises RunError when the disk is full or the place cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    temporary = Path(name)
+    try:
+        yield temporary
+        with temporary.open("rb+") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except Exception as error:
+        if _told_by_system(error):
+            raise unwritable(path, error) from error
+        raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def unwritable(path: Path, error: Exception) -> RunError:
+    reason = _told_by_system(error)
+    return RunError("write", str(path), reason, "a place that can be written", "free some space or choose another --out")
+
+
+def _told_by_system(error: Exception) -> str:
+    """Why the system refused, or nothing for an error of another kind. safetensors and polars hide its number in a text of their own."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    number = re.search(r"\(os error (\d+)\)", str(error))
+    return os.strerror(int(number[1])) if number else ""
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write UTF-8 text, whole or not at all."""
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write ``content``, whole or not at all. Raises RunError."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(content)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON with sorted keys, whole or not at all; NaN is refused."""
+    write_text(path, json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON; raises RunError when the file is missing or damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError("read", str(path), reason, "a JSON file written by attnaudit", "run the command that makes it again") from error
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

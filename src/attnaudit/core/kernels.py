@@ -1,0 +1,60 @@
+"""Compiled functions, their machine code kept in a folder named after the sources it comes from.
+
+numba keeps what it compiled by file, and takes it although a function that it calls, or a type, has since changed in another file. So the
+folder's name is a digest of all files with kernels: what another version left is never read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import config, event
+
+from attnaudit.core.files import user_cache
+
+HERE = Path(__file__).parents[1]
+SETTINGS: Any = config  # as numba fills it from the environment
+
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function when it is first called, with numba's ``options``; kept on disk, in ``$NUMBA_CACHE_DIR`` where that is set."""
+    if function is None:
+        return partial(kernel, **options)
+    others = SETTINGS.CACHE_DIR
+    SETTINGS.CACHE_DIR = others or str(code_folder(HERE))
+    try:
+        return numba.njit(cache=True, **options)(function)
+    finally:
+        SETTINGS.CACHE_DIR = others
+
+
+@cache
+def code_folder(sources: Path) -> Path:
+    """The folder of what is compiled from the kernels below ``sources``."""
+    texts = (path.read_bytes() for path in sorted(sources.rglob("*.py")))
+    digest = hashlib.sha256(b"\0".join(text for text in texts if b"@kernel" in text))
+    return user_cache() / f"kernels-{digest.hexdigest()[:16]}"
+
+
+@contextmanager
+def compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Within it ``tell`` is called whenever a function is about to be compiled, and not where its code was kept."""
+    with event.install_listener("numba:compile", _Starts(tell)):
+        yield
+
+
+class _Starts(event.Listener):
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self.tell = tell
+
+    def on_start(self, event: Any) -> None:
+        self.tell()
+
+    def on_end(self, event: Any) -> None:
+        """Nothing is to be told: what was compiled is now at work."""

@@ -1,0 +1,191 @@
+"""What is in a corpus as it is read: sizes, classes, lengths, unknown words, repeated rows, damage and rationales, as tables."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.corpus import SPLITS, Corpus, Split, row_digests
+from attnaudit.corpora.named.registry import REGISTRY
+from attnaudit.corpora.prepare.damage import KINDS, damage_in
+from attnaudit.corpora.prepare.vocabulary import Vocabulary
+from attnaudit.corpora.read import check_settings, read_corpus
+
+Rows = Iterator[dict[str, Any]]
+Expected = Mapping[str, tuple[int, ...]]  # rows per class, or of all classes, of a split or of several joined by a plus
+
+
+@dataclass(frozen=True)
+class CorpusCheck:
+    """Tables of a corpus, a row for each split (``classes``: split and class; ``lengths``: split and part; ``damage``: split and kind).
+
+    ``published`` sets the rows per class that are known of a registered corpus beside those that came; ``words`` tells which share of
+    the words, and of the different words, is not in the vocabulary that train gives; ``repeated`` the rows whose words stood before in
+    their split, in an earlier split (``in_train``, ``in_dev``), and anywhere with another label (``conflicts``); ``rationale`` has no
+    row where none is known; ``skipped`` has a row for each reason.
+    """
+
+    name: str
+    task: str
+    min_df: int
+    fingerprint: str
+    classes: pl.DataFrame
+    published: pl.DataFrame
+    lengths: pl.DataFrame
+    words: pl.DataFrame
+    repeated: pl.DataFrame
+    damage: pl.DataFrame
+    rationale: pl.DataFrame
+    skipped: pl.DataFrame
+    notes: tuple[str, ...]
+    differs: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Tables as lists of rows."""
+        return {name: value.to_dicts() if isinstance(value, pl.DataFrame) else value for name, value in vars(self).items()}
+
+
+def check_source(
+    source: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    text: str = "text",
+    label: str = "label",
+    question: str | None = None,
+    on_bad_row: str = "error",
+    progress: Progress = silent,
+) -> CorpusCheck:
+    """Read a corpus as `read_corpus` does and look through it, a named one beside what is published of it. Raises InputError."""
+    check_settings(on_bad_row, None, None, {}, "rule", "paper")
+    entry = REGISTRY.get(source) if isinstance(source, str) else None
+    corpus = read_corpus(
+        source, data_dir=data_dir, text=text, label=label, question=question, on_bad_row="skip" if on_bad_row == "skip" else "error",
+        progress=lambda split, rows: progress(f"read {split}", rows, 0),
+    )  # fmt: skip
+    return check_corpus(corpus) if entry is None else check_corpus(corpus, entry.of_preset(entry.expected, "paper", {}), entry.differs)
+
+
+def check_corpus(corpus: Corpus, expected: Expected | None = None, differs: Sequence[str] = ()) -> CorpusCheck:
+    """Look through a corpus. ``expected`` are the rows per class that it should have, ``differs`` what is known to be other than there."""
+    splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
+    rows: dict[str, Rows] = {
+        "classes": _class_rows(splits, corpus.class_names),
+        "published": _published_rows(splits, len(corpus.class_names), expected or {}),
+        "lengths": _length_rows(splits),
+        "words": _word_rows(splits, corpus.min_df),
+        "repeated": _repeated_rows(splits),
+        "damage": _damage_rows(splits),
+        "rationale": _rationale_rows(splits),
+        "skipped": _skipped_rows(corpus),
+    }
+    tables = {name: pl.DataFrame(list(of), schema=dict(zip(*_COLUMNS[name], strict=True))) for name, of in rows.items()}
+    return CorpusCheck(corpus.name, corpus.task, corpus.min_df, corpus.fingerprint, notes=corpus.notes, differs=tuple(differs), **tables)
+
+
+_S, _I, _F = pl.String, pl.Int64, pl.Float64
+_COLUMNS = {
+    "classes": (("split", "class", "rows"), (_S, _S, _I)),
+    "published": (("split", "published", "here", "same"), (_S, _S, _S, pl.Boolean)),
+    "lengths": (("split", "part", "min", "median", "p95", "max"), (_S, _S, _I, _F, _F, _I)),
+    "words": (("split", "words", "different", "unknown", "unknown_different"), (_S, _I, _I, _F, _F)),
+    "repeated": (("split", "rows", "within", "in_train", "in_dev", "conflicts"), (_S, _I, _I, _I, _I, _I)),
+    "damage": (("split", "kind", "rows", "instance", "example"), (_S, _S, _I, _I, _S)),
+    "rationale": (("split", "rows", "with_rationale", "marked"), (_S, _I, _I, _F)),
+    "skipped": (("reason", "rows", "file", "first_row"), (_S, _I, _S, _I)),
+}
+
+
+def _class_rows(splits: Mapping[str, Split], names: Sequence[str]) -> Rows:
+    for split, rows in splits.items():
+        counts = np.bincount(rows.label, minlength=len(names)).tolist()
+        for name, count in zip(names, counts, strict=True):
+            yield {"split": split, "class": name, "rows": count}
+
+
+def _published_rows(splits: Mapping[str, Split], classes: int, expected: Expected) -> Rows:
+    for key, published in expected.items():
+        label = np.concatenate([splits[split].label for split in key.split("+")])
+        here = (len(label),) if len(published) == 1 else tuple(np.bincount(label, minlength=classes).tolist())
+        yield {"split": key, "published": _joined(published), "here": _joined(here), "same": here == tuple(published)}
+
+
+def _joined(counts: Sequence[int]) -> str:
+    return "/".join(map(str, counts))
+
+
+def _length_rows(splits: Mapping[str, Split]) -> Rows:
+    for split, rows in splits.items():
+        for part, texts in (("text", rows.tokens), ("question", rows.question)):
+            if texts:
+                lengths = np.array([len(words) for words in texts])
+                yield {
+                    "split": split, "part": part, "min": int(lengths.min()), "median": float(np.median(lengths)),
+                    "p95": float(np.quantile(lengths, 0.95)), "max": int(lengths.max()),
+                }  # fmt: skip
+
+
+def _word_rows(splits: Mapping[str, Split], min_df: int) -> Rows:
+    vocabulary = Vocabulary.build(map(list, map(chain.from_iterable, zip(*_texts(splits["train"]), strict=True))), min_df)
+    for split, rows in splits.items():
+        counts = Counter(chain.from_iterable(chain.from_iterable(_texts(rows))))
+        unknown = [count for word, count in counts.items() if word not in vocabulary]
+        total = sum(counts.values())
+        yield {
+            "split": split, "words": total, "different": len(counts),
+            "unknown": sum(unknown) / total if total else None, "unknown_different": len(unknown) / len(counts) if counts else None,
+        }  # fmt: skip
+
+
+def _texts(rows: Split) -> list[list[list[str]]]:
+    return [rows.tokens] if rows.question is None else [rows.tokens, rows.question]
+
+
+def _repeated_rows(splits: Mapping[str, Split]) -> Rows:
+    digests = {split: row_digests(rows) for split, rows in splits.items()}
+    labels: dict[bytes, set[int]] = defaultdict(set)
+    for split, rows in splits.items():
+        for digest, label in zip(digests[split], rows.label.tolist(), strict=True):
+            labels[digest].add(label)
+    known = {split: set(of) for split, of in digests.items()}
+    for split, of in digests.items():
+        before = SPLITS[: SPLITS.index(split)]
+        shared = {f"in_{other}": sum(digest in known[other] for digest in of) for other in before if other in known}
+        conflicts = sum(len(labels[digest]) > 1 for digest in of)
+        yield {"split": split, "rows": len(of), "within": len(of) - len(known[split]), **shared, "conflicts": conflicts}
+
+
+def _damage_rows(splits: Mapping[str, Split]) -> Rows:
+    for split, rows in splits.items():
+        counts: Counter[str] = Counter()
+        first: dict[str, tuple[int, str]] = {}
+        for row, texts in enumerate(zip(*_texts(rows), strict=True)):
+            for kind, example in damage_in(list(chain.from_iterable(texts))).items():
+                counts[kind] += 1
+                first.setdefault(kind, (int(rows.instance[row]), example))
+        for kind in KINDS:
+            if kind in first:
+                yield {"split": split, "kind": kind, "rows": counts[kind], "instance": first[kind][0], "example": first[kind][1]}
+
+
+def _rationale_rows(splits: Mapping[str, Split]) -> Rows:
+    for split, rows in splits.items():
+        if rows.rationale is not None:
+            known = [marks for marks in rows.rationale if marks]
+            tokens = sum(map(len, known))
+            share = sum(map(sum, known)) / tokens if tokens else None
+            yield {"split": split, "rows": len(rows), "with_rationale": sum(any(marks) for marks in known), "marked": share}
+
+
+def _skipped_rows(corpus: Corpus) -> Rows:
+    counts = Counter(row.reason for row in corpus.skipped)
+    for reason, count in sorted(counts.items()):
+        first = next(row for row in corpus.skipped if row.reason == reason)
+        yield {"reason": reason, "rows": count, "file": first.file, "first_row": first.row}

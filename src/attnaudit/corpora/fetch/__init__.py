@@ -1,0 +1,1 @@
+"""Downloading named corpora: addresses, checksums, archives."""

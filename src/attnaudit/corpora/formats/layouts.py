@@ -1,0 +1,163 @@
+"""The ways in which the files of a named corpus may lie in a folder: as its authors publish them, or as plain tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.formats.readers import READERS, SPLIT_NAMES, file_source, split_tables, stem_and_format
+from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
+
+Sources = dict[str, SplitSource]
+Layout = Callable[[Path], Sources]  # nothing where the folder has no file of the layout
+Rows = Callable[[Path], Iterator[Row]]
+
+
+class MissingFiles(InputError):
+    """A folder that lacks files of a corpus; another folder may have them."""
+
+
+def any_layout(*layouts: Layout, expected: str, within: Sequence[str] = ()) -> Callable[[Path], Sources]:
+    """The first layout whose files are all there, in a folder or in those ``within`` it that archives unpack to.
+
+    Raises MissingFiles, which tells what is ``expected``.
+    """
+
+    def sources(folder: Path) -> Sources:
+        missing: list[MissingFiles] = []
+        for place in (folder, *(folder / name for name in within)):
+            for layout in layouts if place.is_dir() else ():
+                try:
+                    if found := layout(place):
+                        return _told(found, place, missing)
+                except MissingFiles as error:
+                    missing.append(error)
+        if missing:
+            raise missing[0]
+        raise MissingFiles("read corpus", str(folder), f"none of its files among {listed(folder)}", expected)
+
+    return sources
+
+
+def _told(found: Sources, place: Path, missing: Sequence[MissingFiles]) -> Sources:
+    """Sources whose notes tell which places were passed over for want of files."""
+    remarks = [f"{error.where}: {error.got}; read from {place} instead" for error in missing if error.where != str(place)]
+    return {split: replace(source, note="; ".join(filter(None, [source.note, *remarks]))) for split, source in found.items()}
+
+
+def split_files(files: Mapping[str, Sequence[str]], rows: Rows, needed: Sequence[str] = ("train", "test"), note: str = "") -> Layout:
+    """A file, or a folder, for each split: the first that fits one of the patterns."""
+
+    def layout(folder: Path) -> Sources:
+        found = {split: path for split, patterns in files.items() if (path := first_that_fits(folder, patterns))}
+        _require_splits(folder, found, needed, {split: patterns[0] for split, patterns in files.items()})
+        return {split: SplitSource(path, partial(rows, path), note) for split, path in found.items()}
+
+    return layout
+
+
+def tables(
+    columns: Columns | None = None,
+    classes: Mapping[str, str] | None = None,
+    left_out: Mapping[str, str] | None = None,
+    needed: Sequence[str] = ("train", "test"),
+    note: str = "",
+) -> Layout:
+    """Tables with a header, named train, dev and test, or one named all; ``classes`` and ``left_out`` as in `renamed`."""
+    columns = columns or Columns()
+
+    def layout(folder: Path) -> Sources:
+        found = split_tables(folder)
+        _require_splits(folder, found, needed, {split: f"{split}.csv" for split in needed})
+        found = found or _whole(folder)
+        plain = {split: replace(file_source(path, columns), note=note) for split, path in found.items()}
+        return plain if classes is None else {split: renamed_source(source, classes, left_out) for split, source in plain.items()}
+
+    return layout
+
+
+def whole_table(columns: Columns | None = None) -> Layout:
+    """The only table of a folder, whatever its name but that of a split."""
+
+    def layout(folder: Path) -> Sources:
+        found = [path for path in sorted(folder.iterdir()) if _is_table(path) and stem_and_format(path)[0].lower() not in SPLIT_NAMES]
+        return {"all": file_source(found[0], columns or Columns())} if len(found) == 1 else {}
+
+    return layout
+
+
+def class_files(names: Mapping[str, Sequence[str]], rows: Callable[[Path, str], Iterator[Row]]) -> Layout:
+    """A file for each class, given by its number, and no splits."""
+
+    def layout(folder: Path) -> Sources:
+        found = {label: path for label, patterns in names.items() if (path := first_that_fits(folder, patterns))}
+        for label in names if found else ():
+            if label not in found:
+                expected = f"{names[label][0]} beside {', '.join(path.name for path in found.values())}"
+                raise MissingFiles("read corpus", str(folder), f"no file of one class among {listed(folder)}", expected)
+        return {"all": SplitSource(folder, lambda: _one_after_another(found, rows))} if found else {}
+
+    return layout
+
+
+def renamed_source(source: SplitSource, classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> SplitSource:
+    """A source whose labels are `renamed`."""
+    rows = source.rows
+    return replace(source, rows=lambda: renamed(rows(), classes, left_out))
+
+
+def renamed(rows: Iterator[Row], classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> Iterator[Row]:
+    """Rows with the labels that ``classes`` gives for theirs; those with a label of ``left_out`` are left out for that reason."""
+    reasons = left_out or {}
+    expected = ", ".join(list(classes)[:10])
+    for row in rows:
+        label = str(row.label).strip()
+        if row.problem or row.left_out or row.label is None:
+            yield row
+        elif label in classes:
+            yield replace(row, label=classes[label])
+        elif label in reasons:
+            yield replace(row, left_out=reasons[label])
+        else:
+            yield replace(row, problem=f"label '{label[:40]}' where one of {expected} was expected")
+
+
+def _require_splits(folder: Path, found: Mapping[str, Path], needed: Sequence[str], names: Mapping[str, str]) -> None:
+    for split in needed if found else ():
+        if split not in found:
+            expected = f"{names[split]} beside {', '.join(path.name for path in found.values())}"
+            raise MissingFiles("read corpus", str(folder), f"no {split} split among {listed(folder)}", expected)
+
+
+def first_that_fits(folder: Path, patterns: Sequence[str]) -> Path | None:
+    """The first file or folder that fits one of the patterns, tried in order."""
+    return next((path for pattern in patterns for path in sorted(folder.glob(pattern))), None)
+
+
+def listed(folder: Path) -> str:
+    """A few names of what is in a folder."""
+    names = sorted(path.name for path in folder.iterdir())
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"
+
+
+def _one_after_another(files: Mapping[str, Path], rows: Callable[[Path, str], Iterator[Row]]) -> Iterator[Row]:
+    number = 0
+    for label, path in files.items():
+        for row in rows(path, label):
+            yield replace(row, row=number, file=path.name)
+            number += 1
+
+
+def _whole(folder: Path) -> dict[str, Path]:
+    found = [path for path in sorted(folder.iterdir()) if _is_table(path) and stem_and_format(path)[0].lower() == "all"]
+    if len(found) > 1:
+        got = f"both {found[0].name} and {found[1].name}"
+        raise InputError("read corpus", str(folder), got, "one file with all rows", "move one of them away")
+    return {"all": found[0]} if found else {}
+
+
+def _is_table(path: Path) -> bool:
+    return path.is_file() and stem_and_format(path)[1] in READERS

@@ -1,0 +1,1 @@
+"""The corpora that have a name, one file for each source."""

@@ -1,0 +1,120 @@
+"""The texts of Pruthi et al. 2020, each with a mask of the words that a deceptive attention must keep off: here its rationale.
+
+These words decide the label (pronouns, gendered words), or hold all that does (the sentence beside a piece of an encyclopedia).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+
+from attnaudit.corpora.formats.evidence import Span, word_spans
+from attnaudit.corpora.formats.layouts import Layout, Rows, Sources, any_layout, first_that_fits, renamed
+from attnaudit.corpora.formats.lines import numbered_lines
+from attnaudit.corpora.formats.readers import file_source
+from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource
+from attnaudit.corpora.named.registered import Registered
+
+_SPLITS = ("train", "dev", "test")
+_SEXES = {"M": "0", "F": "1", "0": "0", "1": "1"}
+_NUMBERS = {"0": "0", "1": "1"}
+_BIBTEX = """@inproceedings{pruthi2020deceive,
+  title = {Learning to Deceive with Attention-Based Explanations},
+  author = {Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.},
+  booktitle = {Proceedings of ACL},
+  year = {2020}
+}"""
+
+
+def tabbed_rows(path: Path) -> Iterator[Row]:
+    """Rows of lines ``label<TAB>text``."""
+    for row, (number, line) in enumerate(numbered_lines(path)):
+        label, tab, text = line.partition("\t")
+        yield Row(row, number, text, label) if tab else Row(row, number, problem="a line without a tab between label and text")
+
+
+def masked(rows: Iterator[Row], masks: Path) -> Iterator[Row]:
+    """Rows with what the same line of ``masks`` says: a 0 or 1 for every word of the text."""
+    lines = (line for _, line in numbered_lines(masks))
+    for row, mask in zip_longest(rows, lines):
+        if row is None:
+            return  # more masks than rows: an empty line at the end, say
+        try:
+            yield row if row.problem or not isinstance(row.text, str) else replace(row, evidence=_marked(row.text, mask, masks.name))
+        except BadCell as error:
+            yield replace(row, problem=str(error))
+
+
+def _marked(text: str, mask: str | None, name: str) -> list[Span]:
+    if mask is None:
+        raise BadCell(f"no mask: {name} has fewer lines")
+    bits, words = mask.split(), len(text.split())
+    if len(bits) != words or set(bits) - {"0", "1"}:
+        raise BadCell(f"a mask of {len(bits)} entries in {name} for {words} words, where a 0 or 1 for each was expected")
+    return word_spans(text, [(k, k + 1) for k, bit in enumerate(bits) if bit == "1"])
+
+
+def _plain(classes: dict[str, str]) -> Layout:
+    """Files as published: ``train.txt`` beside ``train.txt.block``."""
+    return _beside("{}.txt", "{}.txt.block", classes, tabbed_rows)
+
+
+def _table(classes: dict[str, str]) -> Layout:
+    """Tables ``train.csv`` beside ``train.block``, gzipped or not."""
+    return _beside("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows())
+
+
+def _beside(texts: str, masks: str, classes: dict[str, str], rows: Rows) -> Layout:
+    def layout(folder: Path) -> Sources:
+        found: Sources = {}
+        for split in _SPLITS:
+            text, mask = (first_that_fits(folder, (pattern.format(split),)) for pattern in (texts, masks))
+            if text is None or mask is None:
+                return {}
+            found[split] = SplitSource(text, partial(_read, text, mask, classes, rows))
+        return found
+
+    return layout
+
+
+def _read(text: Path, mask: Path, classes: dict[str, str], rows: Rows) -> Iterator[Row]:
+    return masked(renamed(rows(text), classes), mask)
+
+
+def _registered(
+    name: str, title: str, classes: dict[str, str], class_names: tuple[str, str], folder: str, licence: str,
+    counts: dict[str, tuple[int, ...]],
+) -> Registered:  # fmt: skip
+    return Registered(
+        name=name,
+        title=title,
+        citation="Pruthi et al. 2020",
+        bibtex=_BIBTEX,
+        licence=licence,
+        class_names=class_names,
+        sources=any_layout(_plain(classes), _table(classes), expected="train.txt, dev.txt and test.txt, each beside its .block file"),
+        homepage="https://github.com/danishpruthi/deceptive-attention",
+        folders=(name, f"deceptive/{folder}", folder),
+        expected={"paper": counts},
+        how_to_get="copy train, dev and test.txt with their .block files from src/classification_tasks/data of the authors' repository",
+        differs=("not among the corpora of Jain & Wallace 2019",),
+    )
+
+
+DECEPTIVE = (
+    _registered(
+        "deceptive_pronoun", "sentences by the sex of their pronouns", _SEXES, ("male", "female"), "pronoun",
+        "not stated; sentences of Wikipedia", {"train": (4528, 4489), "dev": (529, 598), "test": (579, 548)},
+    ),
+    _registered(
+        "deceptive_sst_wiki", "SST beside a sentence of Wikipedia", _NUMBERS, ("negative", "positive"), "sst-wiki",
+        "not stated; SST and sentences of Wikipedia", {"train": (3310, 3610), "dev": (428, 444), "test": (912, 909)},
+    ),
+    _registered(
+        "deceptive_occupation", "biographies of physicians and surgeons", _NUMBERS, ("physician", "surgeon"), "occupation-classification",
+        "not stated; biographies of real people", {"train": (17629,), "dev": (1701, 818), "test": (3422, 1615)},
+    ),
+)  # fmt: skip

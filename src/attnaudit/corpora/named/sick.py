@@ -1,0 +1,90 @@
+"""SICK: pairs of sentences that involve compositional knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from attnaudit.corpora.formats.delimited import header_indices, tsv_records, tsv_rows
+from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, split_files, tables
+from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
+from attnaudit.corpora.named.registered import Registered, always
+from attnaudit.corpora.named.snli import INFERENCE_SETTINGS, RELATION_CLASSES, RELATIONS
+
+_SETS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
+_CLASSES = {name.upper(): number for name, number in RELATION_CLASSES.items()}
+
+
+def split_rows(path: Path) -> Iterator[Row]:
+    """Rows of one of the three files of SemEval 2014."""
+    return renamed(tsv_rows(path, Columns("sentence_A", "entailment_judgment", question="sentence_B")), _CLASSES)
+
+
+def set_rows(path: Path, chosen: str) -> Iterator[Row]:
+    """Rows of one set of the whole file, whose column ``SemEval_set`` names it. Raises InputError."""
+    return renamed(_of_set(path, chosen), _CLASSES)
+
+
+def _of_set(path: Path, chosen: str) -> Iterator[Row]:
+    records = tsv_records(path)
+    _, header = next(records, (0, []))
+    text, question, label, of_set = header_indices(path, header, ("sentence_A", "sentence_B", "entailment_label", "SemEval_set"))
+    row = 0
+    for line, fields in records:
+        problem = _problem(fields, len(header), of_set)
+        if problem and chosen == _SETS["train"]:  # told once, not with every set
+            yield Row(row, line, problem=problem)
+            row += 1
+        elif problem:
+            continue
+        elif fields[of_set].strip() == chosen:
+            yield Row(row, line, fields[text], fields[label], question=fields[question])
+            row += 1
+
+
+def _problem(fields: list[str], width: int, of_set: int) -> str:
+    """Why a record belongs to no set, or nothing."""
+    if len(fields) != width:
+        return f"{len(fields)} field(s) where the header has {width}"
+    name = fields[of_set].strip()
+    return "" if name in _SETS.values() else f"SemEval_set '{name}' where {', '.join(_SETS.values())} was expected"
+
+
+def _whole_file() -> Layout:
+    def layout(folder: Path) -> Sources:
+        path = first_that_fits(folder, ("SICK.txt",))
+        return {split: SplitSource(path, partial(set_rows, path, name)) for split, name in _SETS.items()} if path else {}
+
+    return layout
+
+
+SICK = Registered(
+    name="sick_nli",
+    title="SICK, inference",
+    citation="Marelli et al. 2014",
+    bibtex="""@inproceedings{marelli2014sick,
+  title = {A {SICK} Cure for the Evaluation of Compositional Distributional Semantic Models},
+  author = {Marelli, Marco and Menini, Stefano and Baroni, Marco and Bentivogli, Luisa and Bernardi, Raffaella and Zamparelli, Roberto},
+  booktitle = {Proceedings of LREC},
+  year = {2014}
+}""",
+    licence="CC BY-NC-SA 3.0",
+    class_names=RELATIONS,
+    sources=any_layout(
+        split_files(
+            {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)},
+            split_rows,
+            ("train", "dev", "test"),
+        ),
+        _whole_file(),
+        tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES),
+        expected="SICK.txt, or SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or tables with premise, hypothesis and label",
+    ),
+    task="inference",
+    homepage="https://zenodo.org/records/2787612",
+    folders=("sick_nli", "sick"),
+    settings=always(INFERENCE_SETTINGS),
+    expected={"paper": {"train": (665, 1299, 2536), "dev": (74, 144, 282), "test": (720, 1414, 2793)}},
+    differs=("not among the corpora of Jain & Wallace 2019; trained as SNLI",),
+)

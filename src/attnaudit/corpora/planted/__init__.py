@@ -1,0 +1,1 @@
+"""Corpora generated here, in which the tokens that decide are known."""

@@ -1,0 +1,109 @@
+"""Sequences of symbols to be copied, made up when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
+
+The source is of symbols 0 … n − 1; that to be written of their primed twins, n … 2n − 1; 2n begins what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Int64
+
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.kernels import kernel
+from attnaudit.core.random import draw_below, stream_keys
+
+Symbols = Int64[np.ndarray, "rows length"]
+SYMBOLS = {"permutations": 40, "distinct": 60, "iid": 40}  # kinds of source, and of how many symbols they are in the paper
+LENGTH = 40
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Sources of ``length`` symbols out of ``symbols``: all of them once, distinct ones, or each drawn by itself (``iid``).
+
+    Raises InputError.
+    """
+
+    kind: str
+    length: int = LENGTH
+    symbols: int = LENGTH
+
+    def __post_init__(self) -> None:
+        if self.kind not in SYMBOLS:
+            raise InputError("make sequences", "kind", repr(self.kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(self.kind, SYMBOLS))
+        if self.length < 1 or self.symbols < 1:
+            raise InputError("make sequences", self.kind, f"length {self.length} of {self.symbols} symbols", "1 or more of both")
+        if self.kind == "permutations" and self.symbols != self.length:
+            raise InputError(
+                "make sequences", "permutations", f"length {self.length} of {self.symbols} symbols", "as many symbols as positions"
+            )
+        if self.kind == "distinct" and self.symbols < self.length:
+            raise InputError(
+                "make sequences", "distinct", f"length {self.length} of {self.symbols} symbols", "no fewer symbols than positions"
+            )
+
+    @property
+    def vocabulary(self) -> int:
+        """Symbols of both sides, and the one that begins."""
+        return 2 * self.symbols + 1
+
+    @property
+    def begin(self) -> int:
+        return 2 * self.symbols
+
+    def draw(self, seed: int, purpose: str, first: int, count: int) -> Symbols:
+        """Rows ``first`` to ``first + count`` of the endless table of ``seed`` and ``purpose``, each found without the ones before it."""
+        rows = np.empty((count, self.length), np.int64)
+        _draw(stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count)), self.symbols, self.kind == "iid", rows)
+        return rows
+
+    def primed(self, rows: Symbols) -> Symbols:
+        """The twin of every symbol."""
+        return rows + self.symbols
+
+
+def copied(rows: Symbols) -> Symbols:
+    """The same order."""
+    return rows.copy()
+
+
+def reverse(rows: Symbols) -> Symbols:
+    """The last symbol first."""
+    return rows[:, ::-1].copy()
+
+
+def bigram_flip(rows: Symbols) -> Symbols:
+    """The two symbols of each pair changed round; the last of an odd number stays."""
+    even = rows.shape[1] // 2 * 2
+    flipped = rows.copy()
+    flipped[:, 0:even:2], flipped[:, 1:even:2] = rows[:, 1:even:2], rows[:, 0:even:2]
+    return flipped
+
+
+TARGETS: dict[str, Callable[[Symbols], Symbols]] = {"copy": copied, "reverse": reverse, "bigram_flip": bigram_flip}
+
+
+def right_positions(target: str, length: int) -> Int64[np.ndarray, " length"]:
+    """For each position that is written, where in the source its symbol stands."""
+    return TARGETS[target](np.arange(length)[None])[0]
+
+
+@kernel
+def _draw(keys, symbols, independent, rows):
+    """The first places of a shuffle (Fisher & Yates), or draws with replacement."""
+    count, length = rows.shape
+    pool = np.empty(symbols, np.int64)
+    for row in range(count):
+        if independent:
+            for t in range(length):
+                rows[row, t] = draw_below(keys[row], t, symbols)
+            continue
+        for s in range(symbols):
+            pool[s] = s
+        for t in range(length):
+            other = t + np.int64(draw_below(keys[row], t, symbols - t))
+            pool[t], pool[other] = pool[other], pool[t]
+            rows[row, t] = pool[t]

@@ -1,0 +1,142 @@
+"""Corpora of our own making in which the words that decide the label are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.corpora.corpus import Corpus, Split, Task, fingerprint, row_digests
+from attnaudit.corpora.keyed import keyed
+from attnaudit.corpora.planted.grammar import filler, pick
+from attnaudit.corpora.planted.question import ROOMS, question_split
+
+PlantedKind = Literal["decisive", "negation", "conjunction", "prior", "question"]
+Choice = tuple[str, ...]  # words of which one is planted
+
+GOOD = ("excellent", "delightful", "superb", "charming", "splendid", "lovely")
+BAD = ("awful", "dreadful", "horrible", "dismal", "terrible", "tedious")
+NEGATING = ("not",)
+AFFIRMING = ("truly", "indeed", "really")
+WARM_FIRST, WARM_SECOND = ("scarlet", "crimson", "amber"), ("ruby", "coral", "cherry")
+COLD_FIRST, COLD_SECOND = ("azure", "indigo", "navy"), ("sapphire", "teal", "cobalt")
+
+_SHORTEST = 10
+_SMALLEST = 40
+_SHARES = (("train", 0.8), ("dev", 0.1), ("test", 0.1))
+
+
+@dataclass(frozen=True)
+class Planting:
+    """``cases`` are the ways to plant: a label and one choice of words for each planted place; ``places(T, rng)`` finds those."""
+
+    cases: tuple[tuple[int, tuple[Choice, ...]], ...]
+    places: Callable[[int, np.random.Generator], tuple[int, ...]]
+
+
+def _one_place(length: int, rng: np.random.Generator) -> tuple[int, ...]:
+    return (int(rng.integers(length)),)
+
+
+def _two_neighbours(length: int, rng: np.random.Generator) -> tuple[int, ...]:
+    first = int(rng.integers(length - 1))
+    return (first, first + 1)
+
+
+def _both_ends(length: int, rng: np.random.Generator) -> tuple[int, ...]:
+    third = length // 3
+    return (int(rng.integers(third)), int(rng.integers(length - third, length)))
+
+
+def _nowhere(length: int, rng: np.random.Generator) -> tuple[int, ...]:
+    return ()
+
+
+_DECISIVE = Planting(((0, (BAD,)), (1, (GOOD,))), _one_place)
+_NEGATION = Planting(((0, (NEGATING, GOOD)), (0, (AFFIRMING, BAD)), (1, (NEGATING, BAD)), (1, (AFFIRMING, GOOD))), _two_neighbours)
+_CONJUNCTION = Planting(
+    ((0, (WARM_FIRST, COLD_SECOND)), (0, (COLD_FIRST, WARM_SECOND)), (1, (WARM_FIRST, WARM_SECOND)), (1, (COLD_FIRST, COLD_SECOND))),
+    _both_ends,
+)
+_PRIOR = Planting(((0, ()), (1, ())), _nowhere)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to make a corpus: ``make(rows, length, rng, prior)`` gives one split."""
+
+    class_names: tuple[str, ...]
+    make: Callable[[int, tuple[int, int], np.random.Generator, float | None], Split]
+    task: Task = "classification"
+
+
+def _split(planting: Planting, rows: int, length: tuple[int, int], rng: np.random.Generator, share: float | None) -> Split:
+    if share is None:
+        case = rng.permutation(np.arange(rows) % len(planting.cases))
+    else:
+        case = rng.permutation((np.arange(rows) < round(share * rows)).astype(np.int64))
+    lengths = rng.integers(length[0], length[1] + 1, size=rows).tolist()
+    texts = [_text(planting, number, tokens, rng) for number, tokens in zip(case.tolist(), lengths, strict=True)]
+    label = np.array([planting.cases[number][0] for number in case], dtype=np.int32)
+    return Split(np.arange(rows, dtype=np.int64), [words for words, _ in texts], label, [marks for _, marks in texts])
+
+
+def _text(planting: Planting, case: int, length: int, rng: np.random.Generator) -> tuple[list[str], list[bool]]:
+    words, marks = filler(length, rng), [False] * length
+    choices = planting.cases[case][1]
+    for place, choice in zip(planting.places(length, rng), choices, strict=True):
+        words[place], marks[place] = pick(choice, rng.random()), True
+    return words, marks
+
+
+KINDS = {
+    "decisive": Kind(("negative", "positive"), partial(_split, _DECISIVE)),
+    "negation": Kind(("negative", "positive"), partial(_split, _NEGATION)),
+    "conjunction": Kind(("different", "alike"), partial(_split, _CONJUNCTION)),
+    "prior": Kind(("rare", "common"), partial(_split, _PRIOR)),
+    "question": Kind(ROOMS, question_split, "question_answering"),
+}
+
+
+def planted_corpus(
+    kind: PlantedKind | str = "decisive",
+    *,
+    size: int = 2000,
+    length: tuple[int, int] = (10, 40),
+    seed: int = 0,
+    prior: float = 0.7,
+) -> Corpus:
+    """A corpus whose deciding words are known and marked in each split's ``rationale``.
+
+    ``decisive``: one word of feeling among distractors decides. ``negation``: a word of feeling and the word before it (``not``
+    or an affirming one) decide together, neither alone tells anything. ``conjunction``: a colour in the first third and one in
+    the last third of the text decide by being of like kind, neither alone tells anything. ``prior``: no word decides; a share
+    ``prior`` of the rows is of class 1. ``question``: the text tells the rooms of three people, a question asks for one of them.
+
+    ``size`` rows in all (80/10/10, at least 40), ``length`` the fewest and most tokens of a text (at least 10). All kinds but
+    ``prior`` are balanced in each split. The same arguments give the same corpus. Raises InputError.
+    """
+    _check(kind, size, length, prior)
+    made = KINDS[kind]
+    share = prior if kind == "prior" else None
+    splits = {name: made.make(round(part * size), length, keyed(seed, "planted", kind, name), share) for name, part in _SHARES}
+    digests = {name: row_digests(split) for name, split in splits.items()}
+    note = f"planted corpus, {kind}: {size} texts of {length[0]} to {length[1]} tokens made with seed {seed}"
+    total = fingerprint(made.class_names, 1, splits, digests)
+    return Corpus(f"planted-{kind}", made.class_names, splits, 1, total, (note,), task=made.task)
+
+
+def _check(kind: str, size: int, length: tuple[int, int], prior: float) -> None:
+    operation = "plant corpus"
+    if kind not in KINDS:
+        raise InputError(operation, "kind", f"'{kind}'", f"one of {', '.join(KINDS)}", did_you_mean(kind, KINDS))
+    if size < _SMALLEST:
+        raise InputError(operation, "size", str(size), f"at least {_SMALLEST}")
+    if not _SHORTEST <= length[0] <= length[1]:
+        raise InputError(operation, "length", f"{length[0]} to {length[1]}", f"at least {_SHORTEST}, the shorter first")
+    if not 0 < prior < 1:
+        raise InputError(operation, "prior", str(prior), "a share between 0 and 1")

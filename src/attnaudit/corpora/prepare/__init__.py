@@ -1,0 +1,1 @@
+"""From rows to a corpus: tokens, classes, splits, vocabulary, word vectors."""

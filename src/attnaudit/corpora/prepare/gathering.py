@@ -1,0 +1,117 @@
+"""From the rows of a file to token lists: rows are checked one by one, and what cannot be used is refused or set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.corpus import SkippedRow
+from attnaudit.corpora.formats.evidence import marked_words, usable_spans
+from attnaudit.corpora.formats.lines import printable
+from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, usable_label, usable_text
+from attnaudit.corpora.named.registered import NO_BOUNDS, Bounds
+from attnaudit.corpora.prepare.gathered import Example, Gathered
+
+Progress = Callable[[str, int], None]
+_PROGRESS_EVERY = 1000
+_REMEDY = "correct the row, or go on without such rows: --on-bad-row skip"
+
+
+@dataclass(frozen=True)
+class Gathering:
+    """How rows become token lists.
+
+    ``classes`` are the labels that may come, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence.
+    """
+
+    tokenise: Callable[[str], list[str]]
+    skip_bad: bool
+    max_tokens: int | None = None
+    bounds: Bounds = NO_BOUNDS
+    classes: tuple[str, ...] | None = None
+    has_question: bool = False
+    progress: Progress | None = None
+    lines: bool = False
+
+
+def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
+    """Read one file to its end. Raises InputError for the file, and for a bad row unless bad rows are skipped."""
+    out = Gathered(source.path, note=source.note)
+    for out.rows, row in enumerate(source.rows(), start=1):
+        if row.left_out:
+            out.left_out[row.left_out] += 1
+        else:
+            _take(out, row, how)
+        if how.progress and out.rows % _PROGRESS_EVERY == 0:
+            how.progress(split, out.rows)
+    if how.progress:
+        how.progress(split, out.rows)
+    _apply_bounds(out, how.bounds)
+    if not out.examples:
+        got = f"no usable row among {out.rows}" if out.rows else "no row"
+        raise InputError("read corpus", str(source.path), got, "at least one row of each class")
+    return out
+
+
+def _take(out: Gathered, row: Row, how: Gathering) -> None:
+    try:
+        out.examples.append(_understood(row, how))
+    except BadCell as error:
+        got = printable(str(error))  # it quotes cells, and a file of a folder may have any name
+        if not how.skip_bad:
+            expected = "a text, a question and a label" if how.has_question else "a text and a label"
+            raise InputError("read corpus", printable(row.where(out.path)), got, expected, _REMEDY) from error
+        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, got))
+
+
+def _understood(row: Row, how: Gathering) -> Example:
+    if row.problem:
+        raise BadCell(row.problem)
+    text, label = usable_text(row.text), usable_label(row.label)
+    if how.classes is not None and label not in how.classes:
+        raise BadCell(f"label '{label}' where {_listed(how.classes)} was expected")
+    if row.evidence is None:
+        tokens, marks = how.tokenise(text), None
+    else:
+        tokens, marks = marked_words(text, usable_spans(row.evidence, len(text)), how.tokenise)
+    if not tokens and how.bounds.more_than == 0:
+        raise BadCell("a text without a word")
+    question = how.tokenise(usable_text(row.question, "question")) if how.has_question else None
+    if question is not None and not question:
+        raise BadCell("a question without a word")
+    cut = None if marks is None else marks[: how.max_tokens]
+    sentences = _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens) if how.lines else None
+    return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers, sentences)
+
+
+def _sentences_of_lines(text: str, tokens: list[str], tokenise: Callable[[str], list[str]]) -> list[int]:
+    """The words of every line that has some. Raises BadCell where lines and rationale cut the text into other words."""
+    lines = [tokenise(line) for line in text.splitlines()]
+    if [word for line in lines for word in line] != tokens:
+        raise BadCell("lines or a rationale that cut a word in two")
+    return [len(line) for line in lines if line]
+
+
+def _cut_to(sentences: list[int], most: int | None) -> list[int]:
+    """The sentences of the first ``most`` words."""
+    ends = np.minimum(np.cumsum(sentences), np.inf if most is None else most).astype(int)
+    return [length for length in np.diff(ends, prepend=0).tolist() if length]
+
+
+def _apply_bounds(out: Gathered, bounds: Bounds) -> None:
+    lengths = [example.length for example in out.examples]
+    below = min(
+        np.inf if bounds.less_than is None else bounds.less_than,
+        max(lengths, default=0) if bounds.below_longest else np.inf,
+    )
+    short = sum(length <= bounds.more_than for length in lengths)
+    out.examples = [example for example in out.examples if bounds.more_than < example.length < below]
+    long = len(lengths) - len(out.examples) - short
+    out.left_out.update({f"at most {bounds.more_than} words": short, f"{below:.0f} words or more": long})
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")

@@ -1,0 +1,72 @@
+"""What a trace says of a corpus's rows, where another model, or what it is trained for, takes it as given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.trace import Trace
+
+OPERATION = "take weights from a trace"
+RATIONALE = "rationale"
+
+
+def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
+    """The corpus with the trace's predictions, and the column ``column`` as attention, in every split.
+
+    The trace has a row for every row of train, dev and test, with the same tokens. ``alpha`` is taken as it is; of an importance measure
+    the absolute values, of ``rationale`` the marks, are scaled to sum to 1; a row where all are 0 gets even weights, and the corpus a note.
+    ``origin`` names the trace in errors. Raises InputError.
+    """
+    known = [name for name in trace.table.column_names if name in ("alpha", "gradient", "loo", RATIONALE) or name.startswith("importance_")]
+    if column not in known:
+        raise InputError(OPERATION, origin, f"no column {column!r}", f"one of {', '.join(known)}", did_you_mean(column, known))
+    splits, notes = {}, []
+    for name, split in corpus.splits.items():
+        found = trace.take(_rows(trace, name, split, origin))
+        weights, even = _weights(found, column, name, origin)
+        splits[name] = replace(split, attention=weights, prediction=found.prediction)
+        notes += [f"{even} row(s) of {name} have no weight by {column} at all: even weights there"] if even else []
+    return replace(corpus, splits=splits, notes=(*corpus.notes, *notes))
+
+
+def _rows(trace: Trace, name: str, split: Split, origin: str) -> np.ndarray:
+    """Where the trace holds each row of the split. Raises InputError where it does not, or holds another text."""
+    there = np.flatnonzero(np.array(trace.table.column("split").to_pylist()) == name) if trace.has("split") else np.arange(0)
+    place = dict(zip(trace.instance[there].tolist(), there.tolist(), strict=True))
+    if len(place) < len(there):
+        raise InputError(OPERATION, origin, f"several rows of one instance of {name}", "one attention a text", "choose a layer and a head")
+    again = "collect the trace from this corpus, all of train, dev and test"
+    missing = [instance for instance in split.instance.tolist() if instance not in place]
+    if missing:
+        got = f"no instance {missing[0]} of {name}" + (f" and {len(missing) - 1} more" if len(missing) > 1 else "")
+        raise InputError(OPERATION, origin, got, "a row for every row of the corpus", again)
+    rows = np.array([place[instance] for instance in split.instance.tolist()], dtype=np.int64)
+    for row, tokens in zip(rows.tolist(), split.tokens, strict=True):
+        if trace.tokens(row) != tokens:
+            got = f"instance {trace.instance[row]} of {name} has other tokens"
+            raise InputError(OPERATION, origin, got, "a trace of the same corpus", again)
+    return rows
+
+
+def _weights(trace: Trace, column: str, name: str, origin: str) -> tuple[Ragged, int]:
+    """Weights that sum to 1, and how many rows had none."""
+    raw = _marks(trace, name, origin) if column == RATIONALE else trace.ragged(column)
+    size = raw.with_values(np.abs(raw.values.astype(np.float64)))
+    total = size.sum()
+    even = ~(total > 0)
+    values = np.where(size.spread(even), 1.0, size.values) / size.spread(np.where(even, size.lengths, total))
+    return size.with_values(values.astype(np.float32)), int(even.sum())
+
+
+def _marks(trace: Trace, name: str, origin: str) -> Ragged:
+    rows = trace.table.column(RATIONALE).to_pylist()
+    for row, marks in enumerate(rows):
+        if marks is None:
+            got = f"instance {trace.instance[row]} of {name} has none"
+            raise InputError(OPERATION, f"column {RATIONALE} of {origin}", got, "known for every row", "choose another column")
+    return Ragged.from_rows(rows, np.float64)

@@ -1,0 +1,181 @@
+"""Moves between attentions that keep the output: to the far end of what is allowed along a line, and onto the allowed set again.
+
+JSD is convex, so that along any line its largest allowed value is at an end; all moves here go to ends.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from attnaudit.core.kernels import kernel
+from attnaudit.experiments.adversary.exact import gain
+from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
+from attnaudit.experiments.readout_identity import tvd_row
+from attnaudit.experiments.readout_pooled import logit_slopes, pool, pooled_logits, pooled_prediction, tangent
+
+CLOSE = 1e-7
+EXCHANGES = 4000000
+SWEEPS = 4
+TURNS = 3
+NEARER = (0.99, 0.6, 0.0)
+
+
+@kernel
+def reach(row, pooled, direction, limit):
+    """How far one may go from an allowed attended sum along ``direction``: ``limit``, or a crossing before it, to the allowed side."""
+    at_limit = beyond(row, pooled + limit * direction)
+    if at_limit <= 0.0:
+        return limit
+    near, far = 0.0, limit
+    at_near = beyond(row, pooled)
+    if at_near > 0.0:  # by rounding: there is no allowed side to come from
+        return 0.0
+    for turn in range(40):
+        share = at_near / (at_near - at_limit) if turn % 3 else 0.5
+        middle = near + min(max(share, 0.02), 0.98) * (far - near)
+        here = beyond(row, pooled + middle * direction)
+        if here <= 0.0:
+            near, at_near = middle, here
+        else:
+            far, at_limit = middle, here
+        if far - near < CLOSE * limit:
+            break
+    return near
+
+
+@kernel
+def exchange(row, weights, takers):
+    """Move weight from any token to one of ``takers`` as far as allowed, always the best such move, until none gains; in place.
+
+    Behind a large tail only so many moves are tried.
+    """
+    pooled, value, tries = np.empty_like(row.offset), worth(row, weights), affordable(row, EXCHANGES)
+    for _ in range(SWEEPS):
+        pool(weights, row.contribution, row.offset, pooled)
+        best, giver, taker, amount = value + 1e-9, -1, -1, 0.0
+        for j in np.flatnonzero(weights > 0.0):
+            for i in takers:
+                if i == j or tries == 0 or value + _shifted(row, weights, i, j, weights[j]) <= best:
+                    continue
+                tries -= 1
+                length = reach(row, pooled, row.contribution[i] - row.contribution[j], weights[j])
+                candidate = value + _shifted(row, weights, i, j, length)
+                if candidate > best:
+                    best, giver, taker, amount = candidate, j, i, length
+        if giver < 0:
+            break
+        weights[taker] += amount
+        weights[giver] = weights[giver] - amount if amount < weights[giver] else 0.0
+        value = worth(row, weights)
+
+
+@kernel
+def _shifted(row, weights, i, j, amount):
+    """What moving ``amount`` from token j to token i adds to the divergence."""
+    before = gain(weights[i], row.alpha[i]) + gain(weights[j], row.alpha[j])
+    return gain(weights[i] + amount, row.alpha[i]) + gain(weights[j] - amount, row.alpha[j]) - before
+
+
+@kernel
+def draw_in(row, weights):
+    """Bring ``weights`` onto the allowed set, in place: towards their own output as far as ε goes, then nearer to the model's."""
+    pooled, prediction = np.empty_like(row.offset), np.empty_like(row.target)
+    pool(weights, row.contribution, row.offset, pooled)
+    pooled_prediction(pooled, row.head, prediction)
+    distance = tvd_row(prediction, row.target)
+    if distance <= row.epsilon:
+        return True
+    start, aim = weights.copy(), np.zeros(len(row.kept))
+    for share in NEARER:
+        for k in range(len(aim)):
+            old, new = row.target[row.kept[k]], prediction[row.kept[k]]
+            aim[k] = math.log(max(old + share * row.epsilon / distance * (new - old), 1e-300))
+        weights[:] = start
+        if settle(row, weights, aim):
+            return True
+    return False
+
+
+@kernel
+def settle(row, weights, aim):
+    """Change the non-zero weights so that the logits of the classes kept come near ``aim``: damped Gauss-Newton, in place.
+
+    A weight moves in proportion to its size; those that would turn negative become 0. True as soon as the result is allowed.
+    """
+    for _ in range(TURNS):
+        _newton(row, weights, aim)
+        total = 0.0
+        for t in range(len(weights)):
+            weights[t] = max(weights[t], 0.0)
+            total += weights[t]
+        if not total > 0.0:
+            return False
+        weights /= total
+        if is_allowed(row, weights):
+            return True
+    return False
+
+
+@kernel
+def _newton(row, weights, aim):
+    """The smallest step, each weight measured by itself, that brings the linear part of the logits to ``aim`` and keeps the sum."""
+    members, classes = np.flatnonzero(weights > 0.0), len(row.kept)
+    pooled, logits, bend = np.empty_like(row.offset), np.empty_like(row.target), np.empty_like(row.offset)
+    pool(weights, row.contribution, row.offset, pooled)
+    pooled_logits(pooled, row.head, logits)
+    tangent(pooled, row.head, bend)
+    slopes, short = np.ones((len(members), classes + 1)), np.zeros(classes + 1)
+    for k in range(len(members)):
+        logit_slopes(bend, row.head, row.contribution[members[k]], row.kept, slopes[k])
+        _centre(row, slopes[k])
+    for c in range(classes):
+        short[c] = aim[c] - logits[row.kept[c]]
+    _centre(row, short)
+    system = np.zeros((classes + 1, classes + 1))
+    for k in range(len(members)):
+        for a in range(classes + 1):
+            for b in range(a + 1):
+                system[a, b] += weights[members[k]] * slopes[k, a] * slopes[k, b]
+    for a in range(classes + 1):
+        system[a, a] += 1e-9
+        for b in range(a):
+            system[b, a] = system[a, b]
+    eliminate(system, short)
+    for k in range(len(members)):
+        weights[members[k]] *= 1.0 + np.dot(slopes[k], short)
+
+
+@kernel
+def _centre(row, logits):
+    """Logits as the change in probability that they make: less their mean, times what the class counts for."""
+    mean, total = 0.0, 0.0
+    for c in range(len(row.kept)):
+        mean += row.target[row.kept[c]] * logits[c]
+        total += row.target[row.kept[c]]
+    for c in range(len(row.kept)):
+        logits[c] = max(row.target[row.kept[c]], row.epsilon) * (logits[c] - mean / total)
+
+
+@kernel
+def eliminate(system, right):
+    """Solve a small linear system in place, by elimination with row pivots; ``right`` becomes the solution."""
+    size = len(right)
+    for k in range(size):
+        pivot = k + np.argmax(np.abs(system[k:, k]))
+        if abs(system[pivot, k]) < 1e-300:
+            right[:] = 0.0
+            return
+        for c in range(size):
+            system[k, c], system[pivot, c] = system[pivot, c], system[k, c]
+        right[k], right[pivot] = right[pivot], right[k]
+        for r in range(k + 1, size):
+            factor = system[r, k] / system[k, k]
+            for c in range(k, size):
+                system[r, c] -= factor * system[k, c]
+            right[r] -= factor * right[k]
+    for k in range(size - 1, -1, -1):
+        for c in range(k + 1, size):
+            right[k] -= system[k, c] * right[c]
+        right[k] /= system[k, k]

@@ -1,0 +1,235 @@
+"""A rigorous bound on the JSD over a box of attentions and outputs: f replaced by its chords, the outputs allowed by their convex hull.
+
+On l ≤ α_t ≤ u the convex f(·, â_t) lies below its chord, so the linear program over α in the box and Σ_t α_t z_t in the hull of the logits
+allowed bounds the JSD. The hull is known by its support function h; its points become columns as the prices ask for them. The bound that
+is returned is the Lagrangian one, h(μ) + max over α of Σ_t (chord_t(α_t) − α_t μ·z_t), which holds for every μ, solved to the end or not.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from attnaudit.core.kernels import kernel
+from attnaudit.experiments.adversary.exact import gain
+from attnaudit.experiments.adversary.hull import furthest_logits, log_probabilities, room, vanishes
+from attnaudit.experiments.adversary.row import Row
+from attnaudit.experiments.adversary.simplex import add_column, price, solution, solve, start
+from attnaudit.experiments.adversary.tangent import linearise
+from attnaudit.stats.measures import LN2
+
+POINTS = 64
+ROUNDS = 20
+ROUNDING = 1e-10
+CLOSE = 1e-4
+SLACK = 1e-9
+
+
+class Box(NamedTuple):
+    """A part of the problem: weights between ``low`` and ``high`` (T,), probabilities between ``low_p`` and ``high_p`` (k,)."""
+
+    low: np.ndarray
+    high: np.ndarray
+    low_p: np.ndarray
+    high_p: np.ndarray
+
+
+class Program(NamedTuple):
+    """One row's problem, the outputs found so far that became columns (``outputs``, ``count`` of them), and the tableau."""
+
+    row: Row
+    p: np.ndarray
+    log_p: np.ndarray
+    epsilon: float
+    last: int
+    matrix: np.ndarray
+    scale: np.ndarray
+    error: np.ndarray
+    outputs: np.ndarray
+    count: np.ndarray
+    column: np.ndarray
+    tableau: np.ndarray
+    values: np.ndarray
+    basis: np.ndarray
+    signs: np.ndarray
+    at_upper: np.ndarray
+    upper: np.ndarray
+    cost: np.ndarray
+    slope: np.ndarray
+    moved: np.ndarray
+
+
+@kernel
+def tightened(low, high):
+    """No weight can be above what the least of the others leave; false where the box is empty."""
+    total = low.sum()
+    for t in range(len(low)):
+        high[t] = min(high[t], max(1.0 - (total - low[t]), low[t]))
+    return total <= 1.0 + 1e-12 and high.sum() >= 1.0 - 1e-12
+
+
+@kernel
+def program(row, logits):
+    """The program of a row over the classes kept; ``logits`` are those of its own attention."""
+    length, kept, classes = len(row.alpha), row.kept, len(row.kept)
+    rows, last = classes + 1, int(np.argmax(row.target[kept]))
+    log_p = log_probabilities(logits, row.head.allowed)[kept]
+    matrix, scale, error = np.zeros((rows, length)), np.ones(rows), np.zeros(rows)
+    matrix[0] = 1.0
+    outputs = np.empty((POINTS, classes))
+    outputs[0] = np.exp(log_p)
+    width = rows + length + rows + POINTS + 2 * classes
+    built = Program(
+        row, np.exp(log_p), log_p, row.epsilon + SLACK, last, matrix, scale, error, outputs, np.ones(1, np.int64), np.empty(rows),
+        np.empty((rows + 1, width)), np.empty(rows), np.empty(rows, np.int64), np.empty(rows), np.empty(width, np.bool_),
+        np.full(width, np.inf), np.empty(length), np.empty(classes), np.empty(classes),
+    )  # fmt: skip
+    if not row.head.tail:
+        for c in range(classes):
+            if c != last:
+                i = 2 + c - (c > last)
+                ours, theirs = kept[c], kept[last]
+                matrix[i] = row.contribution[:, ours] - row.contribution[:, theirs]
+                matrix[i] += row.offset[ours] - row.offset[theirs] - log_p[c] + log_p[last]
+                scale[i] = 1.0 / max(np.abs(matrix[i]).max(), 1e-9)
+                matrix[i] *= scale[i]
+    return built
+
+
+@kernel
+def bound_box(built, box, weights):
+    """What the JSD cannot exceed in the box, −1 where the box is empty; ``weights`` becomes the attention that the program ends with."""
+    gained, lost = room(built.p, built.epsilon, box.low_p, box.high_p)
+    if min(gained, lost) < 0.0:
+        return -1.0
+    columns, best = _begin(built, box), math.inf
+    for turn in range(ROUNDS):
+        solve(built.tableau, built.values, built.basis, built.at_upper, built.upper, columns, 20 * len(built.values) + len(weights))
+        bound, short = _lagrangian(built, box)
+        best = min(best, bound)
+        if short <= CLOSE or columns == len(built.upper) or turn == ROUNDS - 1:
+            break
+        built.outputs[built.count[0] % POINTS] = built.moved
+        built.count[0] += 1
+        columns = _add_output(built, built.moved, columns)
+    rows, length = len(built.values), len(weights)
+    x = np.empty(columns)
+    solution(built.values, built.basis, built.at_upper, built.upper, x)
+    for t in range(length):
+        weights[t] = box.low[t] + max(x[rows + t], 0.0)
+    return best
+
+
+@kernel
+def _begin(built, box):
+    """The tableau with the tokens, the outputs known that lie in the box, and the classes that may vanish there."""
+    rows, length = len(built.values), len(box.low)
+    if built.row.head.tail:
+        linearise(built.row, box, built.log_p, built.last, built.matrix, built.scale, built.error)
+    for t in range(length):
+        width = box.high[t] - box.low[t]
+        rise = gain(box.high[t], built.row.alpha[t]) - gain(box.low[t], built.row.alpha[t])
+        built.cost[t] = rise / width if width > 1e-12 else 0.0
+        built.upper[rows + t] = width
+    right = built.scale * built.error
+    for i in range(rows):
+        for t in range(length):
+            right[i] -= built.matrix[i, t] * box.low[t]
+    right[0], right[1] = 1.0 - box.low.sum(), 1.0
+    start(built.matrix, right, built.cost, built.tableau, built.values, built.basis, built.signs, built.at_upper)
+    columns = rows + length
+    if built.row.head.tail:
+        columns = _add_errors(built, columns)
+    for k in range(min(built.count[0], POINTS)):
+        known = built.outputs[k]
+        if np.all(known >= box.low_p - 1e-12) and np.all(known <= box.high_p + 1e-12):
+            columns = _add_output(built, known, columns)
+    for c in range(len(built.p)):
+        if vanishes(c, built.p, built.epsilon, box.low_p, box.high_p):
+            columns = _add_ray(built, c, columns)
+    return columns
+
+
+@kernel
+def _add_errors(built, columns):
+    """By how much the logits may differ from the linear ones."""
+    for i in range(2, len(built.values)):
+        built.column[:] = 0.0
+        built.column[i] = built.scale[i]
+        built.upper[columns] = 2.0 * built.error[i]
+        add_column(built.column, 0.0, built.tableau, built.signs, columns)
+        columns += 1
+    return columns
+
+
+@kernel
+def _add_output(built, output, columns):
+    """One of the outputs of whose logits those of an attention are a mean."""
+    if columns == len(built.upper):
+        return columns
+    column, last = built.column, built.last
+    column[0], column[1] = 0.0, 1.0
+    for c in range(len(output)):
+        if c != last:
+            row = 2 + c - (c > last)
+            column[row] = -built.scale[row] * (math.log(output[c]) - built.log_p[c] - math.log(output[last]) + built.log_p[last])
+    add_column(column, 0.0, built.tableau, built.signs, columns)
+    return columns + 1
+
+
+@kernel
+def _add_ray(built, vanishing, columns):
+    """A class that may vanish: its logit may fall as far as it likes."""
+    if columns == len(built.upper):
+        return columns
+    built.column[:] = 0.0
+    if vanishing == built.last:
+        built.column[2:] = -1.0
+    else:
+        built.column[2 + vanishing - (vanishing > built.last)] = 1.0
+    add_column(built.column, 0.0, built.tableau, built.signs, columns)
+    return columns + 1
+
+
+@kernel
+def _lagrangian(built, box):
+    """The bound by the prices of the tableau, and by how much h exceeds what the known outputs say of it."""
+    _read_slope(built, box)
+    spread = furthest_logits(built.slope, built.p, built.epsilon, box.low_p, box.high_p, built.moved)
+    if not math.isfinite(spread):
+        built.slope[:] = 0.0
+        spread = 0.0
+    common = price(built.tableau, built.signs, 0)
+    bound = 0.5 * LN2 + spread + common
+    for t in range(len(box.low)):
+        pull = 0.0
+        for c in range(len(built.slope)):
+            if c != built.last:
+                row = 2 + c - (c > built.last)
+                pull += built.slope[c] * built.matrix[row, t] / built.scale[row]
+        worth = built.cost[t] - pull - common
+        bound += gain(box.low[t], built.row.alpha[t]) - built.cost[t] * box.low[t]
+        bound += worth * (box.high[t] if worth > 0.0 else box.low[t])
+    for c in range(len(built.slope)):
+        if c != built.last:
+            bound += abs(built.slope[c]) * built.error[2 + c - (c > built.last)]
+    return bound + ROUNDING, spread - price(built.tableau, built.signs, 1)
+
+
+@kernel
+def _read_slope(built, box):
+    """The prices of the classes, summing to 0, none below 0 for a class that may vanish."""
+    total, last = 0.0, built.last
+    for c in range(len(built.slope)):
+        if c != last:
+            row = 2 + c - (c > last)
+            weight = price(built.tableau, built.signs, row) * built.scale[row]
+            if weight < 0.0 and vanishes(c, built.p, built.epsilon, box.low_p, box.high_p):
+                weight = 0.0
+            built.slope[c] = weight
+            total += weight
+    built.slope[last] = -total
+    if total > 0.0 and vanishes(last, built.p, built.epsilon, box.low_p, box.high_p):
+        built.slope[:] = 0.0

@@ -1,0 +1,149 @@
+"""The relaxed adversary of Jain & Wallace 2019, Algorithm 3: gradient search for k attentions far from â and from each other.
+
+It minimises −Σ_i JSD(α⁽ⁱ⁾, â) − 1/(k(k−1)) Σ_{i<j} JSD(α⁽ⁱ⁾, α⁽ʲ⁾) + λ/k Σ_i max(0, TVD(ŷ⁽ⁱ⁾, ŷ) − ε) over α⁽ⁱ⁾ = softmax(u⁽ⁱ⁾).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, UInt64
+from numba import prange
+
+from attnaudit.core.kernels import kernel
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import draw_normal
+from attnaudit.experiments.readout_identity import tvd_row
+from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction, pull_back
+from attnaudit.stats.kernel_arrays import for_kernel
+from attnaudit.trace.readout import Readout
+
+
+@dataclass(frozen=True)
+class Search:
+    """Settings of the search; the paper's values are the defaults."""
+
+    epsilon: float = 0.01
+    k: int = 5
+    steps: int = 500
+    learning_rate: float = 0.01
+    penalty: float = 500.0
+
+
+def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search) -> Float[np.ndarray, "N k"]:
+    """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
+    found = np.empty((search.k, len(alpha.values)))
+    weights = for_kernel(alpha.values)
+    _search_rows(weights, alpha.offsets, pooled_arguments(readout), streams, search_limits(search), found)
+    return np.ascontiguousarray(found.T)
+
+
+def search_limits(search: Search) -> tuple[float, float, int, float]:
+    """What `search_row` takes of the settings."""
+    return float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate)
+
+
+@kernel(parallel=True)
+def _search_rows(alpha, offsets, model, streams, limits, found):
+    contribution, offset, allowed, sigmoid, weight, bias, tail = model
+    for row in prange(len(streams)):
+        start, stop = offsets[row], offsets[row + 1]
+        head = Head(weight, bias, tail, allowed[row], sigmoid)
+        instance = (alpha[start:stop], contribution[start:stop], offset[row], head)
+        found[:, start:stop] = search_row(starting_scores(streams[row], len(found), stop - start), instance, limits)
+
+
+@kernel
+def starting_scores(stream, k, length):
+    """Where the search starts, (k, T): log-uniform attention plus 3 · N(0, 1) in every score."""
+    scores = np.empty((k, length))
+    for i in range(k):
+        for t in range(length):
+            scores[i, t] = 3.0 * draw_normal(stream, i * length + t) - math.log(length)
+    return scores
+
+
+@kernel
+def search_row(scores, instance, limits):
+    """Adam with AMSGrad (Reddi et al. 2018) on ``scores``, in place; returns the attentions they end with."""
+    epsilon, penalty, steps, learning_rate = limits
+    alpha, contribution, offset, head = instance
+    target, pooled = np.empty(len(head.bias)), np.empty_like(offset)
+    pool(alpha, contribution, offset, pooled)
+    pooled_prediction(pooled, head, target)
+    mean, square, largest = np.zeros_like(scores), np.zeros_like(scores), np.zeros_like(scores)
+    weights, slope = np.empty_like(scores), np.empty_like(scores)
+    for step in range(1, steps + 1):
+        loss_slope(scores, instance, target, epsilon, penalty, weights, slope)
+        rate, correction = learning_rate / (1.0 - 0.9**step), math.sqrt(1.0 - 0.999**step)
+        for i in range(scores.shape[0]):
+            for t in range(scores.shape[1]):
+                mean[i, t] += 0.1 * (slope[i, t] - mean[i, t])
+                square[i, t] += 0.001 * (slope[i, t] * slope[i, t] - square[i, t])
+                largest[i, t] = max(largest[i, t], square[i, t])
+                scores[i, t] -= rate * mean[i, t] / (math.sqrt(largest[i, t]) / correction + 1e-8)
+    softmax_rows(scores, weights)
+    return weights
+
+
+@kernel
+def softmax_rows(scores, weights):
+    """``weights`` = softmax of every row of ``scores``."""
+    for i in range(scores.shape[0]):
+        highest, total = scores[i].max(), 0.0
+        for t in range(scores.shape[1]):
+            weights[i, t] = math.exp(scores[i, t] - highest)
+            total += weights[i, t]
+        for t in range(scores.shape[1]):
+            weights[i, t] /= total
+
+
+@kernel
+def loss_slope(scores, instance, target, epsilon, penalty, weights, slope):
+    """∂loss/∂scores, by hand: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
+    alpha, contribution, offset, head = instance
+    k, length = scores.shape
+    softmax_rows(scores, weights)
+    prediction, pooled, pull = np.empty_like(target), np.empty_like(offset), np.empty_like(offset)
+    for i in range(k):
+        pool(weights[i], contribution, offset, pooled)
+        pooled_prediction(pooled, head, prediction)
+        outside = tvd_row(prediction, target) > epsilon
+        if outside:
+            _logit_slope(prediction, target, head.sigmoid)
+            pull_back(pooled, head, prediction, pull)
+        mean = 0.0
+        for t in range(length):
+            slope[i, t] = -_divergence_slope(weights, i, t, alpha[t])
+            if outside:
+                for p in range(len(pull)):
+                    slope[i, t] += penalty / k * pull[p] * contribution[t, p]
+            mean += weights[i, t] * slope[i, t]
+        for t in range(length):
+            slope[i, t] = weights[i, t] * (slope[i, t] - mean)
+
+
+@kernel
+def _divergence_slope(weights, i, t, old):
+    """How the divergences grow with weight t of attention i."""
+    k, weight = len(weights), max(weights[i, t], 1e-300)
+    among = 0.0
+    for j in range(k):
+        if j != i:
+            among += 0.5 * math.log(2.0 * weight / (weight + weights[j, t]))
+    return 0.5 * math.log(2.0 * weight / (weight + old)) + (among / (k * (k - 1.0)) if k > 1 else 0.0)
+
+
+@kernel
+def _logit_slope(prediction, target, sigmoid):
+    """∂TVD/∂logits, written over ``prediction``."""
+    if sigmoid:
+        prediction[0] = np.sign(prediction[0] - target[0]) * prediction[0] * (1.0 - prediction[0])
+        return
+    mean = 0.0
+    for c in range(len(prediction)):
+        mean += 0.5 * np.sign(prediction[c] - target[c]) * prediction[c]
+    for c in range(len(prediction)):
+        prediction[c] *= 0.5 * np.sign(prediction[c] - target[c]) - mean

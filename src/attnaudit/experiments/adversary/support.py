@@ -1,0 +1,143 @@
+"""Attentions with few non-zero weights that keep the output: where the search for the furthest one starts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnaudit.core.kernels import kernel
+from attnaudit.experiments.adversary.exact import gain
+from attnaudit.experiments.adversary.moves import exchange, reach, settle
+from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
+from attnaudit.stats.measures import LN2
+from attnaudit.stats.ordering import ascending
+
+PAIRED = 15
+STEPS = 8
+NEWCOMERS = 16
+SWEEPS = 3
+MEMBERS = 12
+REPLACEMENTS = 200000
+
+
+@kernel
+def first_attention(row, logits, furthest):
+    """The best of the attentions that this file looks for, into ``furthest``; its value. Without a tail single tokens do."""
+    value = try_single_tokens(row, 0.0, furthest)
+    if row.head.tail:
+        value = try_pairs(row, ascending(row.alpha)[:PAIRED], value, furthest)
+        value = try_thinning(row, logits, value, furthest)
+        value = try_swaps(row, logits, value, furthest)
+    return value
+
+
+@kernel
+def take_better(row, weights, value, furthest):
+    """``weights`` into ``furthest`` where they are further than ``value``; the larger of both values."""
+    reached = worth(row, weights)
+    if reached > value:
+        furthest[:] = weights
+        return reached
+    return value
+
+
+@kernel
+def try_single_tokens(row, value, furthest):
+    """The best token that alone keeps the output."""
+    token = -1
+    for t in range(len(row.alpha)):
+        candidate = 0.5 * LN2 + gain(1.0, row.alpha[t])
+        if candidate > value and beyond(row, row.offset + row.contribution[t]) <= 0.0:
+            value, token = candidate, t
+    if token >= 0:
+        furthest[:] = 0.0
+        furthest[token] = 1.0
+    return value
+
+
+@kernel
+def try_thinning(row, logits, value, furthest):
+    """The model's attention with its largest weights taken out, half of what is left while the rest can make up for it, then fewer."""
+    weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
+    order, first, share = ascending(-row.own), 0, 0.5
+    while first < len(order) and np.sum(weights > 0.0) > 1:
+        taken = max(int(share * np.sum(weights[order[first:]] > 0.0)), 1)
+        trial[:] = weights
+        trial[order[first : first + taken]] = 0.0
+        total = trial.sum()
+        if total > 0.0:
+            trial /= total
+        if total > 0.0 and (is_allowed(row, trial) or settle(row, trial, aim)):
+            weights[:] = trial
+            first += taken
+        elif taken > 1:
+            share *= 0.5
+        else:
+            first += 1
+    if np.sum(weights > 0.0) <= MEMBERS:
+        exchange(row, weights, np.flatnonzero(weights > 0.0))
+    return take_better(row, weights, value, furthest)
+
+
+@kernel
+def try_pairs(row, tokens, value, furthest):
+    """The ends of what is allowed between two of ``tokens``."""
+    for second in range(1, len(tokens)):
+        for first in range(second):
+            value = _try_pair(row, tokens[first], tokens[second], value, furthest)
+    return value
+
+
+@kernel
+def _try_pair(row, i, j, value, furthest):
+    """Walk from token j to token i in ``STEPS`` steps; where the output comes within ε, or leaves it, find the place."""
+    along, start = row.contribution[i] - row.contribution[j], row.offset + row.contribution[j]
+    before = beyond(row, start)
+    for step in range(STEPS):
+        left, right = step / STEPS, (step + 1.0) / STEPS
+        after = beyond(row, start + right * along)
+        share = -1.0
+        if before <= 0.0 < after:
+            share = left + reach(row, start + left * along, along, right - left)
+        elif after <= 0.0 < before:
+            share = right - reach(row, start + right * along, -along, right - left)
+        before = after
+        candidate = 0.5 * LN2 + gain(share, row.alpha[i]) + gain(1.0 - share, row.alpha[j])
+        if share > 0.0 and candidate > value:
+            value = candidate
+            furthest[:] = 0.0
+            furthest[i], furthest[j] = share, 1.0 - share
+    return value
+
+
+@kernel
+def try_swaps(row, logits, value, furthest):
+    """Other tokens, of little attention, in the place of one of the few or beside them, the weights settled anew; and again."""
+    aim, trial = logits[row.kept], np.empty_like(furthest)
+    newcomers = ascending(row.alpha)[: min(NEWCOMERS, affordable(row, REPLACEMENTS) // 8)]
+    if np.sum(furthest > 0.0) > MEMBERS:
+        return value
+    for _ in range(SWEEPS):
+        before, start = value, furthest.copy()
+        members = np.flatnonzero(start > 0.0)
+        for i in newcomers:
+            if start[i] > 0.0:
+                continue
+            for j in members:
+                trial[:] = start
+                trial[i], trial[j] = start[j], 0.0
+                value = _try_settled(row, trial, aim, value, furthest)
+            if len(members) < len(row.kept):
+                trial[:] = 0.75 * start
+                trial[i] = 0.25
+                value = _try_settled(row, trial, aim, value, furthest)
+        if value <= before + 1e-6:
+            break
+    return value
+
+
+@kernel
+def _try_settled(row, trial, aim, value, furthest):
+    if not (is_allowed(row, trial) or settle(row, trial, aim)) or worth(row, trial) < value - 0.03:
+        return value
+    exchange(row, trial, np.flatnonzero(trial > 0.0))
+    return take_better(row, trial, value, furthest)

@@ -1,0 +1,116 @@
+"""Do the tokens that a score ranks first make the output, and are they enough for it? (ERASER: DeYoung et al. 2020)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import polars.selectors as cs
+import pyarrow as pa
+from jaxtyping import Float
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.adversary.exact import one_logit_decides
+from attnaudit.experiments.comprehensiveness.rows import bounds, falls, falls_by_chance
+from attnaudit.experiments.erasure.experiment import MOST_ORDERS
+from attnaudit.experiments.rows import by_group, keys, no_single_decision, row_streams, vector_column
+from attnaudit.results import summarise_means
+from attnaudit.stats.measures import ERASURE_WAYS as WAYS
+from attnaudit.trace import Trace
+
+NO_ROOM = 1e-12
+
+
+@dataclass(frozen=True)
+class Comprehensiveness:
+    """How far the decided class's probability falls without the tokens of highest score, and with them alone.
+
+    The tokens are removed from the attention, the weights left rescaled to sum to 1; the encoder does not run again. A score is
+    ``attention``, ``gradient``, ``loo``, any ``importance_<name>``, or ``random``, the mean of ``orders`` random orders.
+    ``comprehensiveness_<score>`` (high: the tokens were needed) and ``sufficiency_<score>`` (low: they are enough) are means over the best
+    1, 5, 10, 20 and 50 % of the tokens, one at least; the five numbers stand in ``comprehensiveness_at_<score>`` and
+    ``sufficiency_at_<score>``. With two classes and an identity tail the least and the greatest that any choice of tokens gives are
+    known exactly, and ``normalised_<measure>_<score>`` says where between them, 0 to 1, the score's choice lies.
+
+    ``input_<measure>_<score>`` are the same with the tokens deleted from the text and everything run again, where collecting was asked to
+    (``collect.erase_input``).
+
+    A row of one position, and a removal that leaves no weight, is null.
+    """
+
+    name: ClassVar[str] = "comprehensiveness"
+    needs: ClassVar[tuple[str, ...]] = ()
+    paper: ClassVar[str] = "deyoung2020"
+    seed: int = 0
+    orders: int = 5
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.orders <= MOST_ORDERS:
+            raise InputError("audit", "setting comprehensiveness.orders", str(self.orders), f"1 to {MOST_ORDERS:,} random orders")
+
+    def refuses(self, trace: Trace) -> str | None:
+        named = {name.removeprefix("importance_") for name in trace.table.column_names if name.startswith("importance_")}
+        ours = {"attention", "gradient", "loo", "random"}
+        taken = sorted(name for name in named if name in ours or name.removeprefix("at_") in (named | ours) - {name})
+        if taken:
+            return f"the name of column {', '.join(f'importance_{name}' for name in taken)} is taken by what is worked out of another"
+        odd = next((name for name in _of_input(trace) if not _holds_numbers(trace, name)), None)
+        if odd is not None:
+            return f"column {odd} holds {trace.table.schema.field(odd).type}; it needs a list of numbers for every row"
+        return no_single_decision(trace)
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        readout, alpha = trace.readout, trace.alpha
+        found = {name: falls(readout, alpha, score) for name, score in _scores(trace)}
+        found["random"] = falls_by_chance(readout, alpha, row_streams(trace, self.seed, self.name), self.orders)
+        limits = bounds(readout, alpha) if one_logit_decides(readout) and readout.candidates is None else None
+        columns: list[pl.Series] = []
+        for k, way in enumerate(WAYS):
+            columns += [pl.Series(f"{way}_{name}", fall[:, k].mean(axis=1), nan_to_null=True) for name, fall in found.items()]
+            if limits is not None:
+                columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
+            columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
+        for name in _of_input(trace):
+            columns.append(_mean_of_lists(trace, name))
+        return keys(trace).with_columns(columns)
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        chosen = cs.starts_with(*WAYS, *(f"{kind}_{way}" for kind in ("normalised", "input") for way in WAYS))
+        return summarise_means(self.name, by_group(table, lambda rows: rows.select(chosen)), self.seed)
+
+
+def _scores(trace: Trace) -> Iterator[tuple[str, Ragged]]:
+    yield "attention", trace.alpha
+    further = [name for name in trace.table.column_names if name.startswith("importance_")]
+    for name in ("gradient", "loo", *further):
+        if trace.has(name):
+            yield name.removeprefix("importance_"), trace.ragged(name)
+
+
+def _of_input(trace: Trace) -> list[str]:
+    """The columns that collecting left of tokens deleted from the input."""
+    return [name for name in trace.table.column_names if name.startswith(tuple(f"input_{way}_" for way in WAYS))]
+
+
+def _holds_numbers(trace: Trace, name: str) -> bool:
+    kind = trace.table.schema.field(name).type
+    lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
+
+
+def _mean_of_lists(trace: Trace, name: str) -> pl.Series:
+    column = trace.table.column(name)
+    rows = pl.Series(name, column.cast(pa.large_list(pa.float64())).combine_chunks())
+    return rows.list.mean().fill_nan(None).alias(name)
+
+
+def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:
+    """Where the mean fall lies between the means of the bounds; null where these leave no room."""
+    least, greatest = limits.mean(axis=1).T
+    room = greatest - least
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return pl.Series(name, np.where(room > NO_ROOM, (fall.mean(axis=1) - least) / room, np.nan), nan_to_null=True)

@@ -1,0 +1,158 @@
+"""The models of Jain & Wallace 2019 and of Serrano & Smith 2019: embed, encode, attend, read out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora import Vocabulary
+from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
+from attnaudit.models.attention import attend, make_attention
+from attnaudit.models.batch import Batch, Inputs
+from attnaudit.models.encoders import ENCODERS
+from attnaudit.models.heads import LinearHead, TanhHead
+from attnaudit.models.presets import ModelSettings
+from attnaudit.models.question import Question
+from attnaudit.models.sentence import Sentence
+from attnaudit.stats.measures import Activation
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a question does to its text: ``query`` ``(B, a)`` conditions the attention, ``offset`` ``(B, P)`` enters the output.
+
+    Where nothing is asked, ``query`` is None and ``offset`` the bias.
+    """
+
+    query: Float[Tensor, "B a"] | None
+    offset: Float[Tensor, "B P"]
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What a forward pass leaves: ``embedded`` and ``hidden`` states, ``alpha``, ``logits``, and what was ``asked``.
+
+    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞. With several heads ``alpha`` has an axis
+    of heads before that of positions.
+    """
+
+    embedded: Float[Tensor, "B L E"]
+    hidden: Float[Tensor, "B L m"]
+    alpha: Float[Tensor, "B *H L"]
+    logits: Float[Tensor, "B K"]
+    asked: Asked
+
+    def detached(self) -> Forward:
+        """The same numbers, without what a pass backward would need."""
+        asked = Asked(None if self.asked.query is None else self.asked.query.detach(), self.asked.offset.detach())
+        return Forward(self.embedded.detach(), self.hidden.detach(), self.alpha.detach(), self.logits.detach(), asked)
+
+
+class AttentionModel(nn.Module):
+    """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
+
+    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``has_question`` the model
+    reads a question too (or a hypothesis), which conditions the attention and enters the output through a tanh layer, and ends
+    in a softmax. A hierarchical model makes a vector of every sentence first, and its positions are sentences; all that follows cannot tell.
+    """
+
+    def __init__(self, settings: ModelSettings, vocabulary: Vocabulary, class_names: Sequence[str], has_question: bool = False) -> None:
+        super().__init__()
+        if has_question and settings.hierarchical:
+            raise InputError(
+                "build model", "model.hierarchical", "a model that reads questions", "a flat one", "choose another preset than han"
+            )
+        self.settings, self.vocabulary, self.class_names, self.has_question = settings, vocabulary, tuple(class_names), has_question
+        self.embedding = nn.Embedding(len(vocabulary), settings.embedding, padding_idx=PAD)
+        self.sentence = Sentence(settings) if settings.hierarchical else None
+        read = settings if self.sentence is None else replace(settings, embedding=self.sentence.width)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.encoder = ENCODERS[settings.encoder](read)
+        self.question = Question(settings, len(vocabulary)) if has_question else None
+        self.attention = make_attention(settings, self.encoder.width, has_question)
+        self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
+
+    @property
+    def activation(self) -> Activation:
+        return "sigmoid" if len(self.class_names) == 2 and not self.has_question else "softmax"
+
+    @property
+    def outputs(self) -> int:
+        """K, the columns of logits and probabilities."""
+        return 1 if self.activation == "sigmoid" else len(self.class_names)
+
+    def forward(self, batch: Batch) -> Forward:
+        return self.from_embedded(self.embed(batch), batch)
+
+    def inputs(self, split: Split) -> Inputs:
+        """The texts of a split as this model reads them."""
+        return Inputs.of(split, self.vocabulary, self.settings.hierarchical)
+
+    def embed(self, batch: Batch) -> Float[Tensor, "B L E"]:
+        """What the encoder reads: a vector for every word, or for every sentence."""
+        if self.sentence is None:
+            return self.dropout(self.embedding(batch.ids))
+        vectors = [self.sentence(self.dropout(self.embedding(sentences.ids)), sentences) for sentences in batch.sentences]
+        return functional.embedding(batch.ids, torch.cat([self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width), *vectors]))
+
+    def ask(self, batch: Batch) -> Asked:
+        """Read the question of every row."""
+        if self.question is None:
+            return Asked(None, self.head.offset(None).expand(len(batch.ids), -1))
+        assert batch.question is not None
+        summary = self.question(batch.question)
+        return Asked(self.attention.condition(summary), self.head.offset(summary))
+
+    def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
+        """The pass from embedded tokens on."""
+        asked = self.ask(batch)
+        hidden = self.dropout(self.encoder(embedded, batch.lengths))
+        alpha = self._given(batch) if self.settings.attention == "imposed" else self._attend(hidden, asked, batch)
+        return Forward(embedded, hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
+
+    def _attend(self, hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B *H L"]:
+        scores = self.attention(hidden, None if asked.query is None else asked.query[:, None])
+        return attend(scores, batch.attended) if scores.ndim == 2 else attend(scores.movedim(-1, 1), batch.attended[:, None])
+
+    def _given(self, batch: Batch) -> Float[Tensor, "B L"]:
+        if batch.weights is None:
+            expected = "a corpus taught by a trace, which gives the weights of every text"
+            raise InputError("read a text", "imposed attention", "a text without weights", expected, "attnaudit study guide gives them")
+        return batch.weights
+
+    def under(self, alpha: Float[Tensor, "B *H L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
+        """The logits under the attention ``alpha``, the model's own or another; each head attends to its own part of the hidden states."""
+        if alpha.ndim == 2:
+            context = torch.einsum("bl,blm->bm", alpha, hidden)
+        else:
+            context = torch.einsum("bhl,blhd->bhd", alpha, hidden.unflatten(-1, (alpha.shape[1], -1))).flatten(1)
+        return self.logits(asked.offset + self.head.readout(context), batch)
+
+    def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
+        """What each position contributes to the output through each head."""
+        width = hidden.shape[-1] // heads
+        parts = [slice(head * width, (head + 1) * width) for head in range(heads)]
+        return torch.stack([self.head.readout(hidden[..., part], part) for part in parts], dim=2)
+
+    def logits(self, pooled: Float[Tensor, "B *n P"], batch: Batch) -> Float[Tensor, "B *n K"]:
+        """The tail, and −∞ for answers that the row does not allow."""
+        logits = self.head.tail(pooled)
+        if batch.candidates is None:
+            return logits
+        allowed = batch.candidates.view(len(logits), *[1] * (logits.ndim - 2), -1)
+        return logits.masked_fill(~allowed, -torch.inf)
+
+    def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+        return torch.sigmoid(logits) if self.activation == "sigmoid" else torch.softmax(logits, dim=-1)
+
+    def distance(self, p: Float[Tensor, "... K"], q: Float[Tensor, "... K"]) -> Tensor:
+        """Total variation distance over the last axis; a single column is the probability of class 1."""
+        gap = (p - q).abs().sum(dim=-1)
+        return gap if self.activation == "sigmoid" else 0.5 * gap

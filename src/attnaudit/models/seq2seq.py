@@ -1,0 +1,233 @@
+"""Sequence to sequence with attention: a bidirectional LSTM reads the source, an LSTM writes the target, one token after another.
+
+Its output is linear in what it attends to, so that a position's readout is exact, as a classifier's is:
+
+    logits_t = E (W_c Σ_s alpha_ts h_s + W_d d_t + b) + b_out
+
+The decoder's state ``d_t`` follows from the target's earlier tokens alone: attention decides what is added to it, and nothing later.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
+from attnaudit.models.pairs import PairBatch
+
+PairAttention = Literal["bilinear", "additive", "uniform", "none"]
+State = tuple[Float[Tensor, "layers B m"], Float[Tensor, "layers B m"]]
+"""What the decoder goes on from: hidden and cell state of every layer."""
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """Sizes of a model that writes a target.
+
+    ``hidden`` is the width of the decoder's states and of the encoder's, half of it for each direction; ``dropout`` is of embedded tokens,
+    between layers and before the output. ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
+    ``uniform`` (1/T) or ``none``, where nothing of the source is seen but its last state. Each of several ``heads`` attends to its own part
+    of the hidden states. ``shared`` has one vocabulary and one table of embeddings for both sides; ``tied`` takes the target's table for
+    the output. Without ``recurrent`` states nothing is read in order and nothing is known of what is written: embedded source tokens are
+    what is attended to, and co-occurrence with them is all that such a model can learn.
+    """
+
+    attention: PairAttention = "bilinear"
+    embedding: int = 256
+    hidden: int = 256
+    layers: int = 1
+    dropout: float = 0.3
+    heads: int = 1
+    shared: bool = False
+    tied: bool = True
+    recurrent: bool = True
+    attention_decay: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "hidden", "layers", "heads"):
+            if getattr(self, name) < 1:
+                raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
+        if self.width % 2 or self.width % self.heads:
+            got = f"{self.width} with {self.heads} head(s)"
+            name = "model.hidden" if self.recurrent else "model.embedding"
+            raise InputError("build model", name, got, "an even number, and a multiple of the heads")
+        if not self.recurrent and (self.attention != "uniform" or self.heads > 1):
+            got = f"false with {self.attention} attention, {self.heads} head(s)"
+            raise InputError("build model", "model.recurrent", got, "false with uniform attention of one head: no state asks for more")
+        if not 0 <= self.dropout < 1:
+            raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
+
+    @property
+    def width(self) -> int:
+        """Of what is attended to."""
+        return self.hidden if self.recurrent else self.embedding
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a pass over a batch leaves.
+
+    Source states ``hidden``, decoder states ``states``, ``alpha`` of every head and target position over the source, and ``combined``, what
+    goes into the output layer (`EncoderDecoder.logits`).
+    """
+
+    hidden: Float[Tensor, "B T m"]
+    states: Float[Tensor, "B U m"]
+    alpha: Float[Tensor, "B H U T"]
+    combined: Float[Tensor, "B U e"]
+
+
+class Bilinear(nn.Module):
+    """``d A h`` (Luong et al. 2015); each head multiplies its own part."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.query, self.heads = nn.Linear(width, width, bias=False), heads
+
+    def forward(self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H U T"]:
+        return _parts(self.query(states), self.heads) @ _parts(hidden, self.heads).transpose(-1, -2)
+
+
+class Additive(nn.Module):
+    """``v · tanh(W₁ h + W₂ d)`` (Bahdanau et al. 2015), with half as many units as the states have and a ``v`` for each head."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.units, self.asked = nn.Linear(width, width // 2), nn.Linear(width, width // 2, bias=False)
+        self.score = nn.Linear(width // 2, heads, bias=False)
+
+    def forward(self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H U T"]:
+        inner = torch.tanh(self.units(hidden)[:, None] + self.asked(states)[:, :, None])
+        return self.score(inner).movedim(-1, 1)
+
+
+class Uniform(nn.Module):
+    """The same score everywhere: 1/T."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, states: Float[Tensor, "B U m"], hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H U T"]:
+        return hidden.new_zeros(len(hidden), self.heads, states.shape[1], hidden.shape[1])
+
+
+class BagEncoder(nn.Module):
+    """Where an LSTM would read: every embedded token is its own state, and the last state tells nothing."""
+
+    def __init__(self, layers: int) -> None:
+        super().__init__()
+        self.layers = layers
+
+    def forward(self, embedded: Float[Tensor, "B T e"]) -> tuple[Float[Tensor, "B T e"], State]:
+        nothing = embedded.new_zeros(2 * self.layers, len(embedded), embedded.shape[-1] // 2)
+        return embedded, (nothing, nothing)
+
+
+class BlankDecoder(nn.Module):
+    """Where an LSTM would follow what is written: states of zeros."""
+
+    def forward(self, embedded: Float[Tensor, "B U e"], start: State | None = None) -> tuple[Float[Tensor, "B U e"], State | None]:
+        return torch.zeros_like(embedded), start
+
+
+ATTENTIONS = {"bilinear": Bilinear, "additive": Additive, "uniform": Uniform, "none": Uniform}
+
+
+class EncoderDecoder(nn.Module):
+    """Reads sources of one length at a time (`PairBatch`), so that no padding is ever read."""
+
+    def __init__(self, settings: PairSettings, source: Vocabulary, target: Vocabulary) -> None:
+        super().__init__()
+        self.settings, self.source, self.target = settings, source, target
+        size, width, drop = settings.embedding, settings.width, settings.dropout
+        between = drop if settings.layers > 1 else 0.0
+        self.source_embedding = nn.Embedding(len(source), size, padding_idx=PAD)
+        self.target_embedding = self.source_embedding if settings.shared else nn.Embedding(len(target), size, padding_idx=PAD)
+        if settings.recurrent:
+            self.encoder = nn.LSTM(size, width // 2, settings.layers, batch_first=True, bidirectional=True, dropout=between)
+            self.decoder = nn.LSTM(size, width, settings.layers, batch_first=True, dropout=between)
+        else:
+            self.encoder, self.decoder = BagEncoder(settings.layers), BlankDecoder()
+        self.attention = ATTENTIONS[settings.attention](width, settings.heads)
+        self.of_context = nn.Linear(width, size, bias=False)
+        self.of_state = nn.Linear(width, size)
+        self.output = nn.Linear(size, len(target))
+        self.dropout = nn.Dropout(drop)
+        for embedding in (self.source_embedding, self.target_embedding):
+            nn.init.normal_(embedding.weight, std=size**-0.5)
+            with torch.no_grad():
+                embedding.weight[PAD] = 0.0
+        if settings.tied:
+            self.output.weight = self.target_embedding.weight
+
+    def forward(self, batch: PairBatch) -> Written:
+        return self.follow(batch.source, batch.before)
+
+    def follow(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Written:
+        """A pass over sources, and over what is written before each target token."""
+        hidden, start = self.read(source)
+        states, _ = self.decoder(self.dropout(self.target_embedding(before)), start)
+        return self.attend(hidden, states)
+
+    def write(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Float[Tensor, "B U e"]:
+        """`Written.combined` alone, also of a source without a token, of which nothing is seen."""
+        if source.shape[1]:
+            return self.follow(source, before).combined
+        states, _ = self.decoder(self.dropout(self.target_embedding(before)))
+        return self.of_state(states)
+
+    def read(self, source: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B T m"], State]:
+        """The states of sources of one length, and what the decoder starts from."""
+        return self.from_embedded(self.dropout(self.source_embedding(source)))
+
+    def from_embedded(self, embedded: Float[Tensor, "B T e"]) -> tuple[Float[Tensor, "B T m"], State]:
+        """As `read`, from embedded tokens on."""
+        hidden, (last, cell) = self.encoder(embedded)
+        return hidden, (self._both_ways(last), self._both_ways(cell))
+
+    def _both_ways(self, last: Float[Tensor, "layers2 B half"]) -> Float[Tensor, "layers B m"]:
+        """Last states of forward and backward side by side, layer by layer."""
+        return last.unflatten(0, (self.settings.layers, 2)).movedim(1, 2).flatten(2).contiguous()
+
+    def attend(self, hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]) -> Written:
+        """Attention, and what it and the decoder's states give together."""
+        alpha = torch.softmax(self.attention(states, hidden), dim=-1)
+        return Written(hidden, states, alpha, self.under(alpha, hidden, states))
+
+    def under(
+        self, alpha: Float[Tensor, "B H U T"], hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]
+    ) -> Float[Tensor, "B U e"]:
+        """`Written.combined` under the attention ``alpha``, the model's own or another."""
+        if self.settings.attention == "none":
+            return self.of_state(states)
+        context = (alpha @ _parts(hidden, self.settings.heads)).movedim(1, 2).flatten(2)
+        return self.of_state(states) + self.of_context(context)
+
+    def logits(self, combined: Float[Tensor, "*n e"]) -> Float[Tensor, "*n V"]:
+        return self.output(self.dropout(combined))
+
+    def readouts(self, hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H T e"]:
+        """What each position adds to `Written.combined` through each head, for a weight of 1."""
+        parts, heads = _parts(hidden, self.settings.heads), self.settings.heads
+        weight = self.of_context.weight.unflatten(1, (heads, -1))
+        return torch.einsum("bhtd,ehd->bhte", parts, weight)
+
+
+def _parts(states: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B H L d"]:
+    """Each head's part of the states."""
+    return states.unflatten(-1, (heads, -1)).movedim(2, 1)
+
+
+def build_pair_model(settings: PairSettings, source: Vocabulary, target: Vocabulary, seed: int) -> EncoderDecoder:
+    """A model with fresh weights that follow from ``seed`` alone. Raises InputError where a shared table has two vocabularies."""
+    if settings.shared and source != target:
+        raise InputError("build model", "model.shared", "two vocabularies", "one for both sides")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return EncoderDecoder(settings, source, target)

@@ -1,0 +1,244 @@
+"""What a run is: its whole resolved configuration, as JSON, and in what two of them differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import read_json
+from attnaudit.core.settings import coerce, from_plain, override
+
+if TYPE_CHECKING:
+    from attnaudit.collect.texts import CollectSettings
+    from attnaudit.corpora import Task
+    from attnaudit.models.presets import ModelSettings
+    from attnaudit.trace.probe import Probe
+    from attnaudit.training.loop import TrainingSettings
+    from attnaudit.training.objectives import Objective
+
+Preset = Literal["paper", "code2019", "flan", "han"]
+SCHEMA = 1
+PLANTED = "planted-"  # a corpus of our own grammar: planted-<kind>
+_OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
+_WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
+
+
+@dataclass(frozen=True)
+class CorpusSpec:
+    """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
+
+    ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
+    tokens) are of planted corpora alone. ``train_kept`` and ``test_kept`` are the shares of the rows that are used, ``sentences``
+    says where sentences end for a hierarchical model: by ``rule``, or given as ``lines``. ``seed`` draws the splits; None is the run's.
+    ``removed`` are words that are taken out of every text, or those of its ``rationale``.
+    """
+
+    source: str
+    data_dir: str | None = None
+    text: str = "text"
+    label: str = "label"
+    question: str | None = None
+    rationale: str | None = None
+    on_bad_row: Literal["error", "skip"] = "error"
+    max_tokens: int | None = None
+    min_df: int | None = None
+    train_kept: float | None = None
+    test_kept: float | None = None
+    sentences: Literal["rule", "lines"] = "rule"
+    size: int | None = None
+    length: tuple[int, int] | None = None
+    seed: int | None = None
+    removed: Literal["rationale"] | tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """A trace of all splits that says what another model does; ``column`` is what of it is taken for attention (`taught_by`)."""
+
+    trace: str
+    column: str = "alpha"
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults, those of the corpus included.
+
+    ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
+    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``. In a study ``objective`` may stand in the
+    place of the loss on labels, a ``teacher`` say what another model does, and a ``probe`` be traced while the model trains.
+    """
+
+    corpus: CorpusSpec
+    model: ModelSettings
+    training: TrainingSettings
+    collect: CollectSettings
+    experiments: Mapping[str, Mapping[str, Any]]
+    vectors: str = "corpus"
+    preset: Preset = "paper"
+    seed: int = 0
+    device: str = "auto"
+    objective: Objective | None = None
+    teacher: Teacher | None = None
+    probe: Probe | None = None
+
+    @classmethod
+    def of(
+        cls, source: str | Path, *, encoder: str = "bilstm", attention: str = "additive", preset: str = "paper",
+        vectors: str | None = None, seed: int = 0, device: str = "auto", settings: Mapping[str, Any] | None = None, **corpus: Any,
+    ) -> RunSpec:  # fmt: skip
+        """A run of ``source`` with the preset's sizes; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
+
+        Where they, or ``vectors``, say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other
+        fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
+        """
+        from attnaudit.collect.texts import CollectSettings
+        from attnaudit.models.presets import model_preset
+        from attnaudit.training.loop import training_preset
+
+        for key in _OPTIONS.keys() & (settings or {}).keys():
+            raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {_OPTIONS[key]}")
+        chosen: Preset = coerce(preset, Preset, "preset")
+        sections: dict[str, Any] = {
+            "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
+            "model": model_preset(encoder, attention, chosen),
+            "training": training_preset(chosen),
+            "collect": CollectSettings(),
+            **_all_experiments(),
+        }
+        task = task_of(sections["corpus"])
+        defaults = task_settings(task) | corpus_settings(str(source), encoder, chosen)
+        usual_vectors = defaults.pop("vectors", "corpus")
+        changed = override(sections, defaults | dict(settings or {}))
+        if changed["collect"].level == "words" and not changed["model"].hierarchical:
+            raise InputError(
+                "read settings", "setting collect.level", "words", "positions: a flat model has no sentences", "or --preset han"
+            )
+        if changed["collect"].level == "words" and changed["collect"].erase_input:
+            raise InputError(
+                "read settings", "setting collect.erase_input", "true with collect.level=words", "positions: sentences are deleted"
+            )
+        experiments = {name: asdict(changed[name]) for name in _all_experiments()}
+        return cls(
+            changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors or usual_vectors, chosen,
+            seed, device,
+        )  # fmt: skip
+
+    @classmethod
+    def read(cls, folder: str | Path) -> RunSpec:
+        """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
+        from attnaudit.collect.texts import CollectSettings
+        from attnaudit.models.presets import ModelSettings
+        from attnaudit.trace.probe import Probe
+        from attnaudit.training.loop import TrainingSettings
+        from attnaudit.training.objectives import OBJECTIVES
+
+        path = Path(folder) / "spec.json"
+        plain = read_json(path)
+        if not isinstance(plain, dict) or plain.get("kind") != "run" or plain.get("schema") != SCHEMA:
+            raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
+        return cls(
+            from_plain(CorpusSpec, plain["corpus"], "corpus"),
+            from_plain(ModelSettings, plain["model"], "model"),
+            from_plain(TrainingSettings, plain["training"], "training"),
+            from_plain(CollectSettings, plain["collect"], "collect"),
+            plain["experiments"], plain["vectors"], coerce(plain["preset"], Preset, "preset"), plain["seed"], plain["device"],
+            from_plain(OBJECTIVES[objective["kind"]], objective, "objective") if (objective := plain.get("objective")) else None,
+            from_plain(Teacher, teacher, "teacher") if (teacher := plain.get("teacher")) else None,
+            from_plain(Probe, probe, "probe") if (probe := plain.get("probe")) else None,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
+        return {"schema": SCHEMA, "kind": "run", **unwatched(json.loads(json.dumps(asdict(self))))}
+
+    @property
+    def name(self) -> str:
+        """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run directory."""
+        base = Path(self.corpus.source).name.split(".")[0] or "corpus"
+        parent = Path(self.corpus.source).parent.name
+        corpus = parent if base in ("all", "data") and parent else base
+        return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+
+
+def unwatched(plain: dict[str, Any]) -> dict[str, Any]:
+    """A training that is not watched, or that counts epochs, does not say so: it is the same as before there was a choice."""
+    for section, name in ((plain, "probe"), (plain["training"], "steps")):
+        if section[name] is None:
+            del section[name]
+    return plain
+
+
+def demo_spec() -> RunSpec:
+    """The run of ``attnaudit demo``: one decisive word among distractors, a model small enough for a laptop."""
+    return RunSpec.of("planted-decisive", settings={"corpus.size": 2000, "corpus.length": (10, 40)})
+
+
+def task_of(corpus: CorpusSpec) -> Task:
+    """What a corpus asks of a model: a registered or planted one says so, a user's own has a column of questions or none."""
+    from attnaudit.corpora import REGISTRY
+    from attnaudit.corpora.planted.texts import KINDS
+
+    if corpus.source in REGISTRY:
+        return REGISTRY[corpus.source].task
+    kind = corpus.source.removeprefix(PLANTED)
+    if corpus.source.startswith(PLANTED) and kind in KINDS:
+        return KINDS[kind].task
+    return "question_answering" if corpus.question else "classification"
+
+
+def task_settings(task: str | None) -> dict[str, Any]:
+    """What Jain & Wallace 2019 chose for question answering and inference where it differs from classification, as dotted settings."""
+    from attnaudit.experiments import settings_for_task
+    from attnaudit.trace import ASKING
+
+    fixed = {"training.epochs": 25, "model.attention_decay": True, "collect.gradient_of": "predicted"} if task in ASKING else {}
+    return fixed | {f"{name}.{key}": value for name, values in settings_for_task(task).items() for key, value in values.items()}
+
+
+def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
+    """The dotted settings of a registered corpus, ``vectors`` among them where it has its own; none for others."""
+    from attnaudit.corpora import REGISTRY
+
+    return dict(REGISTRY[source].settings(encoder, preset)) if source in REGISTRY else {}
+
+
+def _all_experiments() -> dict[str, Any]:
+    from attnaudit.experiments import REGISTRY, make_experiment
+
+    return {name: make_experiment(name) for name in REGISTRY}
+
+
+def experiment_settings(settings: Mapping[str, Any], task: str | None = None) -> dict[str, dict[str, Any]]:
+    """The resolved settings of every experiment for a task, with dotted ``settings`` in place. Raises InputError."""
+    known = _all_experiments()
+    defaults = {key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known}
+    return {name: asdict(experiment) for name, experiment in override(known, defaults | dict(settings)).items()}
+
+
+def content_key(*parts: Any) -> str:
+    """sha256 of the canonical JSON of what a step's outputs follow from."""
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:
+    """``key = ours, there theirs`` for every dotted key in which two specs differ, whereabouts apart."""
+    left, right = _flat(ours), _flat(theirs)
+    keys = [key for key in dict.fromkeys([*left, *right]) if key not in _WHEREABOUTS and left.get(key) != right.get(key)]
+    return [f"{key} = {_shown(left, key)}, there {_shown(right, key)}" for key in keys]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, entry in value.items():
+        flat |= _flat(entry, f"{prefix}{key}.") if isinstance(entry, Mapping) else {f"{prefix}{key}": entry}
+    return flat
+
+
+def _shown(flat: Mapping[str, Any], key: str) -> str:
+    return json.dumps(flat[key], ensure_ascii=False) if key in flat else "absent"

@@ -1,0 +1,115 @@
+"""What a study asks for: trainings by name, each of which may take as given what another does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+import polars as pl
+from jaxtyping import Int64
+
+from attnaudit.core.errors import InputError
+from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    from attnaudit.plans.spec import RunSpec
+    from attnaudit.plans.translation import TranslationSpec
+
+LONGEST = 2**24  # gold tokens of a pair, and more
+Spec = TypeVar("Spec")  # a RunSpec or a TranslationSpec
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training of a plan.
+
+    It follows from ``spec`` and, where there is a ``teacher``, from the ``column`` of that training's trace of all splits, or of the trace
+    at a path. Studies that ask for the same under the same name share it. ``note`` is what a reader should know of it, if anything. With
+    ``teaches`` it leaves a trace of all splits, as one that is a teacher does; with ``writes`` a translator leaves its translations of
+    test.
+    """
+
+    name: str
+    spec: RunSpec | TranslationSpec
+    teacher: Training | str | None = None
+    column: str = "alpha"
+    note: str = ""
+    teaches: bool = False
+    writes: bool = False
+
+
+@runtime_checkable
+class Study(Protocol):
+    """A frozen configuration: which trainings it needs, and what their traces of the test split say together.
+
+    Traces come by the name of the training, in the order of the plan; ``<name>/steps/<step>`` is what was seen of a training that is
+    watched, ``<name>/teacher`` the trace of all splits of one that teaches.
+    """
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    name: ClassVar[str]
+    paper: ClassVar[str]
+
+    @property
+    def seed(self) -> int: ...
+
+    def plan(self, base: Any, corpus: Any) -> Sequence[Training]:
+        """What is to be trained, of a `RunSpec` and its `Corpus`; of translators a `TranslationSpec` and a `ParallelCorpus`."""
+        ...
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame: ...
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
+
+
+def usual(base: RunSpec | TranslationSpec, seed: int) -> Training:
+    """The model under study, trained as ever with ``seed``, on the splits that the seed of ``base`` draws."""
+    return Training(f"base-s{seed}", seeded(base, seed))
+
+
+def seeded(base: Spec, seed: int) -> Spec:
+    spec: Any = base
+    return replace(spec, seed=seed, corpus=replace(spec.corpus, seed=spec.seed))
+
+
+def one_attention(study: str, base: RunSpec | TranslationSpec) -> None:
+    """Raise InputError for a model of several heads, which have no order from one training to the next."""
+    if base.model.heads > 1:
+        raise InputError("study", f"{study} of a model", f"{base.model.heads} heads", "one attention a text", "set model.heads=1")
+
+
+def strength_text(strength: float) -> str:
+    """A λ as names and labels have it: short, and no two alike."""
+    short = f"{strength:g}"
+    return short if float(short) == strength else repr(strength)
+
+
+def check_least(study: Study, **least: int) -> None:
+    """Raise InputError for a setting below the number given for it."""
+    for name, number in least.items():
+        if getattr(study, name) < number:
+            raise InputError("study", f"setting {study.name}.{name}", str(getattr(study, name)), f"{number} or more")
+
+
+def same_instances(traces: Mapping[str, Trace]) -> None:
+    """Raise InputError unless all traces have the same rows in the same order, one attention a text."""
+    (first, base), *others = traces.items()
+    if base.has("head"):
+        got = "several heads, which have no order from one training to the next"
+        raise InputError("study", f"trace of {first}", got, "one attention a text", "set model.heads=1")
+    for name, trace in others:
+        if not np.array_equal(row_numbers(trace), row_numbers(base)):
+            raise InputError("study", f"trace of {name}", "other instances", f"those of {first}, in their order")
+
+
+def row_numbers(trace: Trace) -> Int64[np.ndarray, " n"]:
+    """A number for every row: its instance, and in a translation the gold token of it too."""
+    return trace.instance * LONGEST + trace.array("query") if trace.has("query") else trace.instance
+
+
+def without_scores(spec: Spec) -> Spec:
+    """The spec of a training of which attention and prediction are enough."""
+    plain: Any = spec
+    return replace(plain, collect=replace(plain.collect, scores=()))

@@ -1,0 +1,169 @@
+"""A run beside the published numbers, and whether it differs more from them than the authors' two runs do from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.published.classes import match_classes
+from attnaudit.published.ranges import is_telling, possible
+from attnaudit.published.reference import ALL, MAX_ALPHA_BINS, PAPER, RERUN, PublishedCell, largest_difference, published_cell
+from attnaudit.results.record import RunRecord, read_record
+from attnaudit.stats.medians import median_interval
+
+SOURCES = ("jain2019",)
+COMPARISON_SCHEMA = {
+    "run": pl.String, "corpus": pl.String, "encoder": pl.String, "attention": pl.String, "measure": pl.String, "statistic": pl.String,
+    "group": pl.String, "max_alpha": pl.String, "paper": pl.Float64, "rerun": pl.Float64, "ours": pl.Float64, "low": pl.Float64,
+    "high": pl.Float64, "n": pl.Int64, "spread": pl.Float64, "within": pl.Boolean, "corpus_spread": pl.Float64, "agreement": pl.String,
+    "note": pl.String,
+}  # fmt: skip
+WITHIN_CELL = "within their spread"
+WITHIN_CORPUS = "within their spread on this corpus"
+WITHIN_OURS = "theirs is within our interval"
+FARTHER = "farther than their spread"
+PUBLISHED_ONCE = "published once"
+ABOVE_SEARCH = "above what their search found"
+NOT_MEASURED = "not measured in this run"
+SEARCHED = (
+    "theirs is what a search found, ours the exact maximum (of more than two classes: the best found); "
+    "on one model ours cannot be lower, on another it may"
+)
+_ORDER = ("accuracy", "f1", "roc_auc", "tau_gradient", "significant_gradient", "tau_loo", "significant_loo", "tau_gradient_loo",
+          "significant_gradient_loo", "tau_gradient_loo_minus_tau_gradient", "tau_gradient_loo_minus_tau_loo", "emax_jsd",
+          "median_delta_y")  # fmt: skip
+
+
+def compare(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.DataFrame:
+    """Every published number of each run's corpus, encoder and attention, beside the run's own.
+
+    ``paper`` is the paper's Table of April 2019 (selected on test), ``rerun`` the authors' later clean run, ``ours`` with its 95 %
+    interval ``low``, ``high``. ``spread`` is |paper − rerun|. ``within``: ours lies no farther than ``spread`` outside the two
+    published values; null where only one was published, or where this run has no such number. ``corpus_spread`` is the most that
+    their two runs differ in this kind of number over all their models on this corpus, and ``agreement`` says in words which of the
+    two spreads ours keeps to; a number that was published once has no spread and is not judged. Source: Jain & Wallace 2019.
+
+    Raises InputError for an unknown source, corpus, encoder or attention, or a run with another number of classes.
+    """
+    if to not in SOURCES:
+        raise InputError("compare", "--to", repr(to), f"one of {', '.join(SOURCES)}", did_you_mean(to, SOURCES))
+    rows = [row for run in runs for row in _compare_one(run if isinstance(run, RunRecord) else read_record(run))]
+    return pl.DataFrame(rows, schema=COMPARISON_SCHEMA)
+
+
+def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
+    about = record.about
+    cell = published_cell(about.corpus, about.encoder, about.attention)
+    _check_classes(record, cell)
+    classes, by_order = match_classes(cell.classes, about.class_names)
+    exact = about.setting("adversary", "method", "exact") == "exact"
+    instances, rows = record.rows(), []
+    for (measure, statistic, index, bin_), published in _groups(cell):
+        group = ALL if index == ALL else classes.get(index)
+        if group is None:
+            continue  # a single class that their log file happens to name, such as babi2's answer 9
+        ours = _ours(record.summary, instances, measure, statistic, group, bin_)
+        searched = exact and measure == "emax_jsd" and statistic != "std"
+        rows.append({
+            "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
+            "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
+            "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
+            **judge(
+                _by_column(published), ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)
+            ),
+            "note": "; ".join(filter(None, [by_order if group != ALL else "", SEARCHED if searched else ""])),
+        })  # fmt: skip
+    return rows
+
+
+def _groups(cell: PublishedCell) -> Iterable[tuple[tuple[str, str, str, int | None], dict[str, float]]]:
+    """The two published values of every number of a cell, in the order of `_ORDER`."""
+    rank = pl.col("measure").replace_strict({measure: k for k, measure in enumerate(_ORDER)})
+    ranked = cell.numbers.sort(rank, "statistic", pl.col("class") != ALL, "class", "bin")
+    for key, frame in ranked.group_by("measure", "statistic", "class", "bin", maintain_order=True):
+        measure, statistic, index, bin_ = key
+        assert isinstance(bin_, int | None)
+        yield (str(measure), str(statistic), str(index), bin_), dict(zip(frame["revision"], frame["value"], strict=True))
+
+
+def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
+    indexes = cell.numbers.filter(pl.col("measure") == "emax_jsd")["class"].unique().to_list()
+    theirs, ours = len(indexes), len(record.about.class_names)
+    if ALL not in indexes and ours and ours != theirs:
+        where = f"corpus {record.about.corpus!r} of {record.name}"
+        raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
+
+
+def _by_column(published: dict[str, float]) -> dict[str, float]:
+    return {column: published[revision] for column, revision in (("paper", PAPER), ("rerun", RERUN)) if revision in published}
+
+
+def judge(
+    published: dict[str, float], ours: dict[str, Any], corpus_spread: float | None, searched: bool, bounds: tuple[float, float]
+) -> dict[str, Any]:
+    """How ``ours`` (value, low, high) stands to what was ``published`` (``paper``, ``rerun``, or one of them).
+
+    ``bounds`` are what the number can be: an interval that spans more than half of them agrees with everything and counts for nothing.
+    """
+    paper, rerun, value = published.get("paper"), published.get("rerun"), ours["ours"]
+    lowest, highest = min(published.values()), max(published.values())
+    spread = None if paper is None or rerun is None else abs(paper - rerun)
+    off = None if value is None else _outside(value, lowest, highest)
+    within = None if off is None or spread is None else off <= spread
+    agreement = _agreement(off, within, corpus_spread)
+    if searched and value is not None and value > highest and within is False:
+        agreement = ABOVE_SEARCH
+    if agreement == FARTHER and is_telling(ours["low"], ours["high"], bounds) and ours["low"] <= highest and ours["high"] >= lowest:
+        agreement = WITHIN_OURS
+    return {
+        "paper": paper, "rerun": rerun, "spread": spread, "within": within, "corpus_spread": corpus_spread, "agreement": agreement,
+    }  # fmt: skip
+
+
+def _agreement(off: float | None, within: bool | None, corpus_spread: float | None) -> str:
+    if off is None:
+        return NOT_MEASURED
+    if within is None:
+        return PUBLISHED_ONCE
+    if within:
+        return WITHIN_CELL
+    return WITHIN_CORPUS if corpus_spread is not None and off <= corpus_spread else FARTHER
+
+
+def _outside(value: float, low: float, high: float) -> float:
+    """How far outside the interval a value lies, 0 inside it."""
+    return max(low - value, value - high, 0.0)
+
+
+def _corpus_spread(corpus: str, measure: str, statistic: str, bin_: int | None) -> float | None:
+    """`largest_difference`; τ gradient–LOO was published once only, so that all mean τ share the largest one."""
+    measures = ["tau_gradient", "tau_loo"] if measure.startswith("tau_") else [measure]
+    found = [largest_difference(corpus, name, statistic, bin_) for name in measures]
+    return max((value for value in found if value is not None), default=None)
+
+
+def _ours(summary: pl.DataFrame, instances: pl.DataFrame, measure: str, statistic: str, group: str, bin_: int | None) -> dict[str, Any]:
+    if bin_ is not None:
+        return _median(instances, measure, group, bin_)
+    expected = group if group == ALL else f"predicted:{group}"
+    found = summary.filter(pl.col("measure") == measure, pl.col("group") == expected).to_dicts()
+    row = found[0] if found else {}
+    if statistic == "std":
+        return {"ours": row.get("std"), "low": None, "high": None, "n": row.get("n")}
+    return {"ours": row.get("value"), "low": row.get("low"), "high": row.get("high"), "n": row.get("n")}
+
+
+def _median(instances: pl.DataFrame, measure: str, group: str, bin_: int) -> dict[str, Any]:
+    if not {measure, "max_alpha"} <= set(instances.columns):
+        return {"ours": None, "low": None, "high": None, "n": None}
+    edge = 0.25 * bin_
+    top = pl.lit(True) if bin_ == len(MAX_ALPHA_BINS) - 1 else pl.col("max_alpha") < edge + 0.25
+    kept = instances.filter(pl.col("max_alpha") >= edge, top, (pl.col("predicted") == group) | pl.lit(group == ALL))
+    values = kept[measure].drop_nulls().drop_nans()
+    low, high = median_interval(values.to_numpy())
+    middle = values.median()
+    return {"ours": middle if isinstance(middle, float) else None, "low": low, "high": high, "n": len(values)}

@@ -1,0 +1,100 @@
+"""What all charts share: colours of the classes, their legend, and marked lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import altair as alt
+import polars as pl
+
+from attnaudit.report.words.numbers import count
+
+OTHER = "other classes"
+
+
+@dataclass(frozen=True)
+class Palette:
+    """A colour and a dash pattern for each group, so that no line is told by its colour alone."""
+
+    groups: tuple[str, ...]
+
+    # Okabe and Ito's colours, told apart under the common colour blindnesses; black and yellow do not show on both kinds of page.
+    COLOURS: ClassVar = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")
+    DASHES: ClassVar = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (1, 3))
+
+    def colour(self) -> alt.Color:
+        used = list(self.COLOURS[: len(self.groups)])
+        return alt.Color("group:N", scale=alt.Scale(domain=list(self.groups), range=used), legend=None)
+
+    def dash(self) -> alt.StrokeDash:
+        patterns = [list(pattern) for pattern in self.DASHES[: len(self.groups)]]
+        return alt.StrokeDash("group:N", scale=alt.Scale(domain=list(self.groups), range=patterns), legend=None)
+
+
+@dataclass(frozen=True)
+class LegendEntry:
+    """A class as the charts draw it: ``dash`` is an SVG dash pattern, ``size`` says how many instances it has."""
+
+    name: str
+    colour: str
+    dash: str
+    size: str
+
+
+def group_rows(rows: pl.DataFrame, class_names: Sequence[str]) -> tuple[pl.DataFrame, Palette]:
+    """Rows with a ``group``: the predicted class, the rarer ones together where there are more classes than colours."""
+    sizes = dict(rows.group_by("predicted").len().sort("len", "predicted", descending=[True, False]).iter_rows())
+    order = {name: k for k, name in enumerate(class_names)}
+    limit = len(Palette.COLOURS)
+    kept = list(sizes) if len(sizes) <= limit else list(sizes)[: limit - 1]
+    kept.sort(key=lambda name: (order.get(name, len(order)), name))
+    groups = tuple(kept) if len(kept) == len(sizes) else (*kept, OTHER)
+    named = pl.when(pl.col("predicted").is_in(kept)).then("predicted").otherwise(pl.lit(OTHER)).alias("group")
+    return rows.with_columns(named), Palette(groups)
+
+
+def legend(rows: pl.DataFrame, palette: Palette) -> tuple[LegendEntry, ...]:
+    """The entries of a palette, with the number of ``rows`` of each."""
+    sizes = dict(rows.group_by("group").len().iter_rows())
+    entries = zip(palette.groups, Palette.COLOURS, Palette.DASHES, strict=False)
+    return tuple(LegendEntry(name, hue, " ".join(map(str, dash)), count(sizes.get(name, 0), "instance")) for name, hue, dash in entries)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The measured axis of a chart: its title, ends and ticks."""
+
+    title: str
+    high: float
+    ticks: tuple[float, ...]
+    low: float = 0.0
+
+    def axis(self, grid: bool) -> alt.X:
+        digits = ".2f" if self.high < 0.2 else ".1f"
+        ends = alt.Scale(domain=[self.low, self.high], nice=False)
+        return alt.X(
+            "x:Q", title=self.title, scale=ends, axis=alt.Axis(grid=grid, values=list(self.ticks), labelFlush=False, format=digits)
+        )
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A vertical line at ``x`` with a word before it, or after it."""
+
+    x: float
+    text: str
+    after: bool = False
+
+
+def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
+    """The lines and their words, each word a line of text lower than the one before."""
+    layers = []
+    for k, marker in enumerate(markers):
+        chart = alt.Chart(pl.DataFrame({"x": [marker.x], "text": [marker.text]}))
+        layers.append(chart.mark_rule(strokeDash=[5, 3], color="currentColor", opacity=0.8).encode(x=alt.X("x:Q")))
+        side = {"align": "left", "dx": 5} if marker.after else {"align": "right", "dx": -5}
+        word = chart.mark_text(baseline="top", fontSize=11.5, fontStyle="italic", **side)
+        layers.append(word.encode(x=alt.X("x:Q"), y=alt.YValue(4 + 15 * k), text=alt.Text("text:N")))
+    return layers

@@ -1,0 +1,62 @@
+"""Charts of the studies: figures of several trainings with intervals, and divergences by bins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import polars as pl
+
+from attnaudit.report.charts.palette import Palette
+from attnaudit.report.charts.svg import Drawing
+
+_WIDTH, _LINE = 300, 30
+_FEW_TICKS = alt.Axis(tickCount=4, labelOverlap=True, labelSeparation=8)  # a chart may stand at half its width
+
+
+def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
+    """A dot with its interval for each of ``rows`` {name, value, low, high}, in their order."""
+    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=alt.Axis(ticks=False, domain=False, labelLimit=190))
+    chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
+    x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, padding=8), axis=_FEW_TICKS)
+    line = chart.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2=alt.X2("high"), y=y, color=colour)
+    return alt.layer(line, chart.mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour)).properties(
+        width=_WIDTH, height=_LINE * rows.height
+    )
+
+
+def curve_chart(points: pl.DataFrame) -> Drawing:
+    """Mean TVD and JSD of every model {group, strength, tvd, jsd}; those of one group that have a strength are joined."""
+    palette = Palette(tuple(points["group"].unique(maintain_order=True).to_list()))
+    x = alt.X("tvd:Q", title="mean TVD of the predictions", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
+    y = alt.Y("jsd:Q", title="mean JSD of attention", scale=alt.Scale(domain=[0, 0.7], nice=False), axis=alt.Axis(tickCount=7))
+    chart = alt.Chart(points)
+    named = points.group_by("group", maintain_order=True).agg(pl.col("tvd").first(), pl.col("jsd").first())
+    layers = [
+        alt.Chart(points.filter(pl.col("strength").is_not_null())).mark_line(strokeWidth=1.6).encode(
+            x=x, y=y, color=palette.colour(), strokeDash=palette.dash(), order=alt.Order("strength:Q")
+        ),
+        chart.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=palette.colour()),
+        alt.Chart(named).mark_text(align="left", dx=6, dy=13).encode(x=x, y=y, text=alt.Text("group:N")),
+    ]  # fmt: skip
+    return alt.layer(*layers).properties(width=440, height=300)
+
+
+def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Drawing:
+    """A line from 5 to 95 %, a bar of quartiles and the median for each of ``rows`` {name, low, q25, q50, q75, high}."""
+    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=alt.Axis(ticks=False, domain=False, labelLimit=190))
+    x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=alt.Axis(tickCount=5))
+    chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
+    layers = [
+        chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
+        chart.mark_bar(size=14, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
+        chart.mark_tick(thickness=3, size=16).encode(x=alt.X("q50:Q"), y=y, color=colour),
+    ]
+    return alt.layer(*layers).properties(width=_WIDTH, height=_LINE * rows.height)
+
+
+def quantiles(groups: Sequence[tuple[str, pl.Series]]) -> pl.DataFrame:
+    """{name, low, q25, q50, q75, high} of every group of values that has any."""
+    rows = [(name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95))) for name, values in groups if values.len()]
+    columns = ("low", "q25", "q50", "q75", "high")
+    return pl.DataFrame(rows, schema={"name": pl.String, **dict.fromkeys(columns, pl.Float64)}, orient="row")

@@ -1,0 +1,1 @@
+"""Figures: a chart with its title and caption."""

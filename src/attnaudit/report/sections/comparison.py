@@ -1,0 +1,150 @@
+"""The comparison with published numbers as people read it, on a terminal and in the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from attnaudit.core.errors import InputError
+from attnaudit.published.compare import (
+    ABOVE_SEARCH,
+    FARTHER,
+    NOT_MEASURED,
+    PUBLISHED_ONCE,
+    WITHIN_CELL,
+    WITHIN_CORPUS,
+    WITHIN_OURS,
+    compare,
+)
+from attnaudit.published.reference import largest_difference, published_corpus
+from attnaudit.report.sections.summary import group_label
+from attnaudit.report.words.labels import measure_label
+from attnaudit.report.words.numbers import count, figure, interval
+from attnaudit.results.record import RunRecord
+
+VECTORS_DIFFER = (
+    "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "
+    "others, see vectors in its settings, is another model and may lie farther off."
+)
+_STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", WITHIN_OURS: "yellow", FARTHER: "red"}
+_MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One number as text; ``degree`` is ``cell``, ``corpus``, ``ours``, ``farther``, ``above`` or ``unknown``."""
+
+    measure: str
+    group: str
+    paper: str
+    rerun: str
+    ours: str
+    interval: str
+    spread: str
+    agreement: str
+    degree: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``parts`` are titled lists of rows; ``reason`` tells why there are none."""
+
+    sentence: str
+    notes: tuple[str, ...]
+    parts: tuple[tuple[str, tuple[ComparisonRow, ...]], ...]
+    reason: str = ""
+
+
+def comparison_section(record: RunRecord) -> Comparison | None:
+    """The comparison of a run, or None where its corpus is not one of the paper's."""
+    if published_corpus(record.about.corpus) is None:
+        return None
+    try:
+        frame = compare([record])
+    except InputError as error:
+        return Comparison("", (), (), reason=str(error))
+    notes = frame.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
+    medians = frame["statistic"] == "median"
+    parts = (("Means, spreads and shares", frame.filter(~medians)), ("Medians by largest attention weight", frame.filter(medians)))
+    shown = tuple((title, tuple(_row(row) for row in part.iter_rows(named=True))) for title, part in parts if part.height)
+    return Comparison(comparison_sentence(frame), tuple(notes), shown)
+
+
+def comparison_sentence(frame: pl.DataFrame) -> str:
+    """How many numbers keep to the authors' spread, in words that claim no more; what is counted adds up."""
+    numbers = {name: frame.filter(agreement=name).height for name in frame["agreement"].unique()}
+    once = numbers.pop(PUBLISHED_ONCE, 0)
+    numbers.pop(NOT_MEASURED, None)
+    alone = f"{count(once, 'further number')} had been published once only and can keep to no spread: shown, not counted." if once else ""
+    if not numbers:
+        return alone or "None of the published numbers was measured in this run."
+    cell, corpus, near, above, far = (numbers.get(name, 0) for name in (WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, ABOVE_SEARCH, FARTHER))
+    ours = f"; of {near} more a published value lies within our interval" if near else ""
+    exact = f"; {above} more lie above what their search had found" if above else ""
+    farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
+    counted = (
+        f"Of {count(sum(numbers.values()), 'published number')} that both runs of the authors have, {cell} lie within the spread of the "
+        f"two for the same model, and {corpus} more within the most that they differ on this corpus in this kind of number"
+        f"{ours}{exact}{farther}."
+    )
+    return " ".join(filter(None, (counted, alone, _yardstick(str(frame["corpus"][0])))))
+
+
+def _yardstick(corpus: str) -> str:
+    most = max(filter(None, (largest_difference(corpus, measure, "mean") for measure in ("tau_gradient", "tau_loo"))), default=None)
+    return "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
+
+
+def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> None:
+    """Print the frame of `compare`, a table for each run, without the standard deviations."""
+    console = console or Console()
+    for (run,), part in frame.group_by("run", maintain_order=True):
+        first = part.row(0, named=True)
+        title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, beside Jain & Wallace 2019"
+        table = Table(title=escape(title), title_justify="left")
+        for column in ("measure", "group"):
+            table.add_column(column)
+        for column in ("paper", "re-run", "ours", "95 % interval", "spread"):
+            table.add_column(column, justify="right")
+        table.add_column("ours lies")
+        for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
+            row, style = _row(entry), _STYLES.get(entry["agreement"], "dim")
+            texts = (row.measure, row.group, row.paper, row.rerun, row.ours, row.interval, row.spread)
+            table.add_row(*map(escape, texts), f"[{style}]{escape(row.agreement)}[/]")
+        console.print(table)
+        for note in part.filter(pl.col("note") != "")["note"].unique(maintain_order=True):
+            console.print(f"note: {note}", markup=False, highlight=False)
+        console.print(comparison_sentence(part), markup=False, highlight=False)
+    console.print(VECTORS_DIFFER, markup=False, highlight=False)
+
+
+def _row(row: dict[str, Any]) -> ComparisonRow:
+    places = 3 if row["measure"] in _MEDIAN else 2
+    degrees = {WITHIN_CELL: "cell", WITHIN_CORPUS: "corpus", WITHIN_OURS: "ours", FARTHER: "farther", ABOVE_SEARCH: "above"}
+    paper, rerun, ours, spread = ("–" if row[name] is None else figure(row[name], places) for name in ("paper", "rerun", "ours", "spread"))
+    return ComparisonRow(
+        _name(row),
+        _group(row),
+        paper,
+        rerun,
+        ours,
+        interval(row, places),
+        spread,
+        row["agreement"],
+        degrees.get(row["agreement"], "unknown"),
+    )
+
+
+def _name(row: dict[str, Any]) -> str:
+    if row["statistic"] == "median":
+        return f"median of {_MEDIAN[row['measure']]}"
+    return measure_label(row["measure"]) + (", standard deviation" if row["statistic"] == "std" else "")
+
+
+def _group(row: dict[str, Any]) -> str:
+    return group_label(row["group"]) + (f", max α in {row['max_alpha']}" if row["max_alpha"] else "")

@@ -1,0 +1,60 @@
+"""What was run: settings as a flat list, and which experiments gave nothing and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attnaudit.core.errors import InputError
+from attnaudit.experiments import REGISTRY, make_experiment
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord
+from attnaudit.trace import Trace
+
+_ELSEWHERE = ("notes",)  # shown in a list of their own
+
+
+def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Sections of (dotted name, value): the run's specification, then what the trace's metadata adds to it."""
+    told = dict(_flat(about.spec))
+    added = {name: value for name, value in _flat(about.metadata) if told.get(name) != value}
+    sections = [("Run specification", list(told.items())), ("Trace metadata" + (", beyond the above" if told else ""), list(added.items()))]
+    return [(title, entries) for title, entries in sections if entries]
+
+
+def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    for name, entry in value.items():
+        if name in _ELSEWHERE:
+            continue
+        if isinstance(entry, Mapping) and entry:
+            yield from _flat(entry, f"{prefix}{name}.")
+        else:
+            yield prefix + str(name), _text(entry)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "–"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return "–" if value is None or value == {} else str(value)
+
+
+def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:
+    """Experiments without a result, and the reason as far as the trace's first piece tells it."""
+    missing = [name for name in REGISTRY if name not in record.tables]
+    return [(name, _reason(name, record.about, first)) for name in missing]
+
+
+def _reason(name: str, about: About, first: Trace | None) -> str:
+    if first is None:
+        return "no result in this folder"
+    told = about.spec.get("experiments")
+    try:
+        experiment = make_experiment(name, told.get(name) if isinstance(told, Mapping) else None)
+    except InputError as error:
+        return str(error)
+    absent = [column for column in experiment.needs if not first.has(column)]
+    if absent:
+        return f"the trace has no column {', '.join(absent)}"
+    return experiment.refuses(first) or "it was not asked for"

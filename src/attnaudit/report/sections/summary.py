@@ -1,0 +1,58 @@
+"""All summary numbers of a run: a table for each experiment, a row for each measure, a column for each group of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from attnaudit.report.words.labels import measure_label
+from attnaudit.report.words.numbers import figure, interval
+
+_GROUP = "predicted:"
+
+
+@dataclass(frozen=True)
+class SummaryCell:
+    """One number: ``value`` and its ``interval``, and in ``detail`` its spread, count and what is undefined."""
+
+    value: str
+    interval: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class SummaryTable:
+    """``rows`` are (name of the measure, what it means, one cell per group; None where there is no such number)."""
+
+    experiment: str
+    groups: tuple[str, ...]
+    rows: tuple[tuple[str, str, tuple[SummaryCell | None, ...]], ...]
+
+
+def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
+    """The whole summary; every row of it is in one cell."""
+    return [_table(str(name), part) for (name,), part in summary.group_by("experiment", maintain_order=True)]
+
+
+def _table(experiment: str, part: pl.DataFrame) -> SummaryTable:
+    groups = part["group"].unique(maintain_order=True).to_list()
+    cells = {(row["measure"], row["group"]): summary_cell(row) for row in part.iter_rows(named=True)}
+    measures = part["measure"].unique(maintain_order=True).to_list()
+    rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
+    return SummaryTable(experiment, tuple(group_label(group) for group in groups), rows)
+
+
+def group_label(group: str) -> str:
+    """``all instances``, or ``predicted positive``."""
+    return f"predicted {group.removeprefix(_GROUP)}" if group.startswith(_GROUP) else "all instances" if group == "all" else group
+
+
+def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
+    """One row of a summary."""
+    known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {row['n']}"]
+    known.append(f"{row['undefined']} undefined" if row["undefined"] else "")
+    told = f"{row['source'] or 'reference'} {figure(row['reference'], 3)}" if row["reference"] is not None else ""
+    return SummaryCell(figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, told])))

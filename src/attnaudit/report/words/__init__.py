@@ -1,0 +1,1 @@
+"""Numbers in words: labels, phrases, the sentences of cards."""

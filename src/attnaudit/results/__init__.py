@@ -1,0 +1,7 @@
+"""Results: the tidy table of an experiment and its summary with intervals."""
+
+from __future__ import annotations
+
+from attnaudit.results.table import CLUSTER, SUMMARY_SCHEMA, Result, Results, summarise_means
+
+__all__ = ["CLUSTER", "SUMMARY_SCHEMA", "Result", "Results", "summarise_means"]

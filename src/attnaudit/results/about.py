@@ -1,0 +1,114 @@
+"""What a report is about: corpus, model, classes and settings, as a run's specification and its trace tell them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnaudit.trace import ASKING
+
+UNKNOWN = "unknown"
+_TITLES = {
+    "sst": "SST", "imdb": "IMDB", "ag_news": "AG News", "20news_sports": "20News sports", "snli": "SNLI", "adr": "ADR", "cnn": "CNN",
+    "babi1": "bAbI 1", "babi2": "bAbI 2", "babi3": "bAbI 3",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class About:
+    """Names that a report shows and that published numbers are found by; what nobody told is ``unknown`` or empty.
+
+    ``class_names`` stand in the order of the model's outputs. ``spec`` and ``metadata`` are kept whole, to be listed.
+    """
+
+    corpus: str = UNKNOWN
+    encoder: str = UNKNOWN
+    attention: str = UNKNOWN
+    class_names: tuple[str, ...] = ()
+    seed: int | None = None
+    notes: tuple[str, ...] = ()
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: Mapping[str, Any] | None = None, metadata: Mapping[str, Any] | None = None) -> About:
+        """Read from ``spec.json`` and from a trace's metadata, whichever of the two says it; the specification goes first."""
+        spec, metadata = spec or {}, metadata or {}
+        seed = first_of(spec.get("seed"), metadata.get("seed"))
+        return cls(
+            corpus=str(first_of(_entry(spec, "corpus", "name"), _entry(metadata, "corpus", "name"), UNKNOWN)),
+            encoder=str(first_of(_entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN)),
+            attention=str(first_of(_entry(spec, "model", "attention"), _entry(metadata, "model", "attention"), UNKNOWN)),
+            class_names=tuple(map(str, first_of(metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()))),
+            seed=seed if isinstance(seed, int) else None,
+            notes=_notes(spec, metadata),
+            spec=spec,
+            metadata=metadata,
+        )
+
+    @property
+    def title(self) -> str:
+        """The corpus as people write it."""
+        told = [
+            _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
+        ]
+        return str(first_of(*told, _TITLES.get(self.corpus), self.corpus))
+
+    @property
+    def has_question(self) -> bool:
+        """Whether the model read a question, or a hypothesis, beside each text."""
+        return _entry(self.metadata, "corpus", "task") in ASKING
+
+    @property
+    def translates(self) -> bool:
+        """Whether a row of the trace is a gold token that a translator writes."""
+        return _entry(self.metadata, "corpus", "task") == "translation"
+
+    @property
+    def tokens(self) -> str:
+        """What the instances of a translator are."""
+        heads = _entry(self.metadata, "model", "heads")
+        return "the gold tokens of pairs" + (", head by head" if isinstance(heads, int) and heads > 1 else "")
+
+    @property
+    def drawn(self) -> str:
+        """What an interval draws: of a translator, whose instances are gold tokens, whole pairs."""
+        return "pairs" if self.translates else "instances"
+
+    @property
+    def of_sentences(self) -> bool:
+        """Whether a position of the trace is a sentence."""
+        records = (self.metadata, self.spec)
+        level = first_of(*(_entry(record, "collect", "level") for record in records))
+        return any(_entry(record, "model", "hierarchical") is True for record in records) and level != "words"
+
+    def setting(self, experiment: str, name: str, default: Any = None) -> Any:
+        """A setting of an experiment, as the run was told, else ``default``."""
+        return first_of(_entry(_mapping(self.spec.get("experiments")), experiment, name), default)
+
+
+def first_of(*values: Any) -> Any:
+    """The first that is not None; None when all are."""
+    return next((value for value in values if value is not None), None)
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _entry(record: Mapping[str, Any], section: str, name: str) -> Any:
+    """``record[section][name]``; a section that is a plain text is its own name."""
+    value = record.get(section)
+    if isinstance(value, str) and name == "name":
+        return value
+    return _mapping(value).get(name)
+
+
+def _notes(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[str, ...]:
+    notes: dict[str, None] = {}
+    for record in (spec, _mapping(spec.get("corpus")), metadata, _mapping(metadata.get("corpus"))):
+        told = record.get("notes")
+        listed = [told] if isinstance(told, str) else told if isinstance(told, list | tuple) else []
+        notes.update(dict.fromkeys(str(note) for note in listed))
+    return tuple(notes)

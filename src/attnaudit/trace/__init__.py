@@ -1,0 +1,18 @@
+"""The trace: a table with a row per attention distribution, all that an analysis may know of a model."""
+
+from __future__ import annotations
+
+from attnaudit.trace.table import (
+    ASKING,
+    ROW_KEYS,
+    SEVERAL,
+    TAIL_FILE,
+    Trace,
+    concatenate,
+    trace_files,
+    trace_rows,
+    trace_task,
+    write_shards,
+)
+
+__all__ = ["ASKING", "ROW_KEYS", "SEVERAL", "TAIL_FILE", "Trace", "concatenate", "trace_files", "trace_rows", "trace_task", "write_shards"]

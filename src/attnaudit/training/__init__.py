@@ -1,0 +1,1 @@
+"""Training: the one loop, what it minimises, its checkpoints, and decoding."""

@@ -1,0 +1,333 @@
+"""The one training loop: dev selection, early stopping, class weight, and a checkpoint after every epoch that resumes exactly."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress
+from attnaudit.corpora import Corpus
+from attnaudit.models.batch import Inputs, batches_by_length
+from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.models.presets import ERASURE_PRESETS
+from attnaudit.models.seq2seq import EncoderDecoder
+from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.measures import predicted_class
+from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
+from attnaudit.training.objectives import Loss, Objective, labels_loss
+
+Trainable = AttentionModel | EncoderDecoder
+POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
+EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How to train.
+
+    ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``, short of an epoch that is perfect
+    on dev, after which none could be chosen in its place. ``plateau`` halves the learning rate after every so many epochs without a better
+    one; None leaves it. ``select`` is the dev score that chooses: ``usual`` is ROC-AUC of a classifier, accuracy of a model that is asked
+    something; ``loss`` is what training minimises, on dev, its sign turned. With ``steps`` training takes so many optimizer steps, its last
+    epoch cut short where need be, whatever ``epochs``, ``patience`` and an epoch that is perfect on dev would say.
+    """
+
+    epochs: int = 8
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    amsgrad: bool = False
+    class_weight: bool = True
+    patience: int | None = None
+    plateau: int | None = None
+    select: Literal["usual", "accuracy", "loss"] = "usual"
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
+        if not self.weight_decay >= 0:
+            raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
+        for name, otherwise in (("patience", "to train them all"), ("plateau", "for one learning rate")):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError("train", f"training.{name}", repr(getattr(self, name)), f"1 or more epochs, or null {otherwise}")
+        if self.steps is not None and self.steps < 1:
+            raise InputError("train", "training.steps", repr(self.steps), "1 or more optimizer steps, or null to count epochs")
+
+
+def training_preset(preset: str) -> TrainingSettings:
+    """The training of Jain & Wallace 2019, that of their released code (AMSGrad), or that of Serrano & Smith 2019 (``flan``, ``han``)."""
+    if preset in ERASURE_PRESETS:
+        return TrainingSettings(epochs=30, batch_size=64, weight_decay=0.0, class_weight=False, patience=5, plateau=1, select="accuracy")
+    return TrainingSettings(amsgrad=preset == "code2019")
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one epoch gave.
+
+    ``dev`` is the score that selects the model: ROC-AUC of a classifier (one against the rest for several classes), or accuracy, as of a
+    model that is asked something, or minus the loss.
+    """
+
+    epoch: int
+    loss: float
+    dev: float
+    dev_accuracy: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class StepCallback:
+    """Who looks on while a model trains: ``look(step)`` is called after each of these many optimizer steps, 0 before the first.
+
+    What it sees is the model of ``train``, in training mode; it leaves weights, gradients, modes and random numbers as they are. Steps of
+    epochs that a checkpoint has are not looked at again.
+    """
+
+    steps: tuple[int, ...]
+    look: Callable[[int], None]
+
+    def __call__(self, step: int) -> None:
+        if step in self.steps:
+            self.look(step)
+
+
+def train(
+    model: AttentionModel, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
+    device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
+    objective: Objective | None = None, watch: StepCallback | None = None,
+) -> list[Epoch]:  # fmt: skip
+    """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
+
+    What is minimised is the loss on labels, or the ``objective`` that stands in its place. ``watch`` looks on. Raises InputError.
+
+    With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
+    without the interruption. The test split is never looked at.
+    """
+    data, dev = (_Texts.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
+    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, watch=watch)
+
+
+@runtime_checkable
+class Part(Protocol):
+    """A split as training reads it."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        """All rows in batches of about ``size``."""
+        ...
+
+    def loss(self, model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
+        """What is minimised, a mean over the batch of ``rows``."""
+        ...
+
+    def scores(self, model: Any, select: str) -> tuple[float, float]:
+        """The score that selects, and accuracy."""
+        ...
+
+
+def minimise(
+    model: Trainable, data: Part, dev: Part, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
+    checkpoint: Path | None = None, progress: Progress | None = None, watch: StepCallback | None = None,
+) -> list[Epoch]:  # fmt: skip
+    """The loop of `train`, of whatever has a loss on ``data`` and a score on ``dev``."""
+    model.to(device)
+    optimizer = _optimizer(model, settings)
+    history, best = _resume(model, optimizer, checkpoint)
+    steps = len(data.batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
+    if watch is not None and not history:
+        watch(0)
+    epochs = _epochs(settings, steps)
+    for number in range(len(history), epochs):
+        if settings.steps is None and _exhausted(history, settings):
+            break
+        started = time.perf_counter()
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
+        with _dropout_of(seed, number):
+            batches = data.batches(settings.batch_size, np.random.default_rng((seed, number)))
+            left = len(batches) if settings.steps is None else settings.steps - number * steps
+            tell = None if progress is None else _telling(progress, number, epochs, settings.steps or epochs * steps)
+            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, watch, tell)
+        history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
+        if best_epoch(history) is history[-1]:
+            best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        if checkpoint is not None:
+            save_checkpoint(checkpoint, model, optimizer, best, [asdict(epoch) for epoch in history])
+    model.load_state_dict(best or model.state_dict())
+    return history
+
+
+def _telling(progress: Progress, number: int, epochs: int, steps: int) -> Callable[[int], None]:
+    """Tells of how many optimizer steps all epochs have, and which of them it is in."""
+    return lambda done: progress(f"train, epoch {number + 1} of {epochs}", done, steps)
+
+
+@contextmanager
+def _dropout_of(seed: int, epoch: int) -> Iterator[None]:
+    """What dropout leaves out in one epoch, whichever epochs went before it in this process."""
+    with torch.random.fork_rng():
+        torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1)
+        yield
+
+
+def _epochs(settings: TrainingSettings, steps: int) -> int:
+    """How many epochs there are at most, of so many steps each, the last perhaps cut short."""
+    return settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)
+
+
+def halvings(history: list[Epoch], plateau: int | None) -> int:
+    """How often the learning rate was halved: once for every ``plateau`` epochs in a row without a better dev score."""
+    best, waited, count = -math.inf, 0, 0
+    for epoch in history if plateau else ():
+        waited = 0 if epoch.dev > best else waited + 1
+        best = max(best, epoch.dev)
+        if waited == plateau:
+            waited, count = 0, count + 1
+    return count
+
+
+@dataclass(frozen=True)
+class _Texts:
+    """A split of texts with labels, and what is minimised on it."""
+
+    inputs: Inputs
+    label: np.ndarray
+    of_pass: Loss
+
+    @classmethod
+    def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Texts:
+        """Positives weigh as many times as train has negatives for each of them."""
+        split, learned = corpus.splits[name], corpus.splits["train"].label
+        positives = max(int((learned == 1).sum()), 1)
+        loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
+        return cls(model.inputs(split), split.label, loss if objective is None else objective.loss(model, split, loss))
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        return shuffled_batches(self.inputs.lengths, size, random)
+
+    def loss(self, model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
+        return self.of_pass(model(self.inputs.batch(rows, device)), rows)
+
+    def scores(self, model: AttentionModel, select: str) -> tuple[float, float]:
+        probabilities = predict(model, self.inputs)
+        predicted = predicted_class(probabilities)
+        accuracy = float((predicted == self.label).mean())
+        if select == "loss":
+            return -self._mean_loss(model), accuracy
+        if model.has_question or select == "accuracy":
+            return accuracy, accuracy
+        return classification_scores(self.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+
+    def _mean_loss(self, model: AttentionModel) -> float:
+        return sum(float(self.of_pass(done, rows)) * len(rows) for rows, done in _passes(model, self.inputs)) / len(self)
+
+
+def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
+    """Probabilities of every row, in order, without gradients and without dropout."""
+    out = np.zeros((len(inputs), model.outputs))
+    for rows, done in _passes(model, inputs):
+        out[rows] = model.probabilities(done.logits).double().cpu().numpy()
+    return out
+
+
+def _passes(model: AttentionModel, inputs: Inputs) -> Iterator[tuple[np.ndarray, Forward]]:
+    device = next(model.parameters()).device
+    with torch.inference_mode(), evaluating(model):
+        for rows in batches_by_length(inputs.lengths, EVALUATION_BUDGET):
+            yield rows, model(inputs.batch(rows, device))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within it nothing is dropped out; afterwards every module is in the mode that it was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _optimizer(model: Trainable, settings: TrainingSettings) -> torch.optim.Adam:
+    attention = [] if model.settings.attention_decay else list(model.attention.parameters())
+    spared = {id(parameter) for parameter in attention}
+    groups = [
+        {"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": settings.weight_decay},
+        {"params": attention, "weight_decay": 0.0},
+    ]
+    return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
+
+
+def _epoch(
+    model: Trainable, optimizer: torch.optim.Adam, data: Part, settings: TrainingSettings, batches: list[np.ndarray], before: int,
+    watch: StepCallback | None, tell: Callable[[int], None] | None,
+) -> float:  # fmt: skip
+    """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
+    device = next(model.parameters()).device
+    total = 0.0
+    model.train()
+    for done, rows in enumerate(batches):
+        loss = data.loss(model, rows, device)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+        total += _finite(float(loss.detach()), settings) * len(rows)
+        if watch is not None:
+            watch(before + done + 1)
+        if tell is not None:
+            tell(before + done + 1)
+    return total / sum(map(len, batches))
+
+
+def _finite(loss: float, settings: TrainingSettings) -> float:
+    if not math.isfinite(loss):
+        expected, do = "a finite one", "lower training.learning_rate, or look for huge values in --vectors"
+        raise InputError("train", f"learning rate {settings.learning_rate:g}", f"a loss of {loss}", expected, do)
+    return loss
+
+
+def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator) -> list[np.ndarray]:
+    """All rows in batches of ``size``: shuffled, sorted by length within pools of `POOL` batches, the batches shuffled again."""
+    order = random.permutation(len(lengths))
+    pools = [order[start : start + POOL * size] for start in range(0, len(order), POOL * size)]
+    ordered = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
+    batches = [pool[start : start + size] for pool in ordered for start in range(0, len(pool), size)]
+    return [batches[k] for k in random.permutation(len(batches))]
+
+
+def best_epoch(history: list[Epoch]) -> Epoch:
+    """The epoch that is kept: the best dev score, of equal ones the most accurate on dev, of equal ones the first."""
+    return max(history, key=lambda epoch: (epoch.dev, epoch.dev_accuracy))
+
+
+def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
+    """Whether no further epoch can be kept: one was perfect on dev (the first such is kept), or patience is at its end."""
+    if not history:
+        return False
+    best, patience = best_epoch(history), settings.patience
+    perfect = settings.select != "loss" and (best.dev, best.dev_accuracy) == (1.0, 1.0)
+    return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
+
+
+def _resume(model: Trainable, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
+    state = load_checkpoint(checkpoint, model, optimizer) if checkpoint is not None else None
+    return ([Epoch(**epoch) for epoch in state.history], state.best) if state else ([], None)

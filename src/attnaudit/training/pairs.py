@@ -1,0 +1,112 @@
+"""Training on pairs: the loss on gold tokens, or one that keeps attention off those that are aligned, in the one training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress
+from attnaudit.corpora.parallel import ParallelCorpus
+from attnaudit.corpora.prepare.vocabulary import UNK
+from attnaudit.models.pairs import PairBatch, PairInputs
+from attnaudit.models.seq2seq import EncoderDecoder, Written
+from attnaudit.models.translator import Translator
+from attnaudit.training.loop import Epoch, StepCallback, TrainingSettings, evaluating, minimise
+from attnaudit.training.objectives import LEAST
+
+BUDGET = 2_048  # padded target tokens of one evaluation batch
+
+
+@dataclass(frozen=True)
+class DeceivePairs:
+    """The loss on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)`` (Pruthi et al. 2020, §5).
+
+    I_t are the source tokens aligned with gold token t. Of several ``heads`` the mean of what they keep off counts.
+
+    A gold token that is aligned with nothing, or with the whole source, counts by its label alone.
+    """
+
+    strength: float
+    kind: Literal["deceive_pairs"] = "deceive_pairs"
+
+    def __post_init__(self) -> None:
+        if not self.strength >= 0:
+            raise InputError("train", "objective strength (λ)", str(self.strength), "0 or more")
+
+    def penalty(self, alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
+        """The mean over gold tokens. Raises InputError where alignments are not known."""
+        if batch.aligned is None:
+            raise InputError("train", "objective deceive_pairs", "a corpus without alignments", "files <split>.align beside the texts")
+        on = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
+        counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
+        return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()
+
+
+def train_translator(
+    translator: Translator, corpus: ParallelCorpus, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
+    checkpoint: Path | None = None, progress: Progress | None = None, objective: DeceivePairs | None = None,
+    watch: StepCallback | None = None,
+) -> list[Epoch]:  # fmt: skip
+    """Train the translator's model in place, as `attnaudit.training.train` does a classifier, on gold tokens with teacher forcing.
+
+    The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy. ``watch`` looks on. Raises InputError.
+    """
+    data, dev = (_Pairs(translator.inputs(corpus.splits[name], f"{name} split"), objective) for name in ("train", "dev"))
+    return minimise(translator.model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, watch=watch)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    inputs: PairInputs
+    objective: DeceivePairs | None
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        return self.inputs.shuffled_batches(size, random)
+
+    def loss(self, model: EncoderDecoder, rows: np.ndarray, device: torch.device) -> Tensor:
+        batch = self.inputs.batch(rows, device)
+        done = model(batch)
+        loss = functional.cross_entropy(*gold_logits(model, done, batch))
+        return loss if self.objective is None else loss + self.objective.strength * self.objective.penalty(done.alpha, batch)
+
+    def scores(self, model: EncoderDecoder, select: str) -> tuple[float, float]:
+        loss, accuracy = teacher_forced(model, self.inputs)
+        return (-loss if select == "loss" else accuracy), accuracy
+
+
+def gold_logits(model: EncoderDecoder, done: Written, batch: PairBatch) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
+    """The logits at every gold token of a batch, and its number."""
+    there = batch.written
+    return model.logits(done.combined[there]), batch.gold[there]
+
+
+def passes(model: EncoderDecoder, inputs: PairInputs, budget: int = BUDGET) -> Iterator[tuple[np.ndarray, PairBatch, Written]]:
+    """Every batch of ``inputs`` with what a pass over it leaves, without gradients and without dropout."""
+    device = next(model.parameters()).device
+    with torch.inference_mode(), evaluating(model):
+        for rows in inputs.batches_by_length(budget):
+            batch = inputs.batch(rows, device)
+            yield rows, batch, model(batch)
+
+
+def teacher_forced(model: EncoderDecoder, inputs: PairInputs) -> tuple[float, float]:
+    """Mean loss and accuracy over all gold tokens, each written after the gold ones before it; one that is not known is never right."""
+    loss, right, count = 0.0, 0, 0
+    for _, batch, done in passes(model, inputs):
+        logits, gold = gold_logits(model, done, batch)
+        loss += float(functional.cross_entropy(logits, gold, reduction="sum"))
+        right += int(((logits.argmax(dim=-1) == gold) & (gold != UNK)).sum())
+        count += len(gold)
+    return loss / count, right / count
