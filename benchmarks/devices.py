@@ -18,9 +18,9 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.collect.texts import BUDGET, collect_shards
 from attnaudit.corpora.corpus import Split
 from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.texts import BUDGET, collect_shards
 from benchmarks.lengths import figure, print_header, print_row
 from benchmarks.made_up import made_up_texts, untrained_model
 from benchmarks.sides import ENCODERS

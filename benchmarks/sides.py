@@ -20,9 +20,6 @@ from captum.attr import FeatureAblation, InputXGradient
 from scipy.stats import kendalltau
 from torch import Tensor
 
-from attnaudit.collect.gradient import gradient_importance
-from attnaudit.collect.leave_one_out import leave_one_out
-from attnaudit.collect.texts import BUDGET, one_thread_an_operation
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.permutation_identity import shuffle
@@ -31,6 +28,9 @@ from attnaudit.models import AttentionModel
 from attnaudit.models.batch import Batch, pad
 from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace
+from attnaudit.tracing.gradient import gradient_importance
+from attnaudit.tracing.leave_one_out import leave_one_out
+from attnaudit.tracing.texts import BUDGET, one_thread_an_operation
 from benchmarks.made_up import made_up_texts, made_up_trace, untrained_model
 from benchmarks.plain_removals import ERASED, ERASER, plain_comprehensiveness, plain_erasure
 from tests.oracles.kendall import naive_kendall

@@ -23,7 +23,6 @@ from torch import Tensor
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.collect.texts import BUDGET, collect_shards, frozen, one_thread_an_operation
 from attnaudit.core.files import read_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import make_experiment
@@ -32,6 +31,7 @@ from attnaudit.models.batch import Batch, Inputs, batches_by_length, pad
 from attnaudit.runner import RunSpec, audit_into
 from attnaudit.runner.pipeline import read
 from attnaudit.trace import Trace, write_shards
+from attnaudit.tracing.texts import BUDGET, collect_shards, frozen, one_thread_an_operation
 from benchmarks.adversary import plain_search
 from benchmarks.battery import plain_correlation, plain_permutation
 from benchmarks.lengths import default_product, figure, matrix_products, print_header, print_row, recurrent_operations

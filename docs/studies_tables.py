@@ -13,7 +13,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnaudit.collect.texts import collect
 from attnaudit.core.files import read_json, write_text
 from attnaudit.core.progress import silent
 from attnaudit.experiments.adversary import divergence
@@ -22,6 +21,7 @@ from attnaudit.report.words.study_numbers import figure_and_model, model_label
 from attnaudit.runner.pipeline import read
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.stats.measures import tvd
+from attnaudit.tracing.texts import collect
 
 PAGE = Path(__file__).parent / "studies.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"

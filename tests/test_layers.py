@@ -19,7 +19,7 @@ LAYERS = (
     {"trace", "results"},
     {"corpora"},
     {"models", "training"},
-    {"collect", "hf"},
+    {"tracing", "hf"},
     {"experiments"},
     {"plans"},
     {"published"},
@@ -29,7 +29,7 @@ LAYERS = (
     {"cli", "__main__"},
 )
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
-NEED_TORCH = {"models", "training", "collect", "hf", "copying"}
+NEED_TORCH = {"models", "training", "tracing", "hf", "copying"}
 
 
 def package_part(path: Path) -> str:

@@ -23,7 +23,7 @@ def test_every_public_name_is_there_and_says_what_it_is(name: str) -> None:
 
 def test_a_public_name_is_never_a_module_of_that_name() -> None:
     """Importing a submodule sets it as an attribute of the package, which would hide a function of its name."""
-    code = "import attnaudit, attnaudit.collect.texts, attnaudit.runner, attnaudit.experiments\nassert callable(attnaudit.collect)"
+    code = "import attnaudit, attnaudit.tracing.texts, attnaudit.runner, attnaudit.experiments\nassert callable(attnaudit.collect)"
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in attnaudit.__all__:
         assert callable(getattr(attnaudit, name))

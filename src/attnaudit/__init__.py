@@ -13,7 +13,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnaudit.collect.texts import collect
     from attnaudit.core.errors import AttnauditError, InputError, TraceError
     from attnaudit.corpora import Corpus, planted_corpus, read_corpus
     from attnaudit.experiments import audit
@@ -22,9 +21,10 @@ if TYPE_CHECKING:
     from attnaudit.results import Result, Results
     from attnaudit.runner import RunSpec, run
     from attnaudit.trace import Trace
+    from attnaudit.tracing.texts import collect
 
 _HOME = {
-    "collect": "collect.texts", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "core.errors",
+    "collect": "tracing.texts", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "core.errors",
     "InputError": "core.errors", "TraceError": "core.errors", "audit": "experiments", "load_model": "models",
     "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner", "run": "runner", "Trace": "trace",
 }  # fmt: skip

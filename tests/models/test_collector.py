@@ -10,12 +10,12 @@ import pytest
 import torch
 
 import attnaudit
-from attnaudit.collect.texts import collect, collect_shards
 from attnaudit.corpora import Split, planted_corpus
 from attnaudit.models.batch import Inputs
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.readout import TanhTail
+from attnaudit.tracing.texts import collect, collect_shards
 from attnaudit.training.loop import predict
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import probabilities, rows_of, without
@@ -159,7 +159,7 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(has_question: b
             tables.append(concatenate(list(collect_shards(model, split, budget=20))).table)
             assert torch.get_num_threads() == threads
             with monkeypatch.context() as broken:
-                broken.setattr("attnaudit.collect.texts.leave_one_out", lambda *_: 1 / 0)
+                broken.setattr("attnaudit.tracing.texts.leave_one_out", lambda *_: 1 / 0)
                 with pytest.raises(ZeroDivisionError):
                     list(collect_shards(model, split))
             assert torch.get_num_threads() == threads

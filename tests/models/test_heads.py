@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collect.texts import collect_shards
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
 from attnaudit.corpora.prepare.taught import taught_by
@@ -19,6 +18,7 @@ from attnaudit.models import build_model, load_model, model_preset, save_model
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
+from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.objectives import Deceive, labels_loss
 from tests.models.tiny import tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collect.gradient import Outputs, gradient_importance
-from attnaudit.collect.leave_one_out import leave_one_out
-from attnaudit.collect.leave_one_out.cnn import seen_from
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
+from attnaudit.tracing.gradient import Outputs, gradient_importance
+from attnaudit.tracing.leave_one_out import leave_one_out
+from attnaudit.tracing.leave_one_out.cnn import seen_from
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of
 

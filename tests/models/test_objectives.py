@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collect.texts import collect, collect_shards
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
@@ -18,6 +17,7 @@ from attnaudit.corpora.prepare.removal import marks
 from attnaudit.models import build_model, model_preset
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
+from attnaudit.tracing.texts import collect, collect_shards
 from attnaudit.training.objectives import Adversary, Deceive, labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_leave_one_out

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 import torch
 
-from attnaudit.collect.pairs import PairCollectSettings, change_of_output, collect_pairs
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.parallel import Pairs
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
@@ -16,6 +15,7 @@ from attnaudit.experiments.rows import is_correct
 from attnaudit.models.seq2seq import PairSettings
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.pairs import PairCollectSettings, change_of_output, collect_pairs
 from attnaudit.training.decoding import decode
 from attnaudit.training.pairs import DeceivePairs, gold_logits, teacher_forced
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
@@ -106,9 +106,9 @@ def test_rows_say_what_they_are(translator: Translator):
 
 def test_shards_and_order_do_not_matter(translator: Translator, monkeypatch: pytest.MonkeyPatch):
     whole = traced(translator)
-    monkeypatch.setattr("attnaudit.collect.pairs.SHARD_PAIRS", 2)
-    monkeypatch.setattr("attnaudit.collect.pairs.BUDGET", 3)
-    monkeypatch.setattr("attnaudit.collect.pairs.CELLS", 10)
+    monkeypatch.setattr("attnaudit.tracing.pairs.SHARD_PAIRS", 2)
+    monkeypatch.setattr("attnaudit.tracing.pairs.BUDGET", 3)
+    monkeypatch.setattr("attnaudit.tracing.pairs.CELLS", 10)
     parts = traced(translator)
     assert parts.instance.tolist() == whole.instance.tolist()
     for name in ("alpha", "importance_relevance", "gradient", "loo", "readout"):

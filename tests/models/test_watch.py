@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.collect.texts import CollectSettings, collect
-from attnaudit.collect.watch import watching
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, planted_corpus
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
+from attnaudit.tracing.texts import CollectSettings, collect
+from attnaudit.tracing.watch import watching
 from attnaudit.training.loop import StepCallback, TrainingSettings, train
 from tests.models.test_training import fresh, weights
 

@@ -60,7 +60,7 @@ class AttentionModel(nn.Module):
 
     A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``has_question`` the model
     reads a question too (or a hypothesis), which conditions the attention and enters the output through a tanh layer, and ends
-    in a softmax. A hierarchical model makes a vector of every sentence first, and its positions are sentences; all that follows cannot tell.
+    in a softmax. A hierarchical model makes a vector of every sentence first: its positions are sentences.
     """
 
     def __init__(self, settings: ModelSettings, vocabulary: Vocabulary, class_names: Sequence[str], has_question: bool = False) -> None:

@@ -14,10 +14,10 @@ from attnaudit.core.files import read_json
 from attnaudit.core.settings import coerce, from_plain, override
 
 if TYPE_CHECKING:
-    from attnaudit.collect.texts import CollectSettings
     from attnaudit.corpora import Task
     from attnaudit.models.presets import ModelSettings
     from attnaudit.trace.probe import Probe
+    from attnaudit.tracing.texts import CollectSettings
     from attnaudit.training.loop import TrainingSettings
     from attnaudit.training.objectives import Objective
 
@@ -96,8 +96,8 @@ class RunSpec:
         Where they, or ``vectors``, say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other
         fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
         """
-        from attnaudit.collect.texts import CollectSettings
         from attnaudit.models.presets import model_preset
+        from attnaudit.tracing.texts import CollectSettings
         from attnaudit.training.loop import training_preset
 
         for key in _OPTIONS.keys() & (settings or {}).keys():
@@ -131,9 +131,9 @@ class RunSpec:
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
         """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
-        from attnaudit.collect.texts import CollectSettings
         from attnaudit.models.presets import ModelSettings
         from attnaudit.trace.probe import Probe
+        from attnaudit.tracing.texts import CollectSettings
         from attnaudit.training.loop import TrainingSettings
         from attnaudit.training.objectives import OBJECTIVES
 

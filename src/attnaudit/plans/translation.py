@@ -13,11 +13,11 @@ from attnaudit.core.settings import coerce, override
 from attnaudit.plans.spec import PLANTED, SCHEMA, experiment_settings, unwatched
 
 if TYPE_CHECKING:
-    from attnaudit.collect.pairs import PairCollectSettings
     from attnaudit.core.progress import Progress
     from attnaudit.corpora.parallel import ParallelCorpus
     from attnaudit.models.seq2seq import PairSettings
     from attnaudit.trace.probe import Probe
+    from attnaudit.tracing.pairs import PairCollectSettings
     from attnaudit.training.loop import TrainingSettings
     from attnaudit.training.pairs import DeceivePairs
 
@@ -169,8 +169,8 @@ class TranslationSpec:
 
 def _sizes(preset: PairPreset) -> dict[str, Any]:
     """``paper``: as Snell et al. 2020 say; ``small``: one layer each, which two cores train in a quarter of an hour or two."""
-    from attnaudit.collect.pairs import PairCollectSettings
     from attnaudit.models.seq2seq import PairSettings
+    from attnaudit.tracing.pairs import PairCollectSettings
     from attnaudit.training.loop import TrainingSettings
 
     model = PairSettings(layers=2, dropout=0.5) if preset == "paper" else PairSettings()

@@ -210,7 +210,7 @@ class _Run:
 
     def _watch(self, model: AttentionModel, folder: Path) -> StepCallback | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
-        from attnaudit.collect.watch import watching
+        from attnaudit.tracing.watch import watching
 
         if self.spec.probe is None:
             return None
@@ -252,8 +252,8 @@ class _Run:
         )  # fmt: skip
 
     def _shards(self, train: Record, splits: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Trace]:
-        from attnaudit.collect.texts import collect_shards
         from attnaudit.models import load_model
+        from attnaudit.tracing.texts import collect_shards
 
         model = load_model(self.ledger.out / "model").to(self.device)
         metadata = self._metadata(train, model)

@@ -143,8 +143,8 @@ class _Run:
 
     def _remarks(self, translator: Translator) -> list[str]:
         """What is to be known of the pairs once they are cut; what cannot be read or recorded is told here, before hours of training."""
-        from attnaudit.collect.pairs import check_settings
         from attnaudit.corpora.parallel import links_left_out
+        from attnaudit.tracing.pairs import check_settings
 
         inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in self.corpus.splits.items()}
         if self.spec.model.attention != "none":
@@ -167,7 +167,7 @@ class _Run:
 
     def _watch(self, translator: Translator, folder: Path) -> StepCallback | None:
         """Traces of the probe go beside the checkpoint that goes on from them."""
-        from attnaudit.collect.watch import watching_pairs
+        from attnaudit.tracing.watch import watching_pairs
 
         if self.spec.probe is None:
             return None
@@ -199,7 +199,7 @@ class _Run:
         )
 
     def _shards(self, train: Record) -> Iterator[Trace]:
-        from attnaudit.collect.pairs import collect_pairs
+        from attnaudit.tracing.pairs import collect_pairs
 
         translator = self._translator()
         metadata = self._metadata(train, translator)
@@ -300,9 +300,9 @@ class _Run:
 
     def _over_all_words(self, trace: Trace) -> list[dict[str, Any]]:
         """How much of the model's probability the kept words hold, and what attention of the audit does to that of all words."""
-        from attnaudit.collect.pairs import change_of_output
         from attnaudit.core.ragged import Ragged
         from attnaudit.experiments.adversary import Adversary
+        from attnaudit.tracing.pairs import change_of_output
 
         measured = {"covered": trace.array("covered").astype(np.float64)}
         audited = self.ledger.out / RESULTS[0] / "adversary.parquet"

@@ -7,8 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from attnaudit.collect.pairs import PairCollectSettings, collect_pairs
-from attnaudit.collect.texts import CollectSettings, collect_shards
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Split
 from attnaudit.corpora.parallel import Pairs
@@ -16,6 +14,8 @@ from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.probe import Probe, step_part
+from attnaudit.tracing.pairs import PairCollectSettings, collect_pairs
+from attnaudit.tracing.texts import CollectSettings, collect_shards
 from attnaudit.training.loop import StepCallback
 
 

@@ -12,12 +12,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from attnaudit.collect.leave_one_out.cells import cell_of
-from attnaudit.collect.leave_one_out.pooling import Pool, empty_pool
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.encoders import rearrange, reversal
 from attnaudit.models.product import product, whole_blocks
+from attnaudit.tracing.leave_one_out.cells import cell_of
+from attnaudit.tracing.leave_one_out.pooling import Pool, empty_pool
 
 
 def recurrent_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from attnaudit.collect.leave_one_out.average import average_without_each
-from attnaudit.collect.leave_one_out.cnn import cnn_without_each
-from attnaudit.collect.leave_one_out.recurrent import recurrent_without_each
-from attnaudit.collect.leave_one_out.rerun import logits_without_each
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.tracing.leave_one_out.average import average_without_each
+from attnaudit.tracing.leave_one_out.cnn import cnn_without_each
+from attnaudit.tracing.leave_one_out.recurrent import recurrent_without_each
+from attnaudit.tracing.leave_one_out.rerun import logits_without_each
 
 WITHOUT_EACH = {
     "average": average_without_each, "none": average_without_each, "cnn": cnn_without_each,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attnaudit.collect.leave_one_out.pooling import Pool, outside_window
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.tracing.leave_one_out.pooling import Pool, outside_window
 
 
 def average_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:

@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from attnaudit.collect.leave_one_out.pooling import Pool, outside_window, pool_of_terms
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.tracing.leave_one_out.pooling import Pool, outside_window, pool_of_terms
 
 
 def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Pool:

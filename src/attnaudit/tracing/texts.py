@@ -12,10 +12,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from attnaudit.collect.gradient import Outputs, gradient_importance
-from attnaudit.collect.input_erasure import input_falls
-from attnaudit.collect.leave_one_out import leave_one_out
-from attnaudit.collect.word_level import word_level
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.corpora import Corpus, Split
@@ -24,6 +20,10 @@ from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.heads import TanhHead
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.readout import TanhTail
+from attnaudit.tracing.gradient import Outputs, gradient_importance
+from attnaudit.tracing.input_erasure import input_falls
+from attnaudit.tracing.leave_one_out import leave_one_out
+from attnaudit.tracing.word_level import word_level
 from attnaudit.training.loop import evaluating
 
 SHARD_ROWS = 2048

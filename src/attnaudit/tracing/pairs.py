@@ -17,7 +17,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from attnaudit.collect.texts import Score, frozen
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.core.ragged import Ragged
@@ -27,6 +26,7 @@ from attnaudit.models.pairs import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, Written
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
+from attnaudit.tracing.texts import Score, frozen
 
 BUDGET = 512  # padded target tokens of a batch
 SHARD_PAIRS = 256
