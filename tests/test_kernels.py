@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.core.kernels import SETTINGS, code_folder, compiling, kernel
+from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel
 from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
@@ -62,6 +62,20 @@ def test_the_code_of_a_kernel_is_kept_there(monkeypatch: pytest.MonkeyPatch, tmp
     assert code_folder(SOURCE).is_relative_to(tmp_path)
     assert SETTINGS.CACHE_DIR == ""
     code_folder.cache_clear()
+
+
+def test_the_code_of_a_kernel_is_kept_for_every_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """The folder and the stamp follow from module and source, not from the path of the checkout or the time of its files."""
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "cache"))
+    here, there = (Locator.from_function(ascending.py_func, str(tmp_path / name / "ordering.py")) for name in ("here", "there"))
+    assert here == there
+    assert here is not None and here.get_cache_path() == str(tmp_path / "cache" / "attnaudit.stats.ordering")
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "file"))
+    assert kernel(ascending.py_func)(np.array([2.0, 1.0])).tolist() == [1, 0]
 
 
 def test_that_a_kernel_is_compiled_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):

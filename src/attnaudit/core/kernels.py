@@ -1,16 +1,19 @@
 """Compiled functions, their machine code kept in a folder named after the sources it comes from.
 
 numba keeps what it compiled by file, and takes it although a function that it calls, or a type, has since changed in another file. So the
-folder's name is a digest of all files with kernels: what another version left is never read.
+folder's name is a digest of all files with kernels: what another version left is never read, and every checkout of one version shares it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numba
@@ -20,18 +23,51 @@ from attnaudit.core.files import user_cache
 
 HERE = Path(__file__).parents[1]
 SETTINGS: Any = config  # as numba fills it from the environment
+LOCATORS = f"{__name__}.Locator,InTreeCacheLocator,UserWideCacheLocator"  # numba takes the first that can write
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function when it is first called, with numba's ``options``; kept on disk, in ``$NUMBA_CACHE_DIR`` where that is set."""
     if function is None:
         return partial(kernel, **options)
-    others = SETTINGS.CACHE_DIR
-    SETTINGS.CACHE_DIR = others or str(code_folder(HERE))
+    others = SETTINGS.CACHE_LOCATOR_CLASSES
+    SETTINGS.CACHE_LOCATOR_CLASSES = LOCATORS
     try:
         return numba.njit(cache=True, **options)(function)
     finally:
-        SETTINGS.CACHE_DIR = others
+        SETTINGS.CACHE_LOCATOR_CLASSES = others
+
+
+@dataclass(frozen=True)
+class Locator:
+    """Where numba keeps the code of a function and how it sees that the source changed (its protocol for ``CACHE_LOCATOR_CLASSES``)."""
+
+    folder: Path
+    line: int
+    source: str
+
+    @classmethod
+    def from_function(cls, function: Any, file: str) -> Locator | None:
+        root = Path(SETTINGS.CACHE_DIR or code_folder(HERE))
+        locator = cls(root / function.__module__, function.__code__.co_firstlineno, inspect.getsource(function))
+        try:
+            locator.ensure_cache_path()
+        except OSError:
+            return None  # numba asks the next of LOCATORS
+        return locator
+
+    def ensure_cache_path(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=self.folder).close()
+
+    def get_cache_path(self) -> str:
+        return str(self.folder)
+
+    def get_source_stamp(self) -> str:
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    def get_disambiguator(self) -> str:
+        return str(self.line)
 
 
 @cache
