@@ -69,7 +69,8 @@ def test_the_code_of_a_kernel_is_kept_for_every_checkout(monkeypatch: pytest.Mon
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "cache"))
     here, there = (Locator.from_function(ascending.py_func, str(tmp_path / name / "ordering.py")) for name in ("here", "there"))
     assert here == there
-    assert here is not None and here.get_cache_path() == str(tmp_path / "cache" / "attnaudit.stats.ordering")
+    assert here is not None
+    assert here.get_cache_path() == str(tmp_path / "cache" / "attnaudit.stats.ordering")
 
 
 def test_a_cache_that_cannot_be_written_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
