@@ -1,10 +1,10 @@
-"""The studies of docs/dynamics.md: does what is not yet there, and writes the page's tables.
+"""Run the studies of docs/dynamics.md that are missing and write the page's tables.
 
     python docs/dynamics_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--copying runs/copying] [--only NAME...] [--done]
 
 Each is an ordinary ``attnaudit study dynamics`` in the folder ``OUT/<corpus>``, which it shares with the studies of `studies_tables`, or
-``attnaudit study copying`` in ``COPYING/<name>``; what is finished is not done again. ``--only`` and ``--done`` say what is to be done, and
-the tables tell all that is finished. They stand between two marks of the page.
+``attnaudit study copying`` in ``COPYING/<name>``; finished studies are not rerun. ``--only`` and ``--done`` select what to run; the tables
+have every finished study. They are written between two markers of the page.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ STEP = "step:"
 
 
 def until(last: int) -> tuple[int, ...]:
-    """The steps of the paper, as far as they are of use to a corpus: some tens of epochs of a small one are over by then."""
+    """The steps of the paper up to ``last``: on a small corpus that is tens of epochs."""
     return tuple(step for step in STEPS if step <= last)
 
 
-# Steps and probe by what a corpus takes: leave-one-out of the probe, at every step of every seed, is nearly all of the time.
+# Steps and probe by cost: leave-one-out of the probe, at every step of every seed, takes nearly all of the time.
 CORPORA: dict[str, dict[str, Any]] = {
     "sst": {"dynamics.steps": until(4000)},
     "sms_spam": {"dynamics.steps": until(2000)},
@@ -45,7 +45,7 @@ CORPORA: dict[str, dict[str, Any]] = {
     "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100, "dynamics.seeds": 3},
     "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
-# The task as published, and what else may decide whether permutations are learned; a name begins with the kind of sequences.
+# The task as published, and other settings that may decide whether permutations are learned; a name starts with the kind of sequences.
 _HALF, _QUARTER, _SMALL = ({"copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625))
 _LEARNED = {"copying.pretraining": 200}
 COPIED: dict[str, dict[str, Any]] = {
@@ -82,15 +82,15 @@ TAU = {
     "tau_loo_uniform": "τ(LOO, rᵘ)",
 }
 ACCURACY = {
-    "accuracy": "own attention",
-    "accuracy_uniform": "even attention",
+    "accuracy": "learned attention",
+    "accuracy_uniform": "uniform attention",
     "accuracy_embedding": "mean embedding",
     "accuracy_logistic": "logistic regression",
 }
 TIMING = {
     "xi": "ξ",
     "best_accuracy": "best accuracy",
-    "best_accuracy_minus_xi": "best less ξ",
+    "best_accuracy_minus_xi": "best minus ξ",
     "xi_reached": "A(α₀, α), highest",
     "xi_threshold": "A(α₀, rᵘ)",
 }
@@ -99,20 +99,20 @@ AT_STEPS = {
     "agreement_alpha_relevance": "A(α, r)",
     "agreement_reference_alpha": "A(α₀, α)",
     "agreement_reference_relevance_uniform": "A(α₀, rᵘ at this step)",
-    "agreement_reference_relevance_elsewhere_uniform": "the same elsewhere",
+    "agreement_reference_relevance_elsewhere_uniform": "A(α₀, rᵘ elsewhere at this step)",
     "accuracy": "accuracy",
     "entropy": "entropy of α",
 }
-SHARES = (64, 16, 4)  # of the last step: where a table looks between the first and the last
+SHARES = (64, 16, 4)  # divisors of the last step: the steps shown between the first and the last
 OF_COPYING = (
     "sequences", "seeds", "succeeded", "between", "failed", "come to attend", "upside down", "token", "attention", "relevance", "agreement",
-    "attended", "relevance earlier by",
+    "attended", "lead of relevance",
 )  # fmt: skip
 _MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
 
 
 def spec_of(corpus: str, options: argparse.Namespace) -> StudySpec:
-    """As much of the corpus as the other studies have, so that they can share a folder."""
+    """The corpus settings of the other studies, so that they can share a folder."""
     kept = {key: value for key, value in STUDIED.get(corpus, {}).items() if key.startswith("corpus.")}
     settings = {**kept, **CORPORA[corpus]}
     if corpus in PARALLEL:
@@ -129,13 +129,13 @@ def groups(place: Path) -> dict[str, Found]:
 
 
 def timing(found: Mapping[str, Found], places: Mapping[str, Path]) -> str:
-    """A row for every corpus: ξ and what it is held against, and the step at which each seed gets there."""
+    """One row per corpus: ξ with its threshold, and the step at which each seed reaches it."""
     rows = [[corpus, *(cell(found[corpus].get(name)) for name in TIMING), steps_of_seeds(places[corpus])] for corpus in found]
-    return table(["corpus", *TIMING.values(), "step of ξ, seed by seed"], rows)
+    return table(["corpus", *TIMING.values(), "step of ξ, by seed"], rows)
 
 
 def steps_of_seeds(place: Path) -> str:
-    """``10, 50, never``: of every seed after the first."""
+    """``10, 50, never``: one entry per seed after the first."""
     watched = pl.scan_parquet(place / "results" / "dynamics.parquet").filter(pl.col("step").is_not_null(), model="base")
     fresh = watched.filter(pl.col("seed") != pl.col("seed").min())
     each = fresh.group_by("seed", "step", "instance").agg(pl.col(NEEDED).cast(pl.Float64).mean()).collect()  # tokens of a pair
@@ -143,13 +143,13 @@ def steps_of_seeds(place: Path) -> str:
 
 
 def steps_shown(steps: list[int]) -> list[int]:
-    """The first two, the last, and those nearest to a few shares of the last: what happens early takes the fewest steps."""
+    """The first two, the last, and those nearest to a few fractions of the last: most happens early."""
     expected = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1])
     return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
 
 
-def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
-    """A row for every corpus and a few of its steps."""
+def during_training(found: Mapping[str, Mapping[str, Found]]) -> str:
+    """One row per corpus and step, for a few of its steps."""
     rows = []
     for corpus, by_group in found.items():
         steps = sorted(int(name.removeprefix(STEP)) for name in by_group if name.startswith(STEP))
@@ -158,34 +158,34 @@ def on_the_way(found: Mapping[str, Mapping[str, Found]]) -> str:
 
 
 def of_copying(name: str, place: Path) -> list[str]:
-    """One row: counts, with the intervals of some as shares, medians over seeds with theirs, steps by which relevance was earlier."""
+    """One row: counts, some with the interval of their share, medians over seeds with intervals, the lead of relevance in steps."""
     found = groups(place)["all"]
     n = found["succeeded"]["n"]
     others = [str(round(found[outcome]["value"] * n)) for outcome in ("between", "failed")]
     medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
     shares = [_share(found.get(name)) for name in ("succeeded", "attending", "upside_down")]
-    return [told(name), str(n), shares[0], *others, *shares[1:], *medians, _lead(found["lead"])]
+    return [described(name), str(n), shares[0], *others, *shares[1:], *medians, _lead(found["lead"])]
 
 
 def _share(row: Mapping[str, Any] | None) -> str:
-    """``15 (53 % to 89 %)``; a dash where an older summary does not tell."""
+    """``15 (53 % to 89 %)``; a dash where an older summary lacks the measure."""
     return "–" if row is None else f"{round(row['value'] * row['n'])} ({percent(row['low'])} to {percent(row['high'])})"
 
 
-def told(name: str) -> str:
-    """The kind of sequences, and in which settings a variant differs."""
+def described(name: str) -> str:
+    """The kind of sequences, and the settings of a variant."""
     settings = [f"{key.removeprefix('copying.')}={value}" for key, value in COPIED[name].items() if key not in PRECISION]
     return ", ".join([name.partition("-")[0], *settings])
 
 
 def _lead(row: Mapping[str, Any]) -> str:
-    """Of the seeds in which both came to be right more often than not."""
-    told = filter(None, (figure(row["value"], 0), interval(row, 0))) if row["n"] else ("–",)
-    return " ".join((*told, f"({row['n']} seeds)"))
+    """Over the seeds in which both accuracies exceed one half."""
+    shown = filter(None, (figure(row["value"], 0), interval(row, 0))) if row["n"] else ("–",)
+    return " ".join((*shown, f"({row['n']} seeds)"))
 
 
-def do(options: argparse.Namespace) -> None:
-    """What is asked for and not yet there."""
+def run_missing(options: argparse.Namespace) -> None:
+    """Run the selected studies that are not finished."""
     for name in options.only:
         if name in COPIED:
             run_copying(copying_study(name.partition("-")[0], 0, {**COPIED[name], **PRECISION}), options.copying / name)
@@ -194,26 +194,26 @@ def do(options: argparse.Namespace) -> None:
 
 
 def tables(out: Path, copying: Path) -> Iterator[tuple[str, str]]:
-    """Of all studies that are finished."""
+    """Texts and tables of all finished studies."""
     places = {corpus: out / corpus / "dynamics" for corpus in CORPORA}
     found = {corpus: groups(place) for corpus, place in places.items() if (place / "manifest.json").exists()}
     if found:
         yield from of_dynamics(found, places)
     copied = {name: copying / name for name in COPIED if (copying / name / "manifest.json").exists()}
     if copied:
-        yield "### Copying", "Counts of seeds, some with the interval of their share; medians over seeds, with theirs:"
+        yield "### Copying", "Counts of seeds, some with the interval of their share; medians over seeds with their intervals:"
         yield "", table(list(OF_COPYING), [of_copying(name, place) for name, place in copied.items()])
 
 
 def of_dynamics(found: Mapping[str, Mapping[str, Found]], places: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
     finished = {corpus: by_group["all"] for corpus, by_group in found.items()}
-    yield "### When it is learned", "The finished models, on all of test (of translators on the pairs that are traced):"
+    yield "### Final models", "On all of test (translators: on the traced pairs):"
     yield "", by_corpus(finished, AGREEMENT)
     yield "", by_corpus(finished, TAU)
-    yield "Accuracy of the models that are compared:", by_corpus(finished, ACCURACY)
-    yield "### While it is learned", "All seeds, on the probe, after so many optimizer steps:"
-    yield "", on_the_way(found)
-    yield "### Before or after the output?", "The seeds after the first, on the probe; α₀ is the attention of the first, finished:"
+    yield "Accuracy of the compared models:", by_corpus(finished, ACCURACY)
+    yield "### During training", "All seeds, on the probe, by optimizer step:"
+    yield "", during_training(found)
+    yield "### Before or after the output?", "The seeds after the first, on the probe; α₀ is the final attention of the first:"
     yield "", timing(finished, places)
 
 
@@ -230,7 +230,7 @@ def main() -> None:
     if not options.done:
         if not {*options.only} <= {*COPIED} and None in (options.data_dir, options.vectors):
             parser.error("--data-dir and --vectors are needed to train on a corpus; --done trains nothing")
-        do(options)
+        run_missing(options)
     write_tables(PAGE, tables(options.out, options.copying))
 
 

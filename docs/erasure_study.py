@@ -1,9 +1,9 @@
-"""The erasure study on several corpora: runs what is not yet there, and writes the tables of docs/experiments/erasure.md.
+"""The erasure study on several corpora: run what is missing and write the tables of docs/experiments/erasure.md.
 
     python docs/erasure_study.py --data-dir DIR [--runs runs/serrano2019] [--only CORPUS...] [--done]
 
-Every run is the training of an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; one that is finished is not done again, but
-audited again, so that all numbers are of one version. The tables stand between two marks of the page.
+Every run is the training of an ordinary ``attnaudit run`` with ``--preset flan`` or ``han``; a finished one is not
+retrained but audited again, so that all numbers are of one version. The tables are written between two markers of the page.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from attnaudit.runner.pipeline import train_into
 PAGE = Path(__file__).parent / "experiments" / "erasure.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 NETWORKS, ENCODERS = ("han", "flan"), ("bigru", "cnn", "none")
-AMAZON = "amazon_category24"  # a folder of the user's own: categories, not the stars of the paper
+AMAZON = "amazon_category24"  # the user's own folder: categories, not the star ratings of the paper
 CORPORA = ("imdb", "yelp", "20news_sports", "ag_news", AMAZON)
-# Flip table of Serrano & Smith 2019, HAN with biGRU, in percent: both, only i*, only r, neither. Not checked.
+# Flip table of Serrano & Smith 2019, HAN with biGRU, in percent: both, only i*, only r, neither. Not checked against the paper.
 PUBLISHED = {"Yahoo": (0.5, 8.7, 1.3, 89.6), "IMDB": (2.2, 12.2, 1.4, 84.2), "Amazon": (2.7, 7.6, 2.7, 87.1), "Yelp": (1.5, 8.9, 1.9, 87.7)}
 FLIPS = ("flip_both", "flip_only_max", "flip_only_random", "flip_neither")
 LARGER = 0.1
@@ -34,7 +34,7 @@ RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 
 
 def spec_of(corpus: str, network: str, encoder: str, data_dir: Path) -> RunSpec:
-    """All of test, whatever share the corpus's own definition keeps, and no leave-one-out, which nothing here reads."""
+    """All of test, regardless of the share that the corpus keeps, and no leave-one-out, which nothing here reads."""
     source = str(data_dir / AMAZON) if corpus == AMAZON else corpus
     settings = {"collect.scores": ("gradient",), **({"corpus.test_kept": 1.0} if corpus == "imdb" else {})}
     return RunSpec.of(source, encoder=encoder, preset=network, data_dir=str(data_dir), settings=settings)
@@ -58,15 +58,15 @@ def figures(out: Path) -> dict[str, dict[str, Any]]:
     return {f"{row['experiment']}/{row['measure']}": row for row in read_json(out / "summary.json") if row["group"] == "all"}
 
 
-def cell(row: dict[str, Any] | None, places: int = 2, percent: bool = False) -> str:
+def cell(row: dict[str, Any] | None, digits: int = 2, percent: bool = False) -> str:
     if row is None or row["value"] is None:
         return "–"
     value, low, high = (100 * row[name] if percent else row[name] for name in ("value", "low", "high"))
-    return f"{value:.{places}f} [{low:.{places}f}, {high:.{places}f}]"
+    return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def negative_between(gaps: pl.DataFrame, low: float, high: float = 1.01) -> str:
-    """The share of negative ΔJS, in percent, where Δα lies in a band, and of how many."""
+    """The share of negative ΔJS, in percent, where Δα lies in a band, with the number of instances."""
     inside = gaps.filter((pl.col("delta_alpha") >= low) & (pl.col("delta_alpha") < high) & pl.col("delta_js").is_not_null())
     return f"{100 * inside.select((pl.col('delta_js') < 0).mean()).item():.1f} ({inside.height})" if inside.height else "– (0)"
 
@@ -97,10 +97,10 @@ def tables(runs: list[tuple[str, str, str, Path]]) -> str:
         [corpus, "HAN", "bigru", "", "", "", "", "", "", "", *(f"{share}°" for share in shares)] for corpus, shares in PUBLISHED.items()
     ]
     head = ["corpus", "network", "encoder"]
-    told = [
+    columns = [
         "accuracy",
         "n",
-        "left out",
+        "excluded",
         "ΔJS < 0 (%)",
         f"… where Δα ≥ {LARGER} (%, n)",
         "median Δα",
@@ -110,7 +110,7 @@ def tables(runs: list[tuple[str, str, str, Path]]) -> str:
         "only r",
         "neither",
     ]
-    singles = table([*head, *told], one + published)
+    singles = table([*head, *columns], one + published)
     walks = [*head, *(f"removed, {name}" for name in (*RANKINGS, "minimum")), *(f"never, {name} (%)" for name in (*RANKINGS, "minimum"))]
     removals = table([*walks, *(f"times minimum, {name}" for name in RANKINGS[1:])], many)
     between = table([*head, *(f"{low:g} to {min(high, 1):g}" for low, high in pairwise(BANDS))], bands)

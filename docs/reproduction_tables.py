@@ -1,4 +1,4 @@
-"""Put the tables of a sweep into docs/reproduction.md, below what people wrote: python docs/reproduction_tables.py runs/jain2019"""
+"""Write the tables of a sweep into docs/reproduction.md, below its written part: ``python docs/reproduction_tables.py runs/jain2019``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Take the pictures of the documentation: ``python docs/screenshot.py RUN`` writes docs/images/report.png from a run's page.
+"""Take the screenshot of the documentation: ``python docs/screenshot.py RUN`` writes docs/images/report.png from a run's page.
 
-Needs the dev extra and a Chromium on the PATH; nothing is loaded from a network.
+Needs the dev extra and a Chromium on the PATH; nothing is loaded from the network.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The studies of docs/studies.md: does what is not yet there, and writes the page's tables.
+"""Run the studies of docs/studies.md that are missing and write the page's tables.
 
     python docs/studies_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--only CORPUS...] [--done]
 
-Each is an ordinary ``attnaudit study`` in the folder ``OUT/<corpus>``; what is finished is not done again. The tables stand between two
-marks of the page.
+Each is an ordinary ``attnaudit study`` in the folder ``OUT/<corpus>``; finished studies are not rerun. The tables are written between two
+markers of the page.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from attnaudit.tracing.texts import collect
 PAGE = Path(__file__).parent / "studies.md"
 BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 TRAINED = ("uniform", "seeds", "guide", "adversary")
-# A tenth, or a quarter, of train where all of it would take hours; as much of test as leave-one-out of every seed allows.
+# A tenth of train where all of it takes hours; of test, as much as leave-one-out of every seed allows.
 CORPORA: dict[str, dict[str, Any]] = {
     "sst": {},
     "20news_sports": {},
@@ -60,7 +60,7 @@ def spec_of(name: str, corpus: str, options: argparse.Namespace) -> StudySpec:
 
 
 def of_study(name: str, corpus: str, options: argparse.Namespace) -> Found | None:
-    """The summary of a study over all instances by measure; None where it is not finished and nothing is to be done."""
+    """The summary of a study over all instances, by measure; None for an unfinished study with ``--done``."""
     place = options.out / corpus / name
     if not options.done:
         run_study(spec_of(name, corpus, options), options.out / corpus, say=print)
@@ -69,13 +69,13 @@ def of_study(name: str, corpus: str, options: argparse.Namespace) -> Found | Non
     return {row["measure"]: row for row in read_json(place / "summary.json") if row["group"] == "all"}
 
 
-def cell(row: dict[str, Any] | None, places: int = 3) -> str:
-    """Value, interval, and what the paper has (°)."""
+def cell(row: dict[str, Any] | None, digits: int = 3) -> str:
+    """Value, interval, and the paper's value (°)."""
     if row is None or row["value"] is None:
         return "–"
-    told = f"{row['value']:.{places}f}"
-    told += f" [{row['low']:.{places}f}, {row['high']:.{places}f}]" if row["low"] is not None else ""
-    return told + (f" ({row['reference']:g}°)" if row["reference"] is not None else "")
+    shown = f"{row['value']:.{digits}f}"
+    shown += f" [{row['low']:.{digits}f}, {row['high']:.{digits}f}]" if row["low"] is not None else ""
+    return shown + (f" ({row['reference']:g}°)" if row["reference"] is not None else "")
 
 
 def table(columns: list[str], rows: list[list[str]]) -> str:
@@ -83,13 +83,13 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
 
 
 def by_corpus(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
-    """A row for every corpus, a column for every measure."""
+    """One row per corpus, one column per measure."""
     rows = [[corpus, *(cell(measures.get(name)) for name in columns)] for corpus, measures in found.items()]
     return table(["corpus", *columns.values()], rows)
 
 
 def by_model(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
-    """A row for every corpus and model, a column for every figure."""
+    """One row per corpus and model, one column per metric."""
     rows = []
     for corpus, measures in found.items():
         cells = {figure_and_model(name): cell(row) for name, row in measures.items()}
@@ -99,14 +99,14 @@ def by_model(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
 
 
 def write_tables(page: Path, parts: Iterable[tuple[str, str]]) -> None:
-    """Put texts and tables, a blank line between any two of them, between the marks of a page."""
+    """Write texts and tables between the markers of a page, separated by blank lines."""
     made = "\n\n".join(part for pair in parts for part in pair if part)
     before, rest = page.read_text(encoding="utf-8").split(BEGIN)
     write_text(page, f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
 
 
 def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
-    """The models of the study of adversaries, on the texts that they were trained on: where they were asked to differ."""
+    """The models of the study `adversary`, on the texts that they are trained on."""
     place = options.out / corpus
     folders = {name: place / "trainings" / folder for name, folder in read_json(place / "adversary" / "manifest.json")["trainings"].items()}
     spec = spec_of("adversary", corpus, options).base
@@ -116,36 +116,39 @@ def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
     for name in folders:
         if name == base:
             continue
-        apart = divergence(traces[base].alpha, traces[name].alpha).mean()
-        yield [corpus, name, f"{tvd(traces[base].prediction, traces[name].prediction).mean():.3f}", f"{apart:.3f}"]
+        distance = divergence(traces[base].alpha, traces[name].alpha).mean()
+        yield [corpus, name, f"{tvd(traces[base].prediction, traces[name].prediction).mean():.3f}", f"{distance:.3f}"]
 
 
 def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     trained = [corpus for corpus in options.only if corpus in CORPORA and corpus not in DECEIVED]
     done = {name: {corpus: found for corpus in trained if (found := of_study(name, corpus, options))} for name in TRAINED}
     differences = {
-        f"difference_{figure}_uniform": f"{name}, even less own"
+        f"difference_{figure}_uniform": f"{name}, uniform minus learned"
         for figure, name in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
     }
-    yield "### uniform", by_corpus(done["uniform"], {"f1_base": "F1, own attention", "f1_uniform": "F1, even attention", **differences})
-    again = {
+    yield (
+        "### uniform",
+        by_corpus(done["uniform"], {"f1_base": "F1, learned attention", "f1_uniform": "F1, uniform attention", **differences}),
+    )
+    across_seeds = {
         "jsd": "JSD of attention",
         "tvd": "TVD of output",
         "tau_alpha": "τ, attention with itself",
         "tau_gradient": "τ, gradient with itself",
     }
-    again |= {
+    across_seeds |= {
         "tau_loo": "τ, leave-one-out with itself",
         "tau_alpha_gradient": "τ, attention – gradient",
         "tau_alpha_loo": "τ, attention – leave-one-out",
     }
-    yield "### seeds", by_corpus(done["seeds"], again)
+    yield "### seeds", by_corpus(done["seeds"], across_seeds)
     guides = {f"f1_{name}": f"F1, {name}" for name in ("uniform", "learned", "base", "gradient", "adversary")}
     yield "### guide", by_corpus(done["guide"], guides)
-    yield "### adversary", by_model(done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "another decision"})
-    yield "", by_corpus(done["adversary"], {"area": "area under the curve, of what there could be"})
+    yield "### adversary", by_model(done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "flipped decisions"})
+    yield "", by_corpus(done["adversary"], {"area": "area under the curve, share of the maximum"})
     rows = [row for corpus in done["adversary"] for row in on_train(corpus, options)]
-    yield "The same models on the texts they were trained on:", table(["corpus", "model", "mean TVD", "mean JSD"], rows)
+    yield "The same models on their training texts:", table(["corpus", "model", "mean TVD", "mean JSD"], rows)
     deceived = {corpus: found for corpus in options.only if corpus in DECEIVED and (found := of_study("deceive", corpus, options))}
     figures = {
         "accuracy": "accuracy",
@@ -155,7 +158,7 @@ def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     }
     yield "### deceive", by_model(deceived, figures)
     translated = {corpus: found for corpus in options.only if corpus in PAIRS and (found := of_study("deceive", corpus, options))}
-    yield "Of translators, accuracy that of gold tokens:", by_model(translated, {"bleu": "BLEU", **figures})
+    yield "Translators; accuracy is of gold tokens:", by_model(translated, {"bleu": "BLEU", **figures})
 
 
 def main() -> None:

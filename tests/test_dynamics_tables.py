@@ -1,4 +1,4 @@
-"""The tables of docs/dynamics.md, made of studies as small as can be: every cell is a number of the study that it names."""
+"""The tables of docs/dynamics.md, from minimal studies: every cell is a number of the study that it names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COPYING = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
     "copying.seeds": 3, "copying.every": 4, "copying.probe": 4, "copying.test": 8,
 }  # fmt: skip
-PAGE = "What people wrote.\n\n<!-- tables -->\nold\n<!-- end of tables -->\n\nMore of it.\n"
+PAGE = "Written text.\n\n<!-- tables -->\nold\n<!-- end of tables -->\n\nMore of it.\n"
 
 
 def script() -> ModuleType:
@@ -34,7 +34,7 @@ def script() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """The folder of the studies, the page that the script wrote when it did them, and the one that it wrote when they were there."""
+    """The folder of the studies, the page after running them, and the page from the finished studies."""
     folder, module = tmp_path_factory.mktemp("tables"), script()
     page = folder / "dynamics.md"
     page.write_text(PAGE, encoding="utf-8")
@@ -51,17 +51,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
 
 
 def rows(page: str, corpus: str, columns: str) -> list[list[str]]:
-    """The rows of a corpus in the table whose heading begins so."""
+    """The rows of a corpus in the table whose header starts with ``columns``."""
     table = page[page.index(f"| {columns}") :].partition("\n\n")[0].splitlines()
     found = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
     assert len({len(cells) for cells in found}) == 1
     return [cells for cells in found if cells[0] == corpus]
 
 
-def test_what_is_done_is_told_again_without_doing_it(made: tuple[Path, str, str]) -> None:
+def test_finished_studies_are_not_rerun(made: tuple[Path, str, str]) -> None:
     _, first, again = made
     assert first == again
-    assert first.startswith("What people wrote.\n\n<!-- tables -->\n\n### When")
+    assert first.startswith("Written text.\n\n<!-- tables -->\n\n### Final models")
     assert first.endswith("<!-- end of tables -->\n\nMore of it.\n")
     assert "old" not in first
 
