@@ -385,7 +385,8 @@ def test_two_at_once_fetch_once(offer: Callable[..., Site], tmp_path: Path) -> N
 PROGRAM = """
 import sys
 from pathlib import Path
-from attnaudit.corpora import REGISTRY, fetching
+from attnaudit.corpora import REGISTRY
+from attnaudit.corpora.fetch import fetching
 from attnaudit.corpora.fetch.downloads import Download
 from tests.corpora.test_fetching import TINY
 from attnaudit.cli import main
@@ -421,6 +422,7 @@ def test_ctrl_c_leaves_no_half_corpus(offer: Callable[..., Site], moment: str, t
     if moment == "download":  # a server that sends half of it and then nothing
         listener.bind(("127.0.0.1", 0))
         listener.listen()
+        listener.settimeout(60)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/tiny.zip"
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, url, str(tmp_path), moment], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

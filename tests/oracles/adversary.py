@@ -8,16 +8,17 @@ from itertools import combinations
 import numpy as np
 
 from attnaudit.trace import Trace
-from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
+from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 
 def brute_force_adversary(trace: Trace, row: int, epsilon: float, slack: float = 1e-12) -> tuple[float, np.ndarray]:
     """The largest JSD, and its attention, over α itself, single tokens and the ends of the feasible parts of all pairs."""
     alpha = trace.alpha[row]
-    before = naive_prediction(trace, row, alpha)
+    predict = naive_readout(trace, row)
+    before = predict(alpha)
     best, furthest = 0.0, alpha
     for candidate in _candidates(trace, row, epsilon):
-        distance = naive_tvd(naive_prediction(trace, row, candidate), before)
+        distance = naive_tvd(predict(candidate), before)
         if distance <= epsilon + slack and naive_jsd(candidate, alpha) > best:
             best, furthest = naive_jsd(candidate, alpha), candidate
     return best, furthest
@@ -25,11 +26,12 @@ def brute_force_adversary(trace: Trace, row: int, epsilon: float, slack: float =
 
 def _candidates(trace: Trace, row: int, epsilon: float) -> Iterator[np.ndarray]:
     unit = np.eye(len(trace.alpha[row]))
-    before = naive_prediction(trace, row, trace.alpha[row])[-1]
+    predict = naive_readout(trace, row)
+    before = predict(trace.alpha[row])[-1]
     yield from unit
     for i, j in combinations(range(len(unit)), 2):
         for target in (before - epsilon, before + epsilon):
-            weight = _crossing(lambda w, i=i, j=j: naive_prediction(trace, row, w * unit[i] + (1 - w) * unit[j])[-1], target)
+            weight = _crossing(lambda w, i=i, j=j: predict(w * unit[i] + (1 - w) * unit[j])[-1], target)
             if weight is not None:
                 yield weight * unit[i] + (1 - weight) * unit[j]
 

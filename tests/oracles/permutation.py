@@ -7,18 +7,20 @@ from itertools import permutations
 import numpy as np
 
 from attnaudit.trace import Trace
-from tests.oracles.readout import naive_prediction, naive_tvd
+from tests.oracles.readout import naive_readout, naive_tvd
 
 
 def naive_permutation(trace: Trace, row: int, count: int, rng: np.random.Generator) -> float:
     """Median TVD over ``count`` random permutations."""
     alpha = trace.alpha[row]
-    before = naive_prediction(trace, row, alpha)
-    return float(np.median([naive_tvd(naive_prediction(trace, row, rng.permutation(alpha)), before) for _ in range(count)]))
+    predict = naive_readout(trace, row)
+    before = predict(alpha)
+    return float(np.median([naive_tvd(predict(rng.permutation(alpha)), before) for _ in range(count)]))
 
 
 def all_permutations(trace: Trace, row: int) -> np.ndarray:
     """TVD under each of the T! orders of the weights, ascending."""
     alpha = trace.alpha[row]
-    before = naive_prediction(trace, row, alpha)
-    return np.sort([naive_tvd(naive_prediction(trace, row, np.array(order)), before) for order in permutations(alpha)])
+    predict = naive_readout(trace, row)
+    before = predict(alpha)
+    return np.sort([naive_tvd(predict(np.array(order)), before) for order in permutations(alpha)])

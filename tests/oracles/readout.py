@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -11,17 +12,30 @@ from attnaudit.trace import Trace
 
 def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:
     """``activation(tail(offset + Σ_t alpha_t · readout_t))`` by loops over positions and numbers."""
-    pooled = [float(x) for x in trace.readout.offset[row]]
-    for weight, contribution in zip(alpha, trace.readout.contribution[row], strict=True):
-        for k, number in enumerate(contribution):
-            pooled[k] += float(weight) * float(number)
-    logits = [float(z) for z in trace.tail(np.array([pooled]))[0]]
-    if trace.metadata["activation"] == "sigmoid":
-        return [1.0 / (1.0 + math.exp(-z)) if z > 0 else math.exp(z) / (1.0 + math.exp(z)) for z in logits]
-    allowed = [True] * len(logits) if trace.candidates is None else list(trace.candidates[row])
-    highest = max(z for z, yes in zip(logits, allowed, strict=True) if yes)
-    raised = [math.exp(z - highest) if yes else 0.0 for z, yes in zip(logits, allowed, strict=True)]
-    return [e / sum(raised) for e in raised]
+    return naive_readout(trace, row)(alpha)
+
+
+def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]:
+    """The prediction of one row as a function of its attention."""
+    offset = [float(x) for x in trace.readout.offset[row]]
+    contributions = [[float(x) for x in contribution] for contribution in trace.readout.contribution[row]]
+    sigmoid, tail = trace.metadata["activation"] == "sigmoid", trace.tail
+    candidates = None if trace.candidates is None else list(trace.candidates[row])
+
+    def predict(alpha: np.ndarray) -> list[float]:
+        pooled = list(offset)
+        for weight, contribution in zip(alpha, contributions, strict=True):
+            for k, number in enumerate(contribution):
+                pooled[k] += float(weight) * number
+        logits = [float(z) for z in tail(np.array([pooled]))[0]]
+        if sigmoid:
+            return [1.0 / (1.0 + math.exp(-z)) if z > 0 else math.exp(z) / (1.0 + math.exp(z)) for z in logits]
+        allowed = [True] * len(logits) if candidates is None else candidates
+        highest = max(z for z, yes in zip(logits, allowed, strict=True) if yes)
+        raised = [math.exp(z - highest) if yes else 0.0 for z, yes in zip(logits, allowed, strict=True)]
+        return [e / sum(raised) for e in raised]
+
+    return predict
 
 
 def naive_tvd(p: list[float], q: list[float]) -> float:

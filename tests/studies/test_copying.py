@@ -189,7 +189,7 @@ def test_threads_change_no_byte(done: Path, tmp_path: Path, threads: int) -> Non
 KILLED = """
 import os, sys
 from pathlib import Path
-from attnaudit.models import copying
+from attnaudit.copying import training as copying
 from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.runner import copying_study, run_copying
 copying.PAUSE, portions = 0.0, [int(sys.argv[2])]
