@@ -27,30 +27,31 @@ PLOT = PAGE.with_name("growth.svg")
 
 CORPORA = ("sst", "imdb")
 RUNS = "runs"
-RUNS_TEXT = "BiLSTM, additive attention, 8 epochs, the whole of test, all experiments, the report. The first command compiles kernels."
+RUNS_TEXT = "BiLSTM, additive attention, 8 epochs, all of test, all experiments, the report. The first command compiles kernels."
 STEPS = ("train", "collect", "audit", "report")
 PARTS = (
     (
-        "What was expected, and what is reached", "targets.py",
-        "The trained models of the two runs above, measured once more with compiled kernels. *authors' code*: their released code on a "
-        "machine such as this one, seconds that were given and not measured here; *plain way here*: the papers' pseudo-code as it reads, "
-        "in this run.",
+        "Targets and results", "targets.py",
+        "The trained models of the two runs above, measured again with compiled kernels. *authors' code*: their released code on a "
+        "similar machine, in seconds reported to us and not measured here; *plain way here*: a direct implementation of the papers' "
+        "pseudo-code, in this run.",
         ("{sst}", "--imdb", "{imdb}", "--data-dir", "{data}"),
     ),
-    ("The battery on SST test", "battery.py", "Own time of every experiment beside the plain way, on the run above.", ("{sst}",)),
+    ("The battery on SST test", "battery.py", "Time of every experiment compared with the plain way, on the run above.", ("{sst}",)),
     (
         "Exact adversary against the paper's search", "adversary.py",
-        "The plain way is the paper's 500-step Adam search in torch, context vectors rebuilt in every step, on the same trace; "
-        "*least exact − plain* is the smallest difference over all instances, so that a number above −1e-6 means never worse.",
+        "The plain way is the paper's 500-step Adam search in torch, with context vectors rebuilt in every step, on the same trace. "
+        "*least exact − plain* is the smallest difference over all instances: a value above −1e-6 means never worse.",
         ("{sst}",),
     ),
     (
         "Every experiment at five lengths", "lengths.py",
-        "Time and working memory of an instance of T tokens: ours, the plain way as the papers' pseudo-code reads, and Captum or scipy "
-        "(*other*), on made-up texts and models of the papers' sizes. Each side in a process of its own, all under the same settings of "
-        "the allocator. A dash: the side does not exist, or would take longer than the limit. Memory is that of all the instances a side "
-        "takes at a time. *difference* is the largest between ours and theirs on the same instances; for the adversary, whose plain way "
-        "is a search, the least of ours less theirs. Of the removals ours finds the smallest set, or the exact bounds, besides.",
+        "Time and working memory per instance of T tokens: ours, the plain way (a direct implementation of the papers' pseudo-code), "
+        "and Captum or scipy (*other*), on generated texts and models of the papers' sizes. Each side runs in a separate process with "
+        "the same allocator settings. A dash: the side does not exist, or exceeds the time limit. Memory is for all the instances that "
+        "a side processes at a time. *difference* is the largest absolute difference on the same instances; for the adversary, whose "
+        "plain way is a search, the smallest value of ours minus theirs. For removals, ours also finds the smallest set or the exact "
+        "bounds.",
         (),
     ),
     (
@@ -58,34 +59,34 @@ PARTS = (
         "Exponents of T, fitted over the upper half of the lengths.\n\n![Time of an instance against its tokens](growth.svg)",
         ("--plot", "{plot}", "--runs", "{sst}"),
     ),
-    ("The CPU beside a GPU", "devices.py", "", ()),
+    ("CPU and GPU", "devices.py", "", ()),
     (
         "An audit of a million instances", "streaming.py",
-        "Made-up traces, audited from files: all experiments that need no rationale, and the report. What grows with the corpus is a "
-        "number for every instance and each of the 16 measures whose intervals are drawn together.",
+        "Generated traces, audited from files: all experiments that need no rationale, and the report. Memory that grows with the "
+        "corpus is one number per instance and each of the 16 measures whose intervals are resampled together.",
         (),
     ),
     (
         "Removals on traces of the size of IMDB", "erasure.py",
-        "Made-up traces. The plain way zeroes, rescales and reads out one step after another, eight orders an instance; timed on a hundred "
-        "instances, told for all.",
+        "Generated traces. The plain way sets weights to zero, renormalises and reads out step by step, eight orders per instance; "
+        "timed on a hundred instances and extrapolated to all.",
         (),
     ),
     (
         "The adversary beyond two classes", "bounds.py",
-        "Default models. *certified*: found and bound meet to 1e-3; *least found − relaxed* over the rows that the search took.",
+        "Default models. *certified*: the value found and the bound agree to 1e-3; *least found − relaxed* is over the rows of the search.",
         ("--data-dir", "{data}"),
     ),
     (
         "Reading a corpus", "preparing.py",
-        "All splits read, filtered and counted, and the word vectors looked up; *nothing* is the interpreter with the library.",
+        "All splits are read, filtered and counted, and the word vectors are looked up; *nothing* is the interpreter with the library.",
         ("--data-dir", "{data}", "--vectors", "{vectors}"),
     ),
     ("Training", "training.py", "", ("--data-dir", "{data}")),
     (
         "The copying task, a step of one seed", "copying.py",
-        "The model and batches of `attnaudit study copying permutations`; the plain loop is torch's modules with autograd, one seed after "
-        "another on all threads, ours a seed on each.",
+        "The model and batches of `attnaudit study copying permutations`. The plain loop uses torch's modules with autograd, one seed "
+        "after another on all threads; ours runs one seed per thread.",
         (),
     ),
     ("Quality on SST, three seeds", "quality.py", "", ("--data-dir", "{data}", "--vectors", "{vectors}")),
@@ -152,7 +153,7 @@ def main() -> None:
         table = printed(Path(name).stem, lambda name=name, filled=filled: script(name, filled))
         sections.append((f"{title} (`benchmarks/{name}`)", text, table))
     machine = f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}"
-    head = f"# Benchmarks\n\nWritten by `make bench` on {machine}. Ratios compare two sides of one run; seconds are this machine's.\n"
+    head = f"# Benchmarks\n\nGenerated by `make bench` on {machine}. Ratios compare two sides of one run; seconds are of this machine.\n"
     body = "\n".join(f"\n## {title}\n\n{text + chr(10) * 2 if text else ''}{table}" for title, text, table in sections)
     write_text(PAGE, f"{head}{body}\n")
 

@@ -83,12 +83,12 @@ def difference(experiment: str, ours: Measured, side: Measured | None) -> str:
 
 
 def together_row(length: int, experiments: list[Sides]) -> list[str]:
-    """What a run does with an instance, one experiment after another; of the sides that are not ours, the quickest in each."""
+    """What a run does with an instance, one experiment after another; of the sides that are not ours, the fastest in each."""
     ours = sum(sides["ours"].seconds for sides in experiments)
     plain = sum(sides["plain"].seconds if "plain" in sides else math.nan for sides in experiments)
-    quickest = sum(min((side.seconds for name, side in sides.items() if name != "ours"), default=math.nan) for sides in experiments)
-    times = ("–" if math.isnan(seconds) else figure(1e3 * seconds) for seconds in (ours, plain, quickest))
-    return [f"{length}", *times, *("–" if math.isnan(seconds) else f"{seconds / ours:.0f}" for seconds in (plain, quickest))]
+    fastest = sum(min((side.seconds for name, side in sides.items() if name != "ours"), default=math.nan) for sides in experiments)
+    times = ("–" if math.isnan(seconds) else figure(1e3 * seconds) for seconds in (ours, plain, fastest))
+    return [f"{length}", *times, *("–" if math.isnan(seconds) else f"{seconds / ours:.0f}" for seconds in (plain, fastest))]
 
 
 def recurrent_operations(length: int) -> float:
@@ -145,7 +145,7 @@ def main() -> None:
             print_row(table_row(name, length, sides))
     if set(TOGETHER) <= set(found):
         print()
-        print_header(("T", "ours (ms)", "plain (ms)", "quickest other (ms)", "plain / ours", "quickest / ours"))
+        print_header(("T", "ours (ms)", "plain (ms)", "fastest other (ms)", "plain / ours", "fastest / ours"))
         for length in options.lengths:
             print_row(together_row(length, [found[name][length] for name in TOGETHER]))
     if TOGETHER[0] in found:

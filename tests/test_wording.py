@@ -14,8 +14,8 @@ SOURCE = ROOT / "src" / "attnaudit"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 HEADING = "## Terms to use, and to avoid"
 CODE = re.compile(r"`([^`]+)`")
-HISTORY = {ROOT / "docs" / "log.md"}
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").glob("*.md")} - HISTORY)]
+NOT_READ = {ROOT / "docs" / name for name in ("log.md", "cli.md")}  # history; written from the source
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").glob("*.md")} - NOT_READ)]
 
 
 def avoided() -> dict[str, re.Pattern[str]]:
