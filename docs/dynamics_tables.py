@@ -21,7 +21,7 @@ from studies_tables import Found, by_corpus, cell, table, write_tables
 from attnaudit.core.files import read_json
 from attnaudit.corpora.named.pairs import PARALLEL
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.report.words.numbers import figure, interval, percent
+from attnaudit.results.words import figure, interval, percent
 from attnaudit.runner import copying_study, run_copying
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.studies.dynamics_timing import NEEDED, timing_of_seeds

@@ -7,9 +7,9 @@ import pytest
 from rich.console import Console
 
 from attnaudit.report import verdict
-from attnaudit.report.words.phrases import LN2
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
+from attnaudit.results.words import LN2
 from tests.report.runs import summary_of
 
 ABOUT = About(corpus="sst", encoder="bilstm", attention="additive", seed=3)

@@ -7,13 +7,14 @@ import re
 import pytest
 
 from attnaudit.experiments import REGISTRY
-from attnaudit.report.citations import bibtex, citations
+from attnaudit.report.citations import citations
 
 
 @pytest.mark.parametrize("name", REGISTRY)
 def test_every_experiment_has_a_source_with_bibtex(name: str):
-    entry = bibtex(REGISTRY[name].paper)
-    assert re.match(rf"@\w+\{{{REGISTRY[name].paper},\n", entry)
+    paper = REGISTRY[name].paper
+    entry = paper.bibtex
+    assert re.match(rf"@\w+\{{{paper.key},\n", entry)
     assert entry.count("{") == entry.count("}")
 
 

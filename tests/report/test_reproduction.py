@@ -27,10 +27,10 @@ from attnaudit.report.reproduction.numbers import all_numbers, models, score_mea
 from attnaudit.report.reproduction.page import NotRun, Reproduction, write_reproduction
 from attnaudit.report.reproduction.verdict import main_means, tallies, verdict_sentences
 from attnaudit.report.reproduction.view import NumberTable, further_tables, main_table
-from attnaudit.report.words.numbers import figure
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
+from attnaudit.results.words import figure
 from tests.report.runs import write_run
 from tests.report.test_browser import browser  # noqa: F401, the fixture
 from tests.traces import make_trace

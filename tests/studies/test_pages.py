@@ -15,10 +15,10 @@ import pytest
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import render
 from attnaudit.report.study_page import study_card, write_studies, write_study
-from attnaudit.report.words.card_rows import CardRow
 from attnaudit.report.words.study_numbers import study_tables
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
+from attnaudit.results.card import CardRow
 from attnaudit.studies import Study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.medians import median_interval
@@ -41,7 +42,7 @@ class Copying:
     """
 
     name: ClassVar[str] = NAME
-    paper: ClassVar[str] = "snell2021"
+    paper: ClassVar[Paper] = SNELL2021
     kind: str = "permutations"
     length: int = LENGTH
     symbols: int | None = None

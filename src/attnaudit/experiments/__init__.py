@@ -14,6 +14,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError, TraceError, did_you_mean
 from attnaudit.core.kernels import compiling
+from attnaudit.core.papers import Paper
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
@@ -30,13 +31,13 @@ from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 class Experiment(Protocol):
     """A question put to a trace.
 
-    ``needs`` are the optional columns it reads, ``paper`` the BibTeX key of its source. Calling it gives a frame with a row per
+    ``needs`` are the optional columns it reads, ``paper`` its source. Calling it gives a frame with a row per
     trace row, in order, whose first columns are `keys(trace)`; ``summarise`` turns that frame, of all shards, into summary rows.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
-    paper: ClassVar[str]
+    paper: ClassVar[Paper]
     seed: int
 
     def refuses(self, trace: Trace) -> str | None: ...

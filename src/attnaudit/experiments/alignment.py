@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA
@@ -33,7 +34,7 @@ class Alignment:
 
     name: ClassVar[str] = "alignment"
     needs: ClassVar[tuple[str, ...]] = ("query", "rationale")
-    paper: ClassVar[str] = "snell2020"
+    paper: ClassVar[Paper] = SNELL2020
     seed: int = 0
 
     def __call__(self, trace: Trace) -> pl.DataFrame:

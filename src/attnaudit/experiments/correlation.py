@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
@@ -28,7 +29,7 @@ class Correlation:
 
     name: ClassVar[str] = "correlation"
     needs: ClassVar[tuple[str, ...]] = ("gradient", "loo")
-    paper: ClassVar[str] = "jain2019"
+    paper: ClassVar[Paper] = JAIN2019
     seed: int = 0
     significance: float = 0.05
 

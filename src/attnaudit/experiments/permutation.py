@@ -10,6 +10,7 @@ import polars as pl
 from jaxtyping import Float, UInt64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.permutation_identity import median_change, shuffle_rows
 from attnaudit.experiments.rows import by_group, keys, row_streams
@@ -31,7 +32,7 @@ class Permutation:
 
     name: ClassVar[str] = "permutation"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[str] = "jain2019"
+    paper: ClassVar[Paper] = JAIN2019
     seed: int = 0
     permutations: int = 100
 

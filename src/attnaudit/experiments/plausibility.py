@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
+from attnaudit.core.papers import DEYOUNG2020, Paper
 from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
@@ -26,7 +27,7 @@ class Plausibility:
 
     name: ClassVar[str] = "plausibility"
     needs: ClassVar[tuple[str, ...]] = ("rationale",)
-    paper: ClassVar[str] = "deyoung2020"
+    paper: ClassVar[Paper] = DEYOUNG2020
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import polars as pl
 
+from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.classification import classification_scores
@@ -27,7 +28,7 @@ class Prediction:
 
     name: ClassVar[str] = "prediction"
     needs: ClassVar[tuple[str, ...]] = ("label",)
-    paper: ClassVar[str] = "jain2019"
+    paper: ClassVar[Paper] = JAIN2019
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:

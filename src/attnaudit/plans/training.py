@@ -11,6 +11,7 @@ import polars as pl
 from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import Paper
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ class Study(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     name: ClassVar[str]
-    paper: ClassVar[str]
+    paper: ClassVar[Paper]
 
     @property
     def seed(self) -> int: ...

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from attnaudit.experiments import REGISTRY
 from attnaudit.report.words import card_rows
-from attnaudit.report.words.card_rows import CardRow, Figures
-from attnaudit.report.words.numbers import count
 from attnaudit.results.about import UNKNOWN, About
+from attnaudit.results.card import CardRow, SummaryRows
+from attnaudit.results.words import count
 
 _QUESTIONS = (
     card_rows.prediction, card_rows.attention_gradient, card_rows.attention_loo, card_rows.permutation, card_rows.adversary,
@@ -51,7 +51,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     ``about`` is an `About`, or the content of ``spec.json``. The thresholds behind each word stand in `phrases`.
     """
     about = about if isinstance(about, About) else About.of(about)
-    figures = Figures.of(summary)
+    figures = SummaryRows.of(summary)
     rows = tuple(row for question in _QUESTIONS for row in question(figures, about))
     return Card(_title(about), _subtitle(summary, about), rows)
 

@@ -11,18 +11,18 @@ import polars as pl
 
 from attnaudit.copying.study import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
 from attnaudit.core.files import read_json, write_text
+from attnaudit.core.papers import SNELL2021
 from attnaudit.report.card import Card
 from attnaudit.report.charts.copying import FULL, curve_chart, matrix_chart, order_chart
 from attnaudit.report.charts.figure import Figure, Panel
 from attnaudit.report.charts.svg import render
-from attnaudit.report.citations import bibtex
 from attnaudit.report.page import environment
 from attnaudit.report.sections.provenance import settings
 from attnaudit.report.sections.summary import SummaryTable, summary_cell
-from attnaudit.report.words.card_rows import CardRow, Figures, card_row
-from attnaudit.report.words.numbers import count, figure, interval, percent
 from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.record import read_summary
+from attnaudit.results.words import count, figure, interval, percent
 from attnaudit.stats.agreement import TOP, chance_agreement
 
 HEADING = "How is attention learned? The copying task"
@@ -65,7 +65,7 @@ def write_copying(folder: Path) -> Path:
     content = {
         "numbers_lead": _LEAD, "heading": HEADING, "about": about, "card": copying_card(summary, spec["study"]),
         "figures": [_curves(curves, final, spec["study"]), _order(curves, final, summary), *_matrices(final, attention)],
-        "legend": (), "summaries": [_table(summary)], "settings": settings(about), "left_out": (), "bibtex": [bibtex("snell2021")],
+        "legend": (), "summaries": [_table(summary)], "settings": settings(about), "left_out": (), "bibtex": [SNELL2021.bibtex],
         "others": [], "growth": None,
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
@@ -79,11 +79,11 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     before = f" after {count(study['pretraining'], 'step')} with attention held even" if study["pretraining"] else ""
     encoder = "encoder from both ends" if study["encoder"] == "bilstm" else "encoder one way"
     subtitle = f"{count(study['steps'], 'step')} of training{before}, {encoder}, {count(study['heads'], 'head')}; brackets: 95 % interval"
-    figures = Figures.of(summary)
+    figures = SummaryRows.of(summary)
     return Card(title, subtitle, (*_learned(figures, study), *_first(figures), *_looks(figures, study)))
 
 
-def _learned(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
+def _learned(figures: SummaryRows, study: Mapping[str, Any]) -> Iterator[CardRow]:
     """Succeeded?"""
     won, lost, between = (figures.get(NAME, name) for name in OUTCOMES)
     if won is None or lost is None or between is None:
@@ -100,7 +100,7 @@ def _learned(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
     yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence)
 
 
-def _attending(figures: Figures, won: int) -> str:
+def _attending(figures: SummaryRows, won: int) -> str:
     """In how many seeds attention comes to the right place; an older summary does not tell."""
     row = figures.get(NAME, "attending")
     if row is None:
@@ -112,7 +112,7 @@ def _attending(figures: Figures, won: int) -> str:
     return told + _upside_down(figures)
 
 
-def _upside_down(figures: Figures) -> str:
+def _upside_down(figures: SummaryRows) -> str:
     """In how many seeds relevance has the wrong sign."""
     row = figures.get(NAME, "upside_down")
     if row is None or not row["value"]:
@@ -151,7 +151,7 @@ _SETTINGS: tuple[Callable[[Copying], str], ...] = (
 )
 
 
-def _first(figures: Figures) -> Iterator[CardRow]:
+def _first(figures: SummaryRows) -> Iterator[CardRow]:
     """Relevance before attention?"""
     row, other, lead = (figures.get(NAME, name) for name in ("relevance_first", "attention_first", "lead"))
     if row is None or other is None:
@@ -170,7 +170,7 @@ def _first(figures: Figures) -> Iterator[CardRow]:
     )
 
 
-def _looks(figures: Figures, study: Mapping[str, Any]) -> Iterator[CardRow]:
+def _looks(figures: SummaryRows, study: Mapping[str, Any]) -> Iterator[CardRow]:
     """At what it writes, or elsewhere?"""
     row, right, attended = (figures.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended"))
     if row is None or right is None or attended is None:

@@ -22,7 +22,7 @@ from attnaudit.report.sections.erasure import erasure_section
 from attnaudit.report.sections.instances import instance_section
 from attnaudit.report.sections.provenance import left_out, settings
 from attnaudit.report.sections.summary import summary_tables
-from attnaudit.report.words import numbers
+from attnaudit.results import words
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.trace import Trace
 
@@ -77,8 +77,8 @@ def environment() -> Environment:
     """Templates that escape every text; only the package's own style, script and drawings are marked as safe."""
     loader = PackageLoader("attnaudit", TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters |= {"figure": numbers.figure, "percent": numbers.percent, "drawing": Markup}
-    environment.globals |= {"count": numbers.count, "thousands": numbers.thousands}
+    environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
+    environment.globals |= {"count": words.count, "thousands": words.thousands}
     return environment
 
 

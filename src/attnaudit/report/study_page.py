@@ -10,19 +10,19 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import read_json, write_text
+from attnaudit.core.papers import PRUTHI2020, SNELL2020, WIEGREFFE2019
 from attnaudit.report.card import Card, verdict
-from attnaudit.report.citations import bibtex
 from attnaudit.report.figures.studies import FIGURES
 from attnaudit.report.page import environment, scripts
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.sections.provenance import settings
-from attnaudit.report.words.card_rows import Figures
 from attnaudit.report.words.study_numbers import seeds_of_models, study_tables
 from attnaudit.report.words.study_rows import QUESTIONS
 from attnaudit.results.about import About
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_summary
 
-PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), "wiegreffe2019"), "deceive": "pruthi2020", "dynamics": "snell2020"}
+PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), WIEGREFFE2019), "deceive": PRUTHI2020, "dynamics": SNELL2020}
 QUESTION = {
     "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
@@ -48,7 +48,7 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     content = {
         "numbers_lead": _spread(name, table), "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
         "figures": figures, "legend": (), "summaries": study_tables(name, summary),
-        "settings": settings(about), "left_out": (), "bibtex": [bibtex(PAPERS[name])], "others": [("All studies", "../index.html")],
+        "settings": settings(about), "left_out": (), "bibtex": [PAPERS[name].bibtex], "others": [("All studies", "../index.html")],
         "growth": growth_section(table), **scripts("growth.js"),
     }  # fmt: skip
     write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
@@ -70,7 +70,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
         "card": replace(card, rows=(*verdict(summary, about).rows, *card.rows)),
         "summaries": [], "settings": settings(about),
         "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],
-        "bibtex": [bibtex(key) for key in dict.fromkeys(PAPERS[name] for name in found)],
+        "bibtex": [paper.bibtex for paper in dict.fromkeys(PAPERS[name] for name in found)],
         "others": [
             *(("The audit of the base", f"{name}/report.html") for name in audited),
             *((QUESTION[name], f"{name}/report.html") for name in found),
@@ -82,7 +82,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
 
 def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies say, a row each."""
-    figures = Figures.of(summary)
+    figures = SummaryRows.of(summary)
     rows = tuple(row for question in QUESTIONS for row in question(figures, about))
     return Card(f"{_models(about)} on {about.title}", "trained again; brackets: 95 % bootstrap interval", rows)
 

@@ -13,7 +13,7 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.files import read_json, write_text
-from attnaudit.report.citations import bibtex
+from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.page import environment
 from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.provenance import settings
@@ -66,7 +66,7 @@ def write_translation(folder: str | Path) -> Path:
         "pieces": any(marks_words(matrix.source) for matrix in matrices),
         "dictionary": pl.read_parquet(words).head(WORDS).to_dicts() if words.exists() else [],
         "traced": trace is not None, "settings": settings(about), "left_out": (),
-        "bibtex": [bibtex(key) for key in ("snell2020", "luong2015")],
+        "bibtex": [paper.bibtex for paper in (SNELL2020, LUONG2015)],
     }  # fmt: skip
     write_text(folder / "translation.html", environment().get_template("translation.html.j2").render(**content))
     return folder / "translation.html"

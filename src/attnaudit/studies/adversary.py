@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary import Adversary, divergence
 from attnaudit.plans.training import Training, check_least, one_attention, same_instances, seeded, strength_text, usual, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
@@ -40,7 +41,7 @@ class ModelAdversary:
     """
 
     name: ClassVar[str] = "adversary"
-    paper: ClassVar[str] = "wiegreffe2019"
+    paper: ClassVar[Paper] = WIEGREFFE2019
     strengths: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
     seeds: int = 1
     controls: int = 2

@@ -12,6 +12,7 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
 from attnaudit.plans.training import Training, check_least, seeded, strength_text, without_scores
@@ -53,7 +54,7 @@ class Deceive:
     """
 
     name: ClassVar[str] = "deceive"
-    paper: ClassVar[str] = "pruthi2020"
+    paper: ClassVar[Paper] = PRUTHI2020
     models: tuple[str, ...] = tuple(MODELS)
     strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
     seeds: int = 5

@@ -12,6 +12,7 @@ import polars.selectors as cs
 from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
 from attnaudit.plans.training import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
@@ -62,7 +63,7 @@ class Dynamics:
     """
 
     name: ClassVar[str] = "dynamics"
-    paper: ClassVar[str] = "snell2020"
+    paper: ClassVar[Paper] = SNELL2020
     overruled: ClassVar[Mapping[str, str]] = {  # what it decides itself, and what is wanted of who gives it
         "training.steps": "dynamics.steps, the last of which is where training stops",
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",

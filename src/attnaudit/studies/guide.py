@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.plans.training import Training, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import compare_models, predictions
@@ -37,7 +38,7 @@ class Guide:
     """
 
     name: ClassVar[str] = "guide"
-    paper: ClassVar[str] = "wiegreffe2019"
+    paper: ClassVar[Paper] = WIEGREFFE2019
     weights: tuple[str, ...] | None = None
     traces: tuple[str, ...] = ()
     strength: float = 1e-3

@@ -11,6 +11,7 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import is_correct
@@ -51,7 +52,7 @@ class PairDeceive:
     """
 
     name: ClassVar[str] = "deceive"
-    paper: ClassVar[str] = "pruthi2020"
+    paper: ClassVar[Paper] = PRUTHI2020
     strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
     seeds: int = 2
     seed: int = 0

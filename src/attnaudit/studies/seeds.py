@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.plans.training import Training, check_least, one_attention, same_instances, usual
@@ -38,7 +39,7 @@ class Seeds:
     """
 
     name: ClassVar[str] = "seeds"
-    paper: ClassVar[str] = "wiegreffe2019"
+    paper: ClassVar[Paper] = WIEGREFFE2019
     seeds: int = 8
     seed: int = 0
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
+from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.plans.training import Training, check_least, seeded, usual, without_scores
 from attnaudit.studies.over_seeds import compare_models, predictions
 from attnaudit.trace import Trace
@@ -29,7 +30,7 @@ class Uniform:
     """
 
     name: ClassVar[str] = "uniform"
-    paper: ClassVar[str] = "wiegreffe2019"
+    paper: ClassVar[Paper] = WIEGREFFE2019
     seeds: int = 5
     seed: int = 0
 

@@ -10,6 +10,7 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
@@ -39,7 +40,7 @@ class Adversary:
 
     name: ClassVar[str] = "adversary"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[str] = "jain2019"
+    paper: ClassVar[Paper] = JAIN2019
     seed: int = 0
     method: str = "exact"
     epsilon: float = 0.01

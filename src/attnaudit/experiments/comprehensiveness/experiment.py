@@ -13,6 +13,7 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import DEYOUNG2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.comprehensiveness.rows import bounds, falls, falls_by_chance
@@ -44,7 +45,7 @@ class Comprehensiveness:
 
     name: ClassVar[str] = "comprehensiveness"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[str] = "deyoung2020"
+    paper: ClassVar[Paper] = DEYOUNG2020
     seed: int = 0
     orders: int = 5
 

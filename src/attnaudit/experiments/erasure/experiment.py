@@ -10,6 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.papers import SERRANO2019, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.rankings import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
@@ -44,7 +45,7 @@ class Erasure:
 
     name: ClassVar[str] = "erasure"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[str] = "serrano2019"
+    paper: ClassVar[Paper] = SERRANO2019
     seed: int = 0
     orders: int = 5
     other: str = "any"

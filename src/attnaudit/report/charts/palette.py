@@ -9,7 +9,7 @@ from typing import ClassVar
 import altair as alt
 import polars as pl
 
-from attnaudit.report.words.numbers import count
+from attnaudit.results.words import count
 
 OTHER = "other classes"
 

@@ -10,7 +10,7 @@ import polars as pl
 from attnaudit.report.charts.figure import Figure, Panel
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Drawing, render
-from attnaudit.report.words.numbers import count
+from attnaudit.results.words import count
 
 STEP = "step:"
 WITH_ALPHA = {

@@ -9,7 +9,7 @@ from attnaudit.report.charts.erasure import RANKINGS, flip_chart, rankings_in, r
 from attnaudit.report.charts.figure import Figure, Panel
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import render
-from attnaudit.report.words.numbers import count, figure, percent
+from attnaudit.results.words import count, figure, percent
 
 
 def one_weight_figure(rows: pl.DataFrame, palette: Palette) -> Figure | None:

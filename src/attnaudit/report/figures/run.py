@@ -15,8 +15,7 @@ from attnaudit.report.charts.svg import Drawing, render
 from attnaudit.report.charts.violin import violin_chart
 from attnaudit.report.figures.erasure import one_weight_figure, removal_figure
 from attnaudit.report.words.card_rows import SEEN_GAP
-from attnaudit.report.words.numbers import count, figure, percent
-from attnaudit.report.words.phrases import LN2
+from attnaudit.results.words import LN2, count, figure, percent
 
 _JSD_TICKS = (0.0, 0.2, 0.4, 0.6)
 _TAUS = (

@@ -10,9 +10,8 @@ from attnaudit.report.charts.figure import Figure, Panel
 from attnaudit.report.charts.studies import curve_chart, interval_chart, quantile_chart, quantiles
 from attnaudit.report.charts.svg import render
 from attnaudit.report.figures.dynamics import agreement_figure, order_figure
-from attnaudit.report.words.numbers import count
-from attnaudit.report.words.phrases import LN2
 from attnaudit.report.words.study_numbers import figure_and_model, model_label, seeds_of_models
+from attnaudit.results.words import LN2, count
 
 Draw = Callable[[pl.DataFrame, pl.DataFrame], Figure]
 """A study's table and summary to its figure."""

@@ -10,8 +10,8 @@ import polars as pl
 from attnaudit.published.reference import published_corpus
 from attnaudit.published.seeds import CELL
 from attnaudit.report.reproduction.numbers import Model, corpus_key, models
-from attnaudit.report.words.numbers import count
 from attnaudit.results.record import RunRecord
+from attnaudit.results.words import count
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from attnaudit.report.reproduction.verdict import SYMBOLS
 from attnaudit.report.reproduction.view import Block, Entry, NumberTable
-from attnaudit.report.words.numbers import figure
+from attnaudit.results.words import figure
 
 
 def as_markdown(content: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ import polars as pl
 
 from attnaudit.published.compare import ABOVE_SEARCH, FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
 from attnaudit.report.reproduction.numbers import TAUS, corpora, score_measure
-from attnaudit.report.words.numbers import count, percent
+from attnaudit.results.words import count, percent
 
 # Degrees of agreement as they are counted: (what the table says, the class that colours and marks it, the head of its column).
 DEGREES = (

@@ -13,7 +13,7 @@ from attnaudit.report.reproduction.numbers import TAUS, Model, groups_of, models
 from attnaudit.report.reproduction.verdict import degree
 from attnaudit.report.sections.summary import group_label
 from attnaudit.report.words.labels import measure_label
-from attnaudit.report.words.numbers import figure, interval, percent
+from attnaudit.results.words import figure, interval, percent
 
 SOURCES = (("paper", "paper"), ("rerun", "re-run"), ("ours", "ours"))
 _HEADS = {"f1": "F1", "accuracy": "Accuracy", "roc_auc": "ROC-AUC", "tau_gradient": "τ attention – gradient",

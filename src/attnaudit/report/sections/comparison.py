@@ -24,8 +24,8 @@ from attnaudit.published.compare import (
 from attnaudit.published.reference import largest_difference, published_corpus
 from attnaudit.report.sections.summary import group_label
 from attnaudit.report.words.labels import measure_label
-from attnaudit.report.words.numbers import count, figure, interval
 from attnaudit.results.record import RunRecord
+from attnaudit.results.words import count, figure, interval
 
 VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "

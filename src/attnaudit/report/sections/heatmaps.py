@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from attnaudit.report.sections.rows import Instance
 from attnaudit.report.sections.trimming import Gap, shown_positions
-from attnaudit.report.words.numbers import figure, percent
+from attnaudit.results.words import figure, percent
 
 EVEN_SHARES = 4
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown

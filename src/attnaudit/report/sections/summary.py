@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.report.words.labels import measure_label
-from attnaudit.report.words.numbers import figure, interval
+from attnaudit.results.words import figure, interval
 
 _GROUP = "predicted:"
 

@@ -3,87 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
-from attnaudit.report.words.numbers import count, figure, interval, percent
-from attnaudit.report.words.phrases import LN2, difference, output_change, share_of_yardstick, shuffling_matters
 from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.words import (
+    LN2,
+    count,
+    difference,
+    figure,
+    interval,
+    output_change,
+    percent,
+    share_of_yardstick,
+    shuffling_matters,
+)
 
 WITHIN = 0.05  # mean TVD up to which a trained model is said to predict the same
 SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
 WEAK_YARDSTICK = 0.1  # below this τ two importance measures hardly agree, and a share of it says nothing
-CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are told: the mean over both is neither's
-FEWEST_OF_CLASS = 20
-_PREDICTED = "predicted:"
 
 
-@dataclass(frozen=True)
-class CardRow:
-    """One question and its answer.
-
-    ``value``, ``low``, ``high`` and ``mark`` (the yardstick) lie on ``scale``, for drawing; ``figure``, ``interval`` and
-    ``yardstick`` are their texts.
-    """
-
-    question: str
-    measure: str
-    figure: str
-    interval: str
-    yardstick: str
-    sentence: str
-    value: float
-    low: float | None
-    high: float | None
-    mark: float | None
-    scale: tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Figures:
-    """The rows of a summary that have a value, by experiment and measure: those of group ``all``, and those of predicted classes."""
-
-    rows: Mapping[tuple[str, str], dict[str, Any]]
-    by_class: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, summary: pl.DataFrame) -> Figures:
-        known = summary.filter(pl.col("value").is_not_null(), pl.col("value").is_not_nan())
-        overall, by_class = known.filter(group="all"), known.filter(pl.col("group").str.starts_with(_PREDICTED))
-        rows = {(row["experiment"], row["measure"]): row for row in overall.iter_rows(named=True)}
-        return cls(rows, by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True))
-
-    def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
-        return self.rows.get((experiment, measure))
-
-    def value(self, experiment: str, measure: str) -> float | None:
-        row = self.get(experiment, measure)
-        return None if row is None else float(row["value"])
-
-    def apart(self, experiment: str, measure: str, places: int = 2) -> str:
-        """A sentence where predicted classes differ so much that their common mean describes none of them, else nothing."""
-        rows = [row for row in self.by_class.get((experiment, measure), ()) if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None]
-        if len(rows) < 2:
-            return ""
-        least, most = min(rows, key=lambda row: row["value"]), max(rows, key=lambda row: row["value"])
-        if most["value"] - least["value"] < CLASSES_APART or most["low"] <= least["high"]:
-            return ""
-        ends = (f"{figure(row['value'], places)} ({row['group'].removeprefix(_PREDICTED)})" for row in (least, most))
-        return f" By predicted class it goes from {' to '.join(ends)}."
-
-
-def card_row(
-    question: str, measure: str, row: Mapping[str, Any], yardstick: str, sentence: str, *,
-    mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2,
-) -> CardRow:  # fmt: skip
-    """The answer that a row of a summary gives."""
-    value, low, high = float(row["value"]), row.get("low"), row.get("high")
-    return CardRow(question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale)
-
-
-def prediction(figures: Figures, about: About) -> Iterator[CardRow]:
+def prediction(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """How good the model is; without that nothing else is worth much."""
     f1, accuracy, auc = (figures.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
     main = accuracy if about.has_question else f1 or accuracy  # as the paper: accuracy where something is asked
@@ -112,17 +53,17 @@ def _f1_name(classes: Sequence[str]) -> str:
     return f"F1 of class {classes[1]}" if len(classes) == 2 else "F1, mean over classes" if classes else "F1"
 
 
-def attention_gradient(figures: Figures, about: About) -> Iterator[CardRow]:
+def attention_gradient(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Attention against gradient, beside gradient against leave-one-out."""
     yield from _agreement(figures, "gradient", "gradients")
 
 
-def attention_loo(figures: Figures, about: About) -> Iterator[CardRow]:
+def attention_loo(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Attention against leave-one-out, beside gradient against leave-one-out."""
     yield from _agreement(figures, "loo", "leave-one-out")
 
 
-def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
+def _agreement(figures: SummaryRows, name: str, words: str) -> Iterator[CardRow]:
     row, yardstick = figures.get("correlation", f"tau_{name}"), figures.get("correlation", "tau_gradient_loo")
     if row is None:
         return
@@ -134,7 +75,7 @@ def _agreement(figures: Figures, name: str, words: str) -> Iterator[CardRow]:
     yield card_row(f"Does attention rank tokens as {words} do?", label, row, told, sentence, mark=mark, scale=(-1.0, 1.0))
 
 
-def _over_seeds(figures: Figures, name: str, words: str) -> str:
+def _over_seeds(figures: SummaryRows, name: str, words: str) -> str:
     """How far scores agree with themselves, where a study of seeds tells."""
     attention, itself = figures.value("seeds", "tau_alpha"), figures.value("seeds", f"tau_{name}")
     if attention is None or itself is None:
@@ -158,7 +99,7 @@ def _agreement_sentence(row: Mapping[str, Any], yardstick: Mapping[str, Any] | N
     return said + undefined
 
 
-def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
+def permutation(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """What shuffling the weights does to the output."""
     row = figures.get("permutation", "median_delta_y")
     if row is None:
@@ -176,13 +117,13 @@ def permutation(figures: Figures, about: About) -> Iterator[CardRow]:
     )  # fmt: skip
 
 
-def _trained_evenly(figures: Figures) -> str:
+def _trained_evenly(figures: SummaryRows) -> str:
     """What a model loses that never had any other weights, where a study tells."""
     row = figures.get("uniform", "difference_f1_uniform")
     return "" if row is None else f" Trained with even attention, F1 differs by {figure(row['value'])} {interval(row)} from this model's."
 
 
-def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
+def adversary(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """How different an attention can be that gives nearly the same output."""
     row = figures.get("adversary", "emax_jsd")
     if row is None:
@@ -206,7 +147,7 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     )  # fmt: skip
 
 
-def _kept_words(figures: Figures) -> str:
+def _kept_words(figures: SummaryRows) -> str:
     """Of a translator: its output here is not that over its vocabulary."""
     covered = figures.value("translation", "covered")
     return "" if covered is None else (
@@ -214,7 +155,7 @@ def _kept_words(figures: Figures) -> str:
     )  # fmt: skip
 
 
-def _over_all_words(figures: Figures) -> str:
+def _over_all_words(figures: SummaryRows) -> str:
     """Of a translator: what these weights do to the rest of its vocabulary."""
     change, within = (figures.get("translation", f"adversary_{name}") for name in ("change", "within"))
     if change is None or within is None:
@@ -225,7 +166,7 @@ def _over_all_words(figures: Figures) -> str:
     )
 
 
-def _by_training(figures: Figures) -> str:
+def _by_training(figures: SummaryRows) -> str:
     """What training did find, and another seed alone, where studies tell."""
     reached, seed = furthest_trained(figures), figures.value("seeds", "jsd")
     parts = [f"trained to, models reached JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
@@ -233,12 +174,12 @@ def _by_training(figures: Figures) -> str:
     return f" ({'; '.join(parts)})" if parts else ""
 
 
-def furthest_trained(figures: Figures) -> tuple[float, float] | None:
+def furthest_trained(figures: SummaryRows) -> tuple[float, float] | None:
     """Mean TVD and mean JSD of the model, of those trained to attend elsewhere, that went furthest within a TVD of `WITHIN`."""
     return max((point for point in trained_adversaries(figures) if point[0] < WITHIN), key=lambda point: point[1], default=None)
 
 
-def trained_adversaries(figures: Figures) -> list[tuple[float, float]]:
+def trained_adversaries(figures: SummaryRows) -> list[tuple[float, float]]:
     """Mean TVD and mean JSD of every λ."""
     return [
         (float(figures.rows["adversary", f"tvd_{name}"]["value"]), float(found["value"]))
@@ -247,7 +188,7 @@ def trained_adversaries(figures: Figures) -> list[tuple[float, float]]:
     ]
 
 
-def erasure(figures: Figures, about: About) -> Iterator[CardRow]:
+def erasure(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """How many tokens must go before the decision flips, by attention and at least."""
     row, least = figures.get("erasure", "removed_attention"), figures.get("erasure", "removed_minimum")
     if row is None or least is None:
@@ -268,7 +209,7 @@ def erasure(figures: Figures, about: About) -> Iterator[CardRow]:
     )  # fmt: skip
 
 
-def plausibility(figures: Figures, about: About) -> Iterator[CardRow]:
+def plausibility(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """How well attention finds the tokens that are known, or annotated, to matter."""
     for kind, measure in (("precision", "precision at the number of known tokens"), ("auprc", "AUPRC")):
         row = figures.get("plausibility", f"{kind}_attention")

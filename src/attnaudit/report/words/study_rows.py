@@ -6,17 +6,17 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnaudit.report.words.card_rows import WITHIN, CardRow, Figures, card_row, furthest_trained, trained_adversaries
-from attnaudit.report.words.numbers import count, figure, interval, percent
-from attnaudit.report.words.phrases import LN2, difference
+from attnaudit.report.words.card_rows import WITHIN, furthest_trained, trained_adversaries
 from attnaudit.report.words.study_numbers import figure_and_model, model_label, timed_by_chance
 from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.words import LN2, count, difference, figure, interval, percent
 
 DIFFERENT = 0.5 * LN2  # of JSD: from here on an attention is called quite different
 HARDLY = 0.03  # of F1: a loss that an interval holds below this is called none
 
 
-def uniform(figures: Figures, about: About) -> Iterator[CardRow]:
+def uniform(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Needed?"""
     row, base, even = (figures.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
     if row is None or base is None or even is None:
@@ -36,7 +36,7 @@ def uniform(figures: Figures, about: About) -> Iterator[CardRow]:
     yield card_row("Is attention needed?", "F1 with even attention, less F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0))
 
 
-def seeds(figures: Figures, about: About) -> Iterator[CardRow]:
+def seeds(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Stable?"""
     row = figures.get("seeds", "jsd")
     if row is None:
@@ -51,7 +51,7 @@ def seeds(figures: Figures, about: About) -> Iterator[CardRow]:
     yield card_row("Is attention stable?", "JSD to another seed's attention", row, f"τ with itself: {told}", sentence, scale=(0.0, LN2))
 
 
-def guide(figures: Figures, about: About) -> Iterator[CardRow]:
+def guide(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Transferable? Where the base's attention is not among the weights, what others did, and that it was not asked."""
     even, own = figures.get("guide", "f1_uniform"), figures.get("guide", "f1_learned")
     if even is None:
@@ -85,7 +85,7 @@ def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:
     return f"; its own, learned with it, do it no good either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
 
 
-def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
+def adversary(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Attackable?"""
     row = figures.get("adversary", "area")
     if row is None:
@@ -120,7 +120,7 @@ def adversary(figures: Figures, about: About) -> Iterator[CardRow]:
     yield card_row("Can attention be attacked?", measure, row, best, sentence)
 
 
-def deceive(figures: Figures, about: About) -> Iterator[CardRow]:
+def deceive(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Deceivable?"""
     found = [figure_and_model(measure) for study, measure in figures.rows if study == "deceive"]
     names = [model.rpartition("_") for measure, model in found if measure == "mass"]
@@ -174,7 +174,7 @@ def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told 
     return f" That is lower, yet higher than {without}: its attention hides a part of what it uses, at a cost."
 
 
-def _of_bleu(figures: Figures, model: str, least: str, most: str) -> str:
+def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
     """What became of the translations, where there are any."""
     before, after, even = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
     if before is None or after is None:
@@ -183,7 +183,7 @@ def _of_bleu(figures: Figures, model: str, least: str, most: str) -> str:
     return f" BLEU goes from {before:.1f} to {after:.1f}{beside}."
 
 
-def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
+def dynamics(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     """Learned from what?"""
     row, chance = figures.get("dynamics", "agreement_alpha_uniform"), figures.value("dynamics", "chance")
     if row is None or chance is None:
@@ -213,7 +213,7 @@ def dynamics(figures: Figures, about: About) -> Iterator[CardRow]:
     yield card_row("What does attention learn from?", measure, row, beside, sentence, mark=bar)
 
 
-def _timing(figures: Figures) -> str:
+def _timing(figures: SummaryRows) -> str:
     """What was known when attention got its own, or why that cannot be said."""
     xi, best, step, gap = (figures.get("dynamics", name) for name in ("xi", "best_accuracy", "xi_step", "best_accuracy_minus_xi"))
     reached, threshold, chance = (figures.get("dynamics", name) for name in ("xi_reached", "xi_threshold", "chance"))

@@ -1,9 +1,10 @@
-"""Degrees in words. Every threshold behind a word of the verdict card stands here."""
+"""Numbers as people read them, and degrees in words. Every threshold behind a word of a card stands here or beside its card row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import log
+from typing import Any
 
 _SHARES = (
     (0.12, "hardly at all, compared with how"),
@@ -22,14 +23,47 @@ _FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which a shu
 LN2 = log(2.0)
 
 
+def figure(value: float | None, places: int = 2) -> str:
+    """``0.35``, ``−0.02``, or ``undefined``."""
+    if value is None or value != value:
+        return "undefined"
+    text = f"{value:.{places}f}"
+    return text.removeprefix("-") if float(text) == 0 else text.replace("-", "−")
+
+
+def interval(row: Mapping[str, Any], places: int = 2) -> str:
+    """``[0.34, 0.36]`` of a row's ``low`` and ``high``; empty where there is none."""
+    low, high = row.get("low"), row.get("high")
+    return "" if low is None or high is None else f"[{figure(low, places)}, {figure(high, places)}]"
+
+
+def percent(share: float) -> str:
+    """``82 %``; ``under 1 %`` and ``over 99 %`` where rounding would say none or all."""
+    if 0 < share < 0.005:
+        return "under 1 %"
+    if 0.995 <= share < 1:
+        return "over 99 %"
+    return f"{100 * float(f'{share:.2f}'):.0f} %"  # rounded as `figure` rounds
+
+
+def thousands(number: int) -> str:
+    """``1725``, ``25,000``."""
+    return f"{number:,}" if number >= 10_000 else str(number)
+
+
+def count(number: int, noun: str) -> str:
+    """``1 instance``, ``1725 instances``."""
+    return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
+
+
 def share_of_yardstick(value: float, yardstick: float) -> str:
     """How ``value`` compares with a positive yardstick: ``about half as well as``."""
-    return _word(_SHARES, value / yardstick, "better than")
+    return degree(_SHARES, value / yardstick, "better than")
 
 
 def output_change(delta: float) -> str:
     """A change of probability, 0 to 1: ``hardly moves``."""
-    return _word(_OUTPUT_CHANGE, delta, "moves strongly")
+    return degree(_OUTPUT_CHANGE, delta, "moves strongly")
 
 
 def shuffling_matters(delta: float, peak: float | None) -> str:
@@ -43,8 +77,9 @@ def shuffling_matters(delta: float, peak: float | None) -> str:
 
 def difference(divergence: float) -> str:
     """How much two attentions of this Jensen-Shannon divergence, at most ln 2, differ: ``very much``."""
-    return _word(_DIFFERENT, divergence / LN2, "almost as much as two attentions can")
+    return degree(_DIFFERENT, divergence / LN2, "almost as much as two attentions can")
 
 
-def _word(ladder: Sequence[tuple[float, str]], value: float, above: str) -> str:
+def degree(ladder: Sequence[tuple[float, str]], value: float, above: str) -> str:
+    """The word of the first step of ``ladder`` (upper end, word) that ``value`` is below, else ``above``."""
     return next((word for bound, word in ladder if value < bound), above)

@@ -1,0 +1,148 @@
+"""Descriptions of figures: an experiment says which columns a figure shows and what its caption reads from them; the report draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The measured axis of a chart: its title, ends and ticks."""
+
+    title: str
+    high: float = 1.0
+    ticks: tuple[float, ...] = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    low: float = 0.0
+
+
+@dataclass(frozen=True)
+class Marker:
+    """A vertical line at ``x`` with a word before it, or after it."""
+
+    x: float
+    text: str
+    after: bool = False
+
+
+def _no_markers(rows: pl.DataFrame) -> Sequence[Marker]:
+    return ()
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """The share of each predicted class's instances per bin of ``column``. ``markers`` are lines that depend on the rows."""
+
+    column: str
+    axis: Axis
+    title: str = ""
+    bins: int = 40
+    markers: Callable[[pl.DataFrame], Sequence[Marker]] = _no_markers
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True)
+class Violins:
+    """Densities of ``column``, from 0 on, by the largest attention weight and predicted class.
+
+    ``fit`` ends the axis at the first round number that all values lie below.
+    """
+
+    column: str
+    axis: Axis
+    title: str = ""
+    fit: bool = False
+    markers: Callable[[pl.DataFrame], Sequence[Marker]] = _no_markers
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column, "max_alpha")
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """``y`` over ``x``, which lies in [0, 1], with the share of points below y = 0 in each quarter of x."""
+
+    x: str
+    y: str
+    x_title: str
+    y_title: str
+    title: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.x, self.y)
+
+
+@dataclass(frozen=True)
+class Crosstab:
+    """Shares of the four combinations of two columns of true and false; ``words`` are what true and false are called."""
+
+    down: str
+    across: str
+    down_title: str
+    across_title: str
+    words: tuple[str, str]
+    title: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.down, self.across)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """For each of ``names`` (column to name) median, quartiles and 5 to 95 % of the values, and the share of rows without one.
+
+    ``missing`` is what that share is called; the names in ``marked`` have a colour of their own.
+    """
+
+    names: Mapping[str, str]
+    axis: Axis
+    missing: str = "undefined"
+    marked: tuple[str, ...] = ()
+    title: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(self.names)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A chart of one's own: ``draw`` is given the rows and returns an altair chart, or an ``<svg>`` element as text."""
+
+    columns: tuple[str, ...]
+    draw: Callable[[pl.DataFrame], Any]
+    title: str = ""
+
+
+Chart = Histogram | Violins | Scatter | Crosstab | Boxes | Drawing
+
+
+@dataclass(frozen=True)
+class FigureSpec:
+    """A figure of the rows of a trace: charts side by side below a title, above a caption.
+
+    ``charts`` and ``caption`` see a row per instance with the columns of the charts, those that the caption ``reads`` besides, and
+    ``group``, the predicted class. ``of`` are the rows that the figure is about, by default all. A chart whose columns are missing is
+    not drawn; without any chart there is no figure.
+    """
+
+    name: str
+    title: str
+    charts: tuple[Chart, ...]
+    caption: str | Callable[[pl.DataFrame], str]
+    reads: tuple[str, ...] = ()
+    of: Callable[[pl.DataFrame], pl.DataFrame] = field(default=lambda rows: rows)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that the figure reads."""
+        return tuple(dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads)))

@@ -1,0 +1,41 @@
+"""What the measures of a summary are called, what they mean, and which values speak for attention."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+SCORE = "{score}"
+SCORES = {
+    "alpha": "attention", "attention": "attention", "gradient": "gradient", "loo": "leave-one-out",
+    "gradient_attention": "gradient × attention", "minimum": "smallest set", "random": "random order", "chance": "random order",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A measure of a summary, or a family of them: ``tau_{score}`` stands for ``tau_gradient``, ``tau_loo`` and so on.
+
+    ``label`` is what pages call it (``{score}`` in it becomes the name of the score), ``meaning`` says in a sentence what it is and in
+    which unit. ``direction`` tells which values speak for attention as an explanation of the prediction; ``neither`` where the measure
+    is about the model, or says how far others hold.
+    """
+
+    name: str
+    label: str
+    meaning: str = ""
+    direction: Literal["higher", "lower", "neither"] = "neither"
+
+    def label_of(self, name: str) -> str | None:
+        """The label of the measure ``name``; None where ``name`` is another measure."""
+        found = re.fullmatch(re.escape(self.name).replace(re.escape(SCORE), "(.+)"), name)
+        if found is None:
+            return None
+        return self.label.replace(SCORE, SCORES.get(found[1], found[1])) if found.groups() else self.label
+
+
+def measure_label(measures: Iterable[Measure], name: str) -> str:
+    """The label of ``name`` by the first of ``measures`` that it belongs to; a name without one is its own label."""
+    return next((label for measure in measures if (label := measure.label_of(name)) is not None), name)
