@@ -25,11 +25,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attnaudit.core.files import read_json
 from attnaudit.core.ragged import Ragged
+from attnaudit.corpora import read_corpus
 from attnaudit.experiments import make_experiment
 from attnaudit.models import AttentionModel, load_model
 from attnaudit.models.batch import Batch, Inputs, batches_by_length, pad
 from attnaudit.runner import RunSpec, audit_into
-from attnaudit.runner.pipeline import read
 from attnaudit.trace import Trace, write_shards
 from attnaudit.tracing.texts import BUDGET, collect_shards, frozen, one_thread_an_operation
 from benchmarks.adversary import plain_search
@@ -64,7 +64,7 @@ class Trained:
     @classmethod
     def of(cls, folder: Path, data_dir: str) -> Trained:
         spec = RunSpec.read(folder)
-        split = read(replace(spec.corpus, data_dir=data_dir), spec.seed, spec.preset).splits["test"]
+        split = read_corpus(replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset).splits["test"]
         model = load_model(folder / "model")
         return cls(folder, model, Inputs.of(split, model.vocabulary))
 
@@ -118,7 +118,7 @@ def sst_parts(sst: Trained) -> dict[str, tuple[float, float]]:
 def battery_again(sst: Trained, data_dir: str) -> dict[str, float]:
     """Seconds of collecting, auditing and reporting once more from the trained model, files written and all."""
     spec = RunSpec.read(sst.folder)
-    split = read(replace(spec.corpus, data_dir=data_dir), spec.seed, spec.preset).splits["test"]
+    split = read_corpus(replace(spec.corpus, data_dir=data_dir), seed=spec.seed, preset=spec.preset).splits["test"]
     with tempfile.TemporaryDirectory() as place:
         trace, out = Path(place) / "trace", Path(place) / "audit"
         collect = seconds(lambda: write_shards(trace, collect_shards(sst.model, split)))

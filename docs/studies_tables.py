@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.files import read_json, write_text
-from attnaudit.core.progress import silent
+from attnaudit.corpora import read_corpus
 from attnaudit.experiments.adversary import divergence
 from attnaudit.models import load_model
 from attnaudit.report.words.study_numbers import figure_and_model, model_label
-from attnaudit.runner.pipeline import read
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.stats.measures import tvd
 from attnaudit.tracing.texts import collect
@@ -111,7 +110,7 @@ def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
     folders = {name: place / "trainings" / folder for name, folder in read_json(place / "adversary" / "manifest.json")["trainings"].items()}
     spec = spec_of("adversary", corpus, options).base
     base = f"base-s{spec.seed}"
-    texts = read(spec.corpus, spec.seed, spec.preset, silent)
+    texts = read_corpus(spec.corpus, seed=spec.seed, preset=spec.preset)
     traces = {name: collect(load_model(folder / "model"), texts, split="train", scores=()) for name, folder in folders.items()}
     for name in folders:
         if name == base:

@@ -16,6 +16,7 @@ from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
+from attnaudit.corpora.named.pairs import read_parallel
 from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.report.words.labels import measure_label
 from attnaudit.runner import TranslationSpec, audit_into, translate
@@ -298,7 +299,7 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     write_pairs(tmp_path / "planted-mine")
     assert TranslationSpec.of("planted-mine").corpus.chosen_units == "pieces"
-    assert len(TranslationSpec.of("planted-mine").corpus.read(0, lambda what, done, total: None).splits["train"]) == 120
+    assert len(read_parallel(TranslationSpec.of("planted-mine").corpus).splits["train"]) == 120
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,15 @@ import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import REGISTRY, Corpus, SkippedRow, read_corpus
 from attnaudit.corpora.planted.texts import KINDS
-from attnaudit.corpora.read import check_settings
 
-from .corpus_files import write_reviews
+from .corpus_files import write_reviews, write_trees
 from .writing import ROWS, encoded, write, write_folder
 
 SKIP = ", or go on without such rows: --on-bad-row skip"
@@ -324,19 +324,22 @@ def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("options", "got"),
     [
-        (("skp", None, None, None, "rule", "paper"), "on_bad_row: 'skp'; expected error or skip; did you mean skip?"),
-        (("skip", None, None, None, "rule", "code"), "preset: 'code'; expected paper or code2019 or flan or han; did you mean code2019?"),
-        (("skip", 0, None, None, "rule", "paper"), "max_tokens: 0; expected 1 or more"),
-        (("skip", 5, 0, None, "rule", "paper"), "min_df: 0; expected 1 or more"),
-        (("skip", 5, 1, 0.0, "rule", "paper"), "test_kept: 0.0; expected a share above 0, up to 1"),
-        (("skip", 5, 1, 1.5, "rule", "paper"), "test_kept: 1.5; expected a share above 0, up to 1"),
+        ({"on_bad_row": "skp"}, "corpus.on_bad_row: 'skp'; expected one of error, skip; did you mean skip?"),
+        ({"preset": "code"}, "preset: 'code'; expected one of paper, code2019, flan, han; did you mean code2019?"),
+        ({"sentences": "line"}, "corpus.sentences: 'line'; expected one of rule, lines; did you mean lines?"),
+        ({"max_tokens": 0}, "corpus.max_tokens: 0; expected 1 or more"),
+        ({"min_df": 0}, "corpus.min_df: 0; expected 1 or more"),
+        ({"test_kept": 0.0}, "corpus.test_kept: 0.0; expected a number above 0, up to 1"),
+        ({"test_kept": 1.5}, "corpus.test_kept: 1.5; expected a number above 0, up to 1"),
+        ({"size": 60}, "corpus.size: corpus sst; expected a corpus planted-<kind>"),
     ],
 )
-def test_settings(options: tuple, got: str) -> None:
-    on_bad_row, max_tokens, min_df, test_kept, *others = options
+def test_settings(options: dict[str, Any], got: str, tmp_path: Path) -> None:
+    if "size" in options:
+        write_trees(tmp_path / "sst")
     with pytest.raises(InputError) as caught:
-        check_settings(on_bad_row, max_tokens, min_df, {"test_kept": test_kept}, *others)
-    assert str(caught.value) == f"read corpus: {got}"
+        read_corpus("sst", data_dir=tmp_path, **options)
+    assert str(caught.value) == f"read settings: setting {got}"
 
 
 def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,10 +162,10 @@ def test_a_share_of_test(tmp_path: Path) -> None:
 
 
 def test_progress_tells_rows(tmp_path: Path) -> None:
-    seen: list[tuple[str, int]] = []
+    seen: list[tuple[str, int, int]] = []
     rows = [(f"text {'y' * (row % 7)}", row % 2) for row in range(2500)]
-    read_corpus(write(tmp_path / "a.csv", rows), progress=lambda split, done: seen.append((split, done)))
-    assert seen == [("all", 1000), ("all", 2000), ("all", 2500)]
+    read_corpus(write(tmp_path / "a.csv", rows), progress=lambda *told: seen.append(told))
+    assert seen == [("read all", 1000, 0), ("read all", 2000, 0), ("read all", 2500, 0)]
 
 
 def test_planted_corpora_have_names() -> None:

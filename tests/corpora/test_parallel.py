@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.named.pairs import locate_pairs
-from attnaudit.corpora.parallel import Pairs, ParallelCorpus, ReadingOfPairs, read_parallel
+from attnaudit.corpora.named.pairs import read_parallel
+from attnaudit.corpora.parallel import Pairs, ParallelCorpus
 from attnaudit.corpora.prepare.units import Pieces, Words, learn_pieces
+from attnaudit.corpora.spec import ParallelSpec
 from tests.pairs import edit, reversed_pairs, write_pairs
 
 
 def read(folder: Path, seed: int = 0, **how: object) -> ParallelCorpus:
-    return read_parallel(folder, "mine", ReadingOfPairs(**how), seed)  # pyright: ignore[reportArgumentType]
+    return read_parallel(ParallelSpec(str(folder), **how), seed=seed)  # pyright: ignore[reportArgumentType]
 
 
 def test_pairs_and_alignments_come_back(tmp_path: Path):
@@ -52,7 +53,7 @@ def test_other_endings_and_names(tmp_path: Path):
     for path in list(folder.iterdir()):
         split, ending = path.name.split(".")
         path.rename(folder / f"{ {'dev': 'val', 'test': 'news'}.get(split, split) }.{ {'src': 'en', 'trg': 'fr'}[ending] }")
-    corpus = read(folder, endings=("en", "fr"), dev="val", test="news")
+    corpus = read(folder, source_ending="en", target_ending="fr", dev="val", test="news")
     assert {name: len(pairs) for name, pairs in corpus.splits.items()} == {"train": 120, "dev": 20, "test": 16}
     assert corpus.splits["train"].links is None
 
@@ -160,9 +161,9 @@ def test_taken_rows_keep_their_links():
 
 def test_unknown_name(tmp_path: Path):
     with pytest.raises(InputError, match="did you mean multi30k_en_de"):
-        locate_pairs("multi30k_en_fr", tmp_path, ReadingOfPairs())
+        read_parallel(ParallelSpec("multi30k_en_fr", str(tmp_path)))
     with pytest.raises(InputError, match=r"no train\.src"):
-        locate_pairs("multi30k_en_de", tmp_path, ReadingOfPairs())
+        read_parallel(ParallelSpec("multi30k_en_de", str(tmp_path)))
 
 
 def test_units_join_to_what_they_were_cut_from():
@@ -192,8 +193,7 @@ def test_empty_pairs_have_no_links():
 @pytest.mark.parametrize(("name", "links"), [("multi30k_en_de", False), ("deceptive_en_de", True)])
 def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
     """As the data's own page counts them: 29,000, 1,014 and 1,000 pairs, 45 lines with an index out of range."""
-    folder, _, how = locate_pairs(name, real_data, ReadingOfPairs())
-    corpus = read_parallel(folder, name, how, 0)
+    corpus = read_parallel(ParallelSpec(name, str(real_data)))
     assert {split: len(pairs) for split, pairs in corpus.splits.items()} == {"train": 29000, "dev": 1014, "test": 1000}
     assert not corpus.skipped
     assert (corpus.splits["test"].links is not None) == links

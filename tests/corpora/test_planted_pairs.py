@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.named.pairs import PARALLEL, is_parallel, locate_pairs
+from attnaudit.corpora.named.pairs import PARALLEL, is_parallel, read_parallel
 from attnaudit.corpora.parallel import Pairs
 from attnaudit.corpora.planted.pairs import PLANTED_PAIRS, planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
+from attnaudit.corpora.spec import ParallelSpec
 from tests.pairs import write_pairs
 
 
@@ -106,7 +107,5 @@ def test_what_is_parallel(tmp_path: Path):
 
 
 def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
-    from attnaudit.corpora.parallel import ReadingOfPairs
-
     with pytest.raises(InputError, match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?"):
-        locate_pairs("plantedreverse", tmp_path, ReadingOfPairs())
+        read_parallel(ParallelSpec("plantedreverse", str(tmp_path)))

@@ -19,10 +19,10 @@ from typer.testing import CliRunner
 from attnaudit.cli.app import app
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
+from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import seeded, strength_text, usual
 from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import RunSpec, StudySpec, run_study
-from attnaudit.runner.pipeline import read
 from attnaudit.runner.study import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
@@ -266,14 +266,14 @@ def test_a_training_that_is_not_watched_says_so_by_saying_nothing(folder: Path) 
     assert "probe" not in spec.to_json()
     assert key_of(usual(spec, 0)) != key_of(Training("base-s0", replace(seeded(spec, 0), probe=Probe((0, 1)))))
     training = next((folder / TRAININGS).glob("watched-s0-*"))
-    corpus = read(RunSpec.read(training).corpus, 0, "paper")
+    corpus = read_corpus(RunSpec.read(training).corpus)
     assert RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, corpus)[0].spec
 
 
 def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
     base = tiny("dynamics").base
     assert isinstance(base, RunSpec)
-    corpus = read(base.corpus, 0, "paper")
+    corpus = read_corpus(base.corpus)
 
     def planned(**settings: object) -> list[str]:
         spec = StudySpec.of("dynamics", "planted-decisive", seed=13, settings={f"dynamics.{key}": value for key, value in settings.items()})

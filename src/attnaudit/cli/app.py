@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
+from attnaudit.corpora.spec import CorpusSpec
 
 if TYPE_CHECKING:
     from attnaudit.runner import StudySpec
@@ -62,6 +64,7 @@ def demo(out: o.Out = None, as_json: o.Json = False) -> None:
 
 
 @app.command("run", short_help="Train, record the attention, audit, report.")
+@o.takes(CorpusSpec)
 def run_(
     corpus: o.CorpusName,
     encoder: o.Encoder = "bilstm",
@@ -69,18 +72,12 @@ def run_(
     seed: o.Seed = 0,
     out: o.Out = None,
     settings: o.Settings = None,
-    data_dir: o.DataDir = None,
     vectors: o.Vectors = None,
     preset: o.Preset = "paper",
-    text_column: o.TextColumn = "text",
-    label_column: o.LabelColumn = "label",
-    question_column: o.QuestionColumn = None,
-    rationale_column: o.RationaleColumn = None,
-    on_bad_row: o.OnBadRow = "error",
-    max_tokens: o.MaxTokens = None,
     epochs: o.Epochs = None,
     device: o.Device = "auto",
     as_json: o.Json = False,
+    **texts: Any,
 ) -> None:
     """Train a model, record its attention, audit it and write the report.
 
@@ -101,11 +98,8 @@ def run_(
     if epochs is not None and given.setdefault("training.epochs", str(epochs)) != str(epochs):
         raise InputError("read settings", f"--epochs {epochs}", f"--set training.epochs={given['training.epochs']}", "one of the two")
     spec = RunSpec.of(
-        corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device, settings=given,
-        data_dir=None if data_dir is None else str(data_dir), text=text_column, label=label_column, question=question_column,
-        rationale=rationale_column, on_bad_row=on_bad_row,
-        max_tokens=max_tokens,
-    )  # fmt: skip
+        corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device, settings=given, **texts
+    )
     place = Path(out or f"runs/{spec.name}")
     before = (place / "manifest.json").exists()
     with progress() as bar:
@@ -171,6 +165,7 @@ def compare(
 
 
 @app.command(short_help="Train again, and ask what that says of attention.")
+@o.takes(CorpusSpec)
 def study(
     name: o.StudyName,
     corpus: o.StudyCorpus,
@@ -179,16 +174,11 @@ def study(
     seed: o.Seed = 0,
     out: o.Out = None,
     settings: o.Settings = None,
-    data_dir: o.DataDir = None,
     vectors: o.Vectors = None,
     preset: o.StudyPreset = None,
-    text_column: o.TextColumn = "text",
-    label_column: o.LabelColumn = "label",
-    rationale_column: o.RationaleColumn = None,
-    on_bad_row: o.OnBadRow = "error",
-    max_tokens: o.MaxTokens = None,
     device: o.Device = "auto",
     as_json: o.Json = False,
+    **texts: Any,
 ) -> None:
     """Train models again, as a study asks, and compare what they do.
 
@@ -224,9 +214,9 @@ def study(
     from attnaudit.runner import parse_assignments, run_study
 
     given = parse_assignments(settings or ())
-    common = {"seed": seed, "device": device, "settings": given, "data_dir": None if data_dir is None else str(data_dir)}
-    of_texts = {"encoder": encoder, "attention": attention, "vectors": vectors, "max_tokens": max_tokens, "on_bad_row": on_bad_row}
-    of_texts |= {"text": text_column, "label": label_column, "rationale": rationale_column}
+    data_dir = texts.pop("data_dir")
+    common = {"seed": seed, "device": device, "settings": given, "data_dir": data_dir}
+    of_texts = {"encoder": encoder, "attention": attention, "vectors": vectors, **texts}
     if name == "copying":
         fixed = of_texts | {"data_dir": data_dir, "preset": preset, "device": device}
         _refuse(fixed, "copying", "the task and its model are given by --set copying.NAME=…")
@@ -293,7 +283,7 @@ def translate(
 
     spec = TranslationSpec.of(
         corpus, preset=preset, seed=seed, device=device, settings=parse_assignments(settings or ()),
-        data_dir=None if data_dir is None else str(data_dir),
+        data_dir=data_dir,
     )  # fmt: skip
     with progress() as bar:
         folder = run_translation(spec, out or Path("runs") / spec.name, bar)
@@ -301,15 +291,15 @@ def translate(
 
 
 _OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}  # settings that a corpus of pairs alone has
-_USUAL = {"encoder": "bilstm", "attention": "additive", "on_bad_row": "error", "text": "text", "label": "label", "device": "auto"}
-_COLUMNS = ("text", "label", "rationale")
+_OF_TEXTS = {field.name: field for field in fields(CorpusSpec) if field.metadata["flag"]}
+_USUAL = {"encoder": "bilstm", "attention": "additive", "device": "auto", **{name: field.default for name, field in _OF_TEXTS.items()}}
 
 
 def _refuse(options: Mapping[str, Any], study: str, instead: str) -> None:
     """Raise InputError for an option that is not as usual, where a study has no use for it."""
     for name, value in options.items():
         if value != _USUAL.get(name):
-            option = f"--{name}-column" if name in _COLUMNS else f"--{name.replace('_', '-')}"
+            option = _OF_TEXTS[name].metadata["flag"] if name in _OF_TEXTS else f"--{name}"
             raise InputError("study", study, f"{option} {value}", f"no such option: {instead}")
 
 
@@ -345,8 +335,7 @@ def reproduce(
     from attnaudit.runner import reproduce as run_sweep
 
     cells = plan(source, quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), seeds=seeds)
-    place = None if data_dir is None else str(data_dir)
-    sweep = Sweep(out or Path("runs") / source, cells, place, vectors, parse_assignments(settings or ()))
+    sweep = Sweep(out or Path("runs") / source, cells, data_dir, vectors, parse_assignments(settings or ()))
     with progress() as bar:
         outcome = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
     show_reproduction(outcome, as_json)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
+from attnaudit.corpora.spec import CorpusSpec
 
 app = typer.Typer(rich_markup_mode=None)
 
@@ -50,14 +51,11 @@ def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
 
 
 @app.command(short_help="Look through a corpus: classes, lengths, repeated rows, damage.")
+@o.takes(CorpusSpec)
 def check(
     corpus: Source,
-    data_dir: o.DataDir = None,
-    text_column: o.TextColumn = "text",
-    label_column: o.LabelColumn = "label",
-    question_column: o.QuestionColumn = None,
-    on_bad_row: o.OnBadRow = "error",
     as_json: o.Json = False,
+    **options: Any,
 ) -> None:
     """Read a corpus as attnaudit run does, with seed 0, and tell what is in it.
 
@@ -75,9 +73,7 @@ def check(
     from attnaudit.corpora.check import check_source
 
     with progress() as bar:
-        found = check_source(
-            corpus, data_dir=data_dir, text=text_column, label=label_column, question=question_column, on_bad_row=on_bad_row, progress=bar
-        )
+        found = check_source(corpus, progress=bar, **options)
     show_check(found, as_json)
 
 

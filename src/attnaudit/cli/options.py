@@ -2,10 +2,48 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
+
+from attnaudit.corpora.spec import CorpusSpec
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def takes(spec: type) -> Callable[[Command], Command]:
+    """Give a command, in place of its ``**options``, an option for each field of ``spec`` that has a flag (`setting`).
+
+    Name, type, default, bounds and help are the field's.
+    """
+
+    def wrap(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        hints = get_type_hints(spec)
+        options = [_parameter(field, hints[field.name]) for field in fields(spec) if field.metadata["flag"]]
+        setattr(command, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010  (pyright knows no such attribute)
+        return command
+
+    return wrap
+
+
+def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
+    """The option of a field; a wrong choice is refused by the spec, whose error suggests the nearest one."""
+    chosen = get_origin(hint) is Literal
+    annotation = Annotated[str if chosen else hint, declared(field, "|".join(get_args(hint)) if chosen else None)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
+
+
+def declared(field: Field[Any], choices: str | None = None) -> Any:
+    """A typer option made from a field of a spec."""
+    facts = field.metadata
+    return typer.Option(facts["flag"], help=facts["help"], min=facts["least"], metavar=facts["metavar"] or choices)
+
 
 CorpusName = Annotated[
     str,
@@ -67,20 +105,8 @@ Vectors = Annotated[
         help="corpus (word2vec of the train split), random, or a GloVe or fastText text file; default: corpus, or the corpus's own choice.",
     ),
 ]  # fmt: skip
-DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="Where registered corpora lie; else $ATTNAUDIT_DATA, else the user's cache.")
-]
-TextColumn = Annotated[str, typer.Option("--text-column", help="The column that holds the text.")]
-LabelColumn = Annotated[str, typer.Option("--label-column", help="The column that holds the label.")]
-QuestionColumn = Annotated[
-    str | None, typer.Option("--question-column", help="The column that holds the question, or the hypothesis, that goes with the text.")
-]
-RationaleColumn = Annotated[
-    str | None,
-    typer.Option("--rationale-column", help="The column with [start, stop] characters of the text known to matter (jsonl, parquet)."),
-]
-OnBadRow = Annotated[str, typer.Option("--on-bad-row", help="error: stop at the first bad row; skip: leave it out and list it.")]
-MaxTokens = Annotated[int | None, typer.Option("--max-tokens", min=1, help="Cut texts to this many tokens.")]
+_FIELDS = {field.name: field for field in fields(CorpusSpec)}
+DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="The same as --set training.epochs=N.")]
 Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
 Settings = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from dataclasses import MISSING, field, fields, replace
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from attnaudit.core.errors import InputError, did_you_mean
@@ -13,6 +13,51 @@ from attnaudit.core.errors import InputError, did_you_mean
 Section = TypeVar("Section")
 _YES_NO = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _SCALARS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+
+
+def setting(
+    help: str, default: Any = MISSING, *, flag: str = "", metavar: str | None = None, least: float | None = None,
+    above: float | None = None, most: float | None = None, only: str = "",
+) -> Any:  # fmt: skip
+    """A field of a section that carries its own facts.
+
+    ``help`` says what the setting does, ``flag`` is its option on the command line (without one only ``--set`` reaches it), ``metavar`` the
+    word for its value there. Values are from ``least``, above ``above`` and up to ``most`` (`check_settings`). ``only`` names the kind of
+    section that has a use for the setting (`refuse_unused`).
+    """
+    facts = {"help": help, "flag": flag, "metavar": metavar, "least": least, "above": above, "most": most, "only": only}
+    return field(default=default, metadata=facts)
+
+
+def check_settings(section: Any, name: str) -> None:
+    """Check the fields of a section made with `setting`: choices and bounds. Raises InputError, which calls the section ``name``."""
+    hints = get_type_hints(type(section))
+    for declared in fields(section):
+        value, key = getattr(section, declared.name), f"{name}.{declared.name}"
+        if any(get_origin(part) is Literal for part in (hints[declared.name], *get_args(hints[declared.name]))):
+            coerce(value, hints[declared.name], key)
+        if value is not None and not _within(value, declared.metadata):
+            raise InputError("read settings", f"setting {key}", str(value), _bounds(declared.metadata))
+
+
+def refuse_unused(section: Any, name: str, kind: str, got: str, expected: str) -> None:
+    """Raise InputError for a field that is not at its default though sections of ``kind`` have no use for it."""
+    for declared in fields(section):
+        value = getattr(section, declared.name)
+        if declared.metadata["only"] not in ("", kind) and value != declared.default:
+            raise InputError("read settings", f"setting {name}.{declared.name}", got, expected)
+
+
+def _within(value: Any, facts: Mapping[str, Any]) -> bool:
+    least, above, most = facts["least"], facts["above"], facts["most"]
+    return (least is None or value >= least) and (above is None or value > above) and (most is None or value <= most)
+
+
+def _bounds(facts: Mapping[str, Any]) -> str:
+    least, above, most = facts["least"], facts["above"], facts["most"]
+    if least is not None and most is None:
+        return f"{least} or more"
+    return f"a number above {above}, up to {most}" if above is not None else f"{least} to {most}"
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from attnaudit.corpora.corpus import SPLITS, Corpus, Split, row_digests
 from attnaudit.corpora.named.registry import REGISTRY
 from attnaudit.corpora.prepare.damage import KINDS, damage_in
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
-from attnaudit.corpora.read import check_settings, read_corpus
+from attnaudit.corpora.read import read_corpus
 
 Rows = Iterator[dict[str, Any]]
 Expected = Mapping[str, tuple[int, ...]]  # rows per class, or of all classes, of a split or of several joined by a plus
@@ -53,23 +53,13 @@ class CorpusCheck:
         return {name: value.to_dicts() if isinstance(value, pl.DataFrame) else value for name, value in vars(self).items()}
 
 
-def check_source(
-    source: str | Path,
-    *,
-    data_dir: str | Path | None = None,
-    text: str = "text",
-    label: str = "label",
-    question: str | None = None,
-    on_bad_row: str = "error",
-    progress: Progress = silent,
-) -> CorpusCheck:
-    """Read a corpus as `read_corpus` does and look through it, a named one beside what is published of it. Raises InputError."""
-    check_settings(on_bad_row, None, None, {}, "rule", "paper")
+def check_source(source: str | Path, *, progress: Progress = silent, **options: Any) -> CorpusCheck:
+    """Describe a corpus as `read_corpus` reads it, a registered one compared with its published sizes.
+
+    ``options`` are fields of `CorpusSpec`. Raises InputError.
+    """
     entry = REGISTRY.get(source) if isinstance(source, str) else None
-    corpus = read_corpus(
-        source, data_dir=data_dir, text=text, label=label, question=question, on_bad_row="skip" if on_bad_row == "skip" else "error",
-        progress=lambda split, rows: progress(f"read {split}", rows, 0),
-    )  # fmt: skip
+    corpus = read_corpus(source, progress=progress, **options)
     return check_corpus(corpus) if entry is None else check_corpus(corpus, entry.of_preset(entry.expected, "paper", {}), entry.differs)
 
 

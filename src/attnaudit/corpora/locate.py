@@ -27,9 +27,9 @@ class Place:
     remarks: tuple[str, ...] = ()
 
 
-def locate(source: str | Path, data_dir: str | Path | None, columns: Columns) -> Place:
+def locate(source: str, data_dir: str | Path | None, columns: Columns) -> Place:
     """The sources of a registered corpus, a file or a folder. Raises InputError."""
-    if isinstance(source, str) and source in REGISTRY:
+    if source in REGISTRY:
         return _registered(REGISTRY[source], data_dir, columns)
     path = require_utf8(Path(source).expanduser())
     try:
@@ -42,9 +42,9 @@ def locate(source: str | Path, data_dir: str | Path | None, columns: Columns) ->
     except OSError as error:
         raise InputError("read corpus", str(path), error.strerror or str(error), "a place that can be read") from error
     known = [*REGISTRY, *PLANTED]
-    if path.name == str(source) and not path.suffix:
-        hint = did_you_mean(str(source), known)
-        raise InputError("read corpus", str(source), "an unknown corpus", f"one of {', '.join(known)}, a file or a folder", hint)
+    if path.name == source and not path.suffix:
+        hint = did_you_mean(source, known)
+        raise InputError("read corpus", source, "an unknown corpus", f"one of {', '.join(known)}, a file or a folder", hint)
     near = did_you_mean(path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else [])
     raise InputError("read corpus", str(path), "no such file or folder", "a file, a folder or the name of a corpus", near)
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -17,6 +16,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import SPLITS, SkippedRow
 from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, printable, require_utf8
 from attnaudit.corpora.keyed import keyed
+from attnaudit.corpora.spec import ParallelSpec
 
 OPERATION = "read parallel corpus"
 _REMEDY = "correct the line, or go on without such pairs: --set corpus.on_bad_row=skip"
@@ -68,33 +68,8 @@ class ParallelCorpus:
         return cls(name, splits, _fingerprint(splits), tuple(notes), tuple(skipped))
 
 
-@dataclass(frozen=True)
-class ReadingOfPairs:
-    """How files become pairs.
-
-    ``endings`` are those of the source's and the target's files, before ``.gz``; ``dev`` and ``test`` name the files of these splits. A
-    side of more than ``max_words`` words is a bad row. ``train_kept`` and ``test_kept`` are the shares of the rows that are used, drawn
-    with the seed.
-    """
-
-    endings: tuple[str, str] = ("src", "trg")
-    dev: str = "dev"
-    test: str = "test"
-    max_words: int = 100
-    on_bad_row: Literal["error", "skip"] = "error"
-    train_kept: float = 1.0
-    test_kept: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.max_words < 1:
-            raise InputError(OPERATION, "setting corpus.max_words", str(self.max_words), "1 or more")
-        for name in ("train_kept", "test_kept"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(OPERATION, f"setting corpus.{name}", str(getattr(self, name)), "a share above 0, up to 1")
-
-
-def read_parallel(
-    folder: Path, name: str, how: ReadingOfPairs, seed: int, progress: Callable[[str, int], None] = lambda split, rows: None
+def read_pairs(
+    folder: Path, name: str, how: ParallelSpec, seed: int, progress: Callable[[str, int], None] = lambda split, rows: None
 ) -> ParallelCorpus:
     """Read the files ``<split>.<ending>`` of a folder, plain or gzipped, and ``<split>.align`` where it is there.
 
@@ -114,8 +89,8 @@ def read_parallel(
     return ParallelCorpus.of(printable(name), splits, notes, skipped)
 
 
-def _read_split(folder: Path, split: str, how: ReadingOfPairs, progress: Callable[[str, int], None]) -> tuple[Pairs, list[SkippedRow], str]:
-    files = [_file(folder, split, ending) for ending in how.endings]
+def _read_split(folder: Path, split: str, how: ParallelSpec, progress: Callable[[str, int], None]) -> tuple[Pairs, list[SkippedRow], str]:
+    files = [_file(folder, split, ending) for ending in (how.source_ending, how.target_ending)]
     align = _found(folder, split, "align")
     sides = [[line.strip() for _, line in numbered_lines(path, OPERATION)] for path in files]
     _check_counts(files, sides)

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.settings import coerce, from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.formats.lines import printable
 from attnaudit.corpora.formats.rows import Columns, ordered_classes
 from attnaudit.corpora.locate import PLANTED, Place, locate
 from attnaudit.corpora.named.registered import NO_BOUNDS, USUAL_PARTING, Parting, Registered
+from attnaudit.corpora.named.registry import REGISTRY
 from attnaudit.corpora.planted.texts import planted_corpus
 from attnaudit.corpora.prepare.classes import (
     check_classes,
@@ -24,76 +27,68 @@ from attnaudit.corpora.prepare.classes import (
     refuse_unknown_labels,
 )
 from attnaudit.corpora.prepare.gathered import Gathered, as_split
-from attnaudit.corpora.prepare.gathering import Gathering, Progress, gather
+from attnaudit.corpora.prepare.gathering import Gathering, gather
 from attnaudit.corpora.prepare.parting import Examples, one_pool, parted
 from attnaudit.corpora.prepare.remarks import class_remarks, count_remarks, duplicate_remarks, gathering_remarks
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated
 
-Preset = Literal["paper", "code2019", "flan", "han"]
-Sentences = Literal["rule", "lines"]
 _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about as the paper chose for its corpora
 
 
 def read_corpus(
-    source: str | Path,
-    *,
-    data_dir: str | Path | None = None,
-    seed: int = 0,
-    text: str = "text",
-    label: str = "label",
-    question: str | None = None,
-    rationale: str | None = None,
-    on_bad_row: Literal["error", "skip"] = "error",
-    max_tokens: int | None = None,
-    min_df: int | None = None,
-    train_kept: float | None = None,
-    test_kept: float | None = None,
-    sentences: Sentences = "rule",
-    preset: Preset = "paper",
-    progress: Progress | None = None,
+    source: CorpusSpec | str | Path, *, seed: int = 0, preset: str = "paper", progress: Progress = silent, **options: Any
 ) -> Corpus:
-    """Read and tokenise a corpus.
+    """Read and tokenise a corpus, or generate a planted one.
 
     ``source`` is a registered name (``sst``, ``babi1``, ``planted-decisive``, …), one csv, tsv, jsonl or parquet file, also gzipped
-    (split 80/10/10 by class with ``seed``), or a folder with such files named train, test and perhaps dev (else 15 % of train).
-    ``data_dir`` is where named corpora lie. ``text`` and ``label`` name the columns of other files, ``question`` the one that holds
-    the question or hypothesis that goes with a text (the task is then question answering), ``rationale``, of jsonl and parquet, one
-    of lists of [start, stop]: characters of the text that are known to decide the label, which should end at white space.
+    (split 80/10/10 by class), a folder with such files named train, test and perhaps dev (else 15 % of train), or a `CorpusSpec`;
+    ``options`` are fields of `CorpusSpec`, as ``text="body", max_tokens=400``. A ``question`` column makes the task question answering;
+    the spans of a ``rationale`` column should end at white space. The splits are drawn with the spec's own seed, else with ``seed``.
+    ``preset`` chooses the filters of a registered corpus: the paper's, or those of its released code. ``progress`` is called now and then.
+    Test rows decide nothing: neither the classes nor the split of dev.
 
-    A bad row raises, or is skipped and listed with ``on_bad_row="skip"``. ``max_tokens`` cuts long texts. ``min_df`` is by default the
-    named corpus's own, else 1, 5 or 10 by size. ``train_kept`` and ``test_kept`` are the shares of the train and test rows that are
-    used, drawn by class: by default the named corpus's own, else 1. ``sentences`` says where they end for a hierarchical model: by
-    ``rule``, or given as ``lines``. ``preset`` chooses the paper's filters of a named corpus or those of its released code.
-    ``progress(split, rows)`` is called now and then. Test rows decide nothing: not classes, not the split of dev.
-
-    Raises InputError with file and row. Preparation follows Jain & Wallace 2019, §2.
+    Raises InputError with file and row, or for an option. Preparation follows Jain & Wallace 2019, section 2.
     """
-    shares = {"train_kept": train_kept, "test_kept": test_kept}
-    check_settings(on_bad_row, max_tokens, min_df, shares, sentences, preset)
-    if isinstance(source, str) and source in PLANTED:
-        return planted_corpus(PLANTED[source], seed=seed)
-    place = locate(source, data_dir, Columns(text, label, question, rationale))
+    spec = source if isinstance(source, CorpusSpec) else _spec(source, options)
+    coerce(preset, Preset, "preset")
+    seed = seed if spec.seed is None else spec.seed
+    if spec.source in PLANTED:
+        return planted_corpus(PLANTED[spec.source], seed=seed, **generated(spec))
+    place = locate(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale))
+    refuse_generated(spec)
     entry = place.entry
-    task: Task = entry.task if entry else "classification" if question is None else "question_answering"
-    how = replace(_gathering(entry, task, on_bad_row == "skip", max_tokens, preset, progress), lines=sentences == "lines")
+    task: Task = entry.task if entry else "classification" if spec.question is None else "question_answering"
+    how = _gathering(entry, task, spec, preset, progress)
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
-    parting = entry.parting if entry else USUAL_PARTING
-    parting = replace(parting, **{name: share for name, share in shares.items() if share is not None})
+    parting = _parting(entry, spec)
     examples, remarks = _parted(gathered, place, how, parting, seed)
     names = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or names) for split in SPLITS}
     if task == "classification":
         _check_dev(place, splits["dev"], names)
-    df = min_df or (entry.min_df if entry else _default_min_df(len(splits["train"])))
+    df = spec.min_df or (entry.min_df if entry else _default_min_df(len(splits["train"])))
     digests = {name: row_digests(split) for name, split in splits.items()}
-    remarks += [*gathering_remarks(gathered, max_tokens), *class_remarks(names, splits, task)]
+    remarks += [*gathering_remarks(gathered, spec.max_tokens), *class_remarks(names, splits, task)]
     remarks += count_remarks(_expected(entry, parting, preset) if entry else {}, splits)
     remarks += duplicate_remarks(splits, digests)
-    if min_df is None and not entry and df > 1:
+    if spec.min_df is None and not entry and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
     skipped = tuple(row for rows in gathered.values() for row in rows.skipped)
     notes = tuple(map(printable, remarks))  # they may name files
     return Corpus(printable(place.name), names, splits, df, fingerprint(names, df, splits, digests), notes, skipped, task)
+
+
+def _spec(source: str | Path, options: Mapping[str, Any]) -> CorpusSpec:
+    """Options as a spec; a `Path` is never a registered name. Raises InputError."""
+    named = f"./{source}" if isinstance(source, Path) and str(source) in (*REGISTRY, *PLANTED) else str(source)
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    return from_plain(CorpusSpec, {"source": named, **plain}, "corpus")
+
+
+def _parting(entry: Registered | None, spec: CorpusSpec) -> Parting:
+    shares = {name: share for name in ("train_kept", "test_kept") if (share := getattr(spec, name)) is not None}
+    return replace(entry.parting if entry else USUAL_PARTING, **shares)
 
 
 def _expected(entry: Registered, parting: Parting, preset: str) -> dict[str, tuple[int, ...]]:
@@ -103,36 +98,17 @@ def _expected(entry: Registered, parting: Parting, preset: str) -> dict[str, tup
     return {name: counts for name, counts in known.items() if changed.isdisjoint(name.split("+"))}
 
 
-def check_settings(
-    on_bad_row: str, max_tokens: int | None, min_df: int | None, shares: Mapping[str, float | None], sentences: str, preset: str
-) -> None:  # fmt: skip
-    """Raise InputError for a setting that `read_corpus` does not know."""
-    named = (
-        ("on_bad_row", on_bad_row, ("error", "skip")),
-        ("sentences", sentences, get_args(Sentences)),
-        ("preset", preset, get_args(Preset)),
-    )
-    for option, value, known in named:
-        if value not in known:
-            raise InputError("read corpus", option, f"'{value}'", " or ".join(known), did_you_mean(value, known))
-    for option, number in (("max_tokens", max_tokens), ("min_df", min_df)):
-        if number is not None and number < 1:
-            raise InputError("read corpus", option, str(number), "1 or more")
-    for option, share in shares.items():
-        if share is not None and not 0 < share <= 1:
-            raise InputError("read corpus", option, str(share), "a share above 0, up to 1")
-
-
-def _gathering(
-    entry: Registered | None, task: Task, skip_bad: bool, max_tokens: int | None, preset: str, progress: Progress | None
-) -> Gathering:
-    has_question = task != "classification"
+def _gathering(entry: Registered | None, task: Task, spec: CorpusSpec, preset: str, progress: Progress) -> Gathering:
+    given: dict[str, Any] = {
+        "skip_bad": spec.on_bad_row == "skip", "max_tokens": spec.max_tokens, "has_question": task != "classification",
+        "lines": spec.sentences == "lines", "progress": lambda split, rows: progress(f"read {split}", rows, 0),
+    }  # fmt: skip
     if entry is None:
-        return Gathering(Tokeniser(), skip_bad, max_tokens, has_question=has_question, progress=progress)
+        return Gathering(Tokeniser(), **given)
     tokeniser = Tokeniser(entry.mask_digits, entry.whole_words)
     tokenise = tokeniser if entry.clean is None else _after(entry.clean, tokeniser)
     classes = tuple(str(number) for number in range(len(entry.class_names))) or None
-    return Gathering(tokenise, skip_bad, max_tokens, entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes, has_question, progress)
+    return Gathering(tokenise, bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
 
 
 def _after(clean: Callable[[str], str], tokeniser: Callable[[str], list[str]]) -> Callable[[str], list[str]]:

@@ -7,53 +7,24 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
 from attnaudit.core.settings import coerce, from_plain, override
+from attnaudit.corpora.named.registry import task_of
+from attnaudit.corpora.spec import CorpusSpec, Preset
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Task
     from attnaudit.models.presets import ModelSettings
     from attnaudit.trace.probe import Probe
     from attnaudit.tracing.texts import CollectSettings
     from attnaudit.training.loop import TrainingSettings
     from attnaudit.training.objectives import Objective
 
-Preset = Literal["paper", "code2019", "flan", "han"]
 SCHEMA = 1
-PLANTED = "planted-"  # a corpus of our own grammar: planted-<kind>
 _OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
 _WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
-
-
-@dataclass(frozen=True)
-class CorpusSpec:
-    """Where the texts come from: a registered name, a file, a folder, or ``planted-<kind>``.
-
-    ``text``, ``label``, ``question`` and ``rationale`` name the columns of the user's own files. ``size`` and ``length`` (fewest and most
-    tokens) are of planted corpora alone. ``train_kept`` and ``test_kept`` are the shares of the rows that are used, ``sentences``
-    says where sentences end for a hierarchical model: by ``rule``, or given as ``lines``. ``seed`` draws the splits; None is the run's.
-    ``removed`` are words that are taken out of every text, or those of its ``rationale``.
-    """
-
-    source: str
-    data_dir: str | None = None
-    text: str = "text"
-    label: str = "label"
-    question: str | None = None
-    rationale: str | None = None
-    on_bad_row: Literal["error", "skip"] = "error"
-    max_tokens: int | None = None
-    min_df: int | None = None
-    train_kept: float | None = None
-    test_kept: float | None = None
-    sentences: Literal["rule", "lines"] = "rule"
-    size: int | None = None
-    length: tuple[int, int] | None = None
-    seed: int | None = None
-    removed: Literal["rationale"] | tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -176,19 +147,6 @@ def unwatched(plain: dict[str, Any]) -> dict[str, Any]:
 def demo_spec() -> RunSpec:
     """The run of ``attnaudit demo``: one decisive word among distractors, a model small enough for a laptop."""
     return RunSpec.of("planted-decisive", settings={"corpus.size": 2000, "corpus.length": (10, 40)})
-
-
-def task_of(corpus: CorpusSpec) -> Task:
-    """What a corpus asks of a model: a registered or planted one says so, a user's own has a column of questions or none."""
-    from attnaudit.corpora import REGISTRY
-    from attnaudit.corpora.planted.texts import KINDS
-
-    if corpus.source in REGISTRY:
-        return REGISTRY[corpus.source].task
-    kind = corpus.source.removeprefix(PLANTED)
-    if corpus.source.startswith(PLANTED) and kind in KINDS:
-        return KINDS[kind].task
-    return "question_answering" if corpus.question else "classification"
 
 
 def task_settings(task: str | None) -> dict[str, Any]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.settings import coerce, override
-from attnaudit.plans.spec import PLANTED, SCHEMA, experiment_settings, unwatched
+from attnaudit.corpora.spec import ParallelSpec
+from attnaudit.plans.spec import SCHEMA, experiment_settings, unwatched
 
 if TYPE_CHECKING:
-    from attnaudit.core.progress import Progress
-    from attnaudit.corpora.parallel import ParallelCorpus
     from attnaudit.models.seq2seq import PairSettings
     from attnaudit.trace.probe import Probe
     from attnaudit.tracing.pairs import PairCollectSettings
@@ -23,87 +22,7 @@ if TYPE_CHECKING:
 
 PairPreset = Literal["small", "paper"]
 _LEARNING_RATE = 1e-3
-_MADE = ("size", "length", "symbols")  # what a planted corpus is made with
-_EITHER = ("source", "data_dir", "units", "pieces", "min_df", "seed", *_MADE)  # what a planted corpus may be told
-
-
-@dataclass(frozen=True)
-class ParallelSpec:
-    """Where the pairs come from: a registered name, a folder of files ``<split>.<ending>``, or ``planted-<kind>``.
-
-    ``source_ending``, ``target_ending``, ``dev`` and ``test`` name the files of a folder; of a registered corpus only ``test`` can be
-    chosen. ``units`` are ``pieces``, of which at most so many are learned from train, or the ``words`` that white space parts, each in at
-    least ``min_df`` train texts; None is the corpus's own. ``seed`` draws what is kept, or made; None is the run's. ``size``, ``length``
-    (fewest and most words) and ``symbols`` (different words of a side) are of planted corpora alone.
-    """
-
-    source: str
-    data_dir: str | None = None
-    source_ending: str = "src"
-    target_ending: str = "trg"
-    dev: str = "dev"
-    test: str = "test"
-    max_words: int = 100
-    on_bad_row: Literal["error", "skip"] = "error"
-    train_kept: float = 1.0
-    test_kept: float = 1.0
-    units: Literal["pieces", "words"] | None = None
-    pieces: int = 4000
-    min_df: int | None = None
-    seed: int | None = None
-    size: int | None = None
-    length: tuple[int, int] | None = None
-    symbols: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.min_df is not None and self.min_df < 1:
-            raise InputError("read settings", "setting corpus.min_df", str(self.min_df), "1 or more, or none for the corpus's own")
-
-    def read(self, seed: int, progress: Progress) -> ParallelCorpus:
-        """The pairs, drawn with this spec's own seed, else with ``seed``. Raises InputError, also for a setting that they have not."""
-        from attnaudit.corpora.named.pairs import locate_pairs
-        from attnaudit.corpora.parallel import ReadingOfPairs, read_parallel
-        from attnaudit.corpora.planted.pairs import planted_pairs
-
-        self._refuse_unused()
-        seed = seed if self.seed is None else self.seed
-        if self.planted:
-            made = {name: value for name in _MADE if (value := getattr(self, name)) is not None}
-            return planted_pairs(self.source.removeprefix(PLANTED), seed, **made)
-        how = ReadingOfPairs(
-            (self.source_ending, self.target_ending), self.dev, self.test, self.max_words, self.on_bad_row, self.train_kept, self.test_kept
-        )
-        folder, name, how = locate_pairs(self.source, self.data_dir, how)
-        return read_parallel(folder, name, how, seed, lambda split, rows: progress(f"read {split}", rows, 0))
-
-    def _refuse_unused(self) -> None:
-        for field in fields(self):
-            foreign = field.name not in _EITHER if self.planted else field.name in _MADE
-            if foreign and getattr(self, field.name) != field.default:
-                expected = "a corpus that is read from files" if self.planted else f"a corpus {PLANTED}<kind>"
-                raise InputError("read settings", f"setting corpus.{field.name}", f"corpus {self.source}", expected)
-
-    @property
-    def planted(self) -> bool:
-        """Whether the pairs are made up: a known kind, or one that is neither known nor a folder."""
-        from attnaudit.corpora.planted.pairs import PLANTED_PAIRS
-
-        return self.source in PLANTED_PAIRS or (self.source.startswith(PLANTED) and not Path(self.source).is_dir())
-
-    @property
-    def chosen_units(self) -> Literal["pieces", "words"]:
-        from attnaudit.corpora.named.pairs import PARALLEL
-
-        if self.planted:
-            return self.units or "words"
-        return self.units or (PARALLEL[self.source].units if self.source in PARALLEL else "pieces")
-
-    @property
-    def chosen_min_df(self) -> int:
-        """A word that one text has teaches nothing of it; a piece is in many texts, and so is each planted word."""
-        if self.min_df is not None:
-            return self.min_df
-        return 2 if self.chosen_units == "words" and not self.planted else 1
+_MADE = ("size", "length", "symbols")  # settings of planted corpora, in spec.json only where they are set
 
 
 @dataclass(frozen=True)

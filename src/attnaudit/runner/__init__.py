@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from attnaudit.core.settings import parse_assignments
-from attnaudit.plans.spec import CorpusSpec, RunSpec, demo_spec
+from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.plans.spec import RunSpec, demo_spec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.copying import copying_study, run_copying

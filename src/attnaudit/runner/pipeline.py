@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import sha256, write_json
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.spec import PLANTED, CorpusSpec, Preset, RunSpec, Teacher, content_key
+from attnaudit.plans.spec import RunSpec, Teacher, content_key
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.place import alone, check_place
 from attnaudit.runner.steps import Battery, audit_step, keep_steps, manifest, report_step, trace_digests
@@ -57,12 +57,13 @@ def train_into(
 @contextlib.contextmanager
 def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
+    from attnaudit.corpora import read_corpus
     from attnaudit.corpora.prepare.removal import without_words
 
     plain = spec.to_json()
     check_place(out, plain, do)
     device = resolve_device(spec.device)
-    corpus = corpus or read(spec.corpus, spec.seed, spec.preset, progress)
+    corpus = corpus or read_corpus(spec.corpus, seed=spec.seed, preset=spec.preset, progress=progress)
     if spec.corpus.removed is not None:
         corpus = without_words(corpus, spec.corpus.removed)
     plain["fingerprint"] = corpus.fingerprint
@@ -81,36 +82,6 @@ def _taught(corpus: Corpus, teacher: Teacher) -> tuple[Corpus, str]:
     place = Path(teacher.trace)
     taught = taught_by(corpus, Trace.read(place), teacher.column, str(place))
     return taught, content_key(corpus.fingerprint, trace_digests(place), teacher.column)
-
-
-def read(spec: CorpusSpec, seed: int, preset: Preset, progress: Progress = silent) -> Corpus:
-    """The corpus that a spec names, drawn with its own seed, else with ``seed``. Raises InputError."""
-    from attnaudit.corpora import planted_corpus, read_corpus
-    from attnaudit.corpora.planted.texts import KINDS
-
-    seed = seed if spec.seed is None else spec.seed
-    kind = spec.source.removeprefix(PLANTED) if spec.source.startswith(PLANTED) else ""
-    sizes = {name: value for name in ("size", "length") if (value := getattr(spec, name)) is not None}
-    if kind in KINDS or (kind and sizes):
-        _refuse_unused(spec)
-        return planted_corpus(kind, seed=seed, **sizes)
-    if sizes:
-        raise InputError("read settings", f"setting corpus.{min(sizes)}", f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
-    return read_corpus(
-        spec.source, data_dir=spec.data_dir, seed=seed, text=spec.text, label=spec.label, question=spec.question,
-        rationale=spec.rationale, on_bad_row=spec.on_bad_row,
-        max_tokens=spec.max_tokens, min_df=spec.min_df, train_kept=spec.train_kept, test_kept=spec.test_kept, sentences=spec.sentences,
-        preset=preset,
-        progress=lambda split, rows: progress(f"read {split}", rows, 0),
-    )  # fmt: skip
-
-
-def _refuse_unused(spec: CorpusSpec) -> None:
-    """A planted corpus is made, not read: raise InputError for a setting of reading."""
-    made = CorpusSpec(spec.source, spec.data_dir, size=spec.size, length=spec.length, seed=spec.seed, removed=spec.removed)
-    for name, value in asdict(spec).items():
-        if value != getattr(made, name):
-            raise InputError("read settings", f"setting corpus.{name}", f"corpus {spec.source}", "a corpus that is read from files")
 
 
 def resolve_device(device: str) -> str:

@@ -25,7 +25,7 @@ from attnaudit.published.studies import with_published
 from attnaudit.results.file import table_file
 from attnaudit.runner.audits import choose
 from attnaudit.runner.ledger import MANIFEST, Ledger, Record, remove_empty
-from attnaudit.runner.pipeline import TEACHER, read, train_into
+from attnaudit.runner.pipeline import TEACHER, train_into
 from attnaudit.runner.place import alone, check_place, read_spec, some_of
 from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
 from attnaudit.runner.translation import TRANSLATIONS, read_translations
@@ -141,9 +141,12 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
 
 
 def _read(base: RunSpec | TranslationSpec, progress: Progress) -> Corpus | ParallelCorpus:
+    from attnaudit.corpora import read_corpus
+    from attnaudit.corpora.named.pairs import read_parallel
+
     if isinstance(base, TranslationSpec):
-        return base.corpus.read(base.seed, progress)
-    return read(base.corpus, base.seed, base.preset, progress)
+        return read_parallel(base.corpus, seed=base.seed, progress=progress)
+    return read_corpus(base.corpus, seed=base.seed, preset=base.preset, progress=progress)
 
 
 def _notes(plan: Sequence[Training], say: Say) -> list[str]:

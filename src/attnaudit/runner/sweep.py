@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.plans.spec import RunSpec, corpus_settings
-from attnaudit.runner.pipeline import read, run
+from attnaudit.runner.pipeline import run
 from attnaudit.runner.place import check_place
 from attnaudit.runner.sweep_plan import CORPORA, Cell
 from attnaudit.runner.sweep_runs import RUNS, Finished, found_in, manifest_of, settings_notes
@@ -96,9 +96,12 @@ class _Work:
 
     def run_all(self, name: str, cells: Sequence[Cell]) -> None:
         """Run cells that share a corpus and a seed, reading the corpus once."""
+        from attnaudit.corpora import read_corpus
+
         first = self.spec(cells[0])
         try:
-            corpus = read(first.corpus, first.seed, first.preset, within(f"{name} s{first.seed}", self.progress))
+            told = within(f"{name} s{first.seed}", self.progress)
+            corpus = read_corpus(first.corpus, seed=first.seed, preset=first.preset, progress=told)
         except InputError as error:
             self._leave_out(name, cells, error)
             return

@@ -65,10 +65,12 @@ def train_into(
 @contextlib.contextmanager
 def _prepared(spec: TranslationSpec, out: Path, progress: Progress, corpus: ParallelCorpus | None, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
+    from attnaudit.corpora.named.pairs import read_parallel
+
     plain = spec.to_json()
     check_place(out, plain, do)
     device = resolve_device(spec.device)
-    corpus = corpus or spec.corpus.read(spec.seed, progress)
+    corpus = corpus or read_parallel(spec.corpus, seed=spec.seed, progress=progress)
     plain["fingerprint"] = corpus.fingerprint
     check_place(out, plain, do)
     with alone(out) as ledger:

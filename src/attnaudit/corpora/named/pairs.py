@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.corpora.locate import PLANTED
+from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.locate import PLANTED as PLANTED_TEXTS
 from attnaudit.corpora.named.registry import REGISTRY, data_folder
-from attnaudit.corpora.parallel import OPERATION, ReadingOfPairs
-from attnaudit.corpora.planted.pairs import PLANTED_PAIRS
-from attnaudit.corpora.prepare.units import UnitName
+from attnaudit.corpora.parallel import OPERATION, ParallelCorpus, read_pairs
+from attnaudit.corpora.planted.pairs import PLANTED_PAIRS, planted_pairs
+from attnaudit.corpora.spec import PLANTED, ParallelSpec, UnitName, generated, refuse_generated
 
 
 @dataclass(frozen=True)
@@ -60,23 +61,45 @@ PARALLEL: dict[str, RegisteredPairs] = {
 }  # fmt: skip
 
 
-def locate_pairs(source: str | Path, data_dir: str | Path | None, how: ReadingOfPairs) -> tuple[Path, str, ReadingOfPairs]:
-    """The folder of a named parallel corpus, or of the user's own, its name, and how its files are read. Raises InputError."""
-    if isinstance(source, str) and source in PARALLEL:
-        place, chosen_by = data_folder(data_dir)
+def read_parallel(spec: ParallelSpec, *, seed: int = 0, progress: Progress = silent) -> ParallelCorpus:
+    """Read a corpus of pairs, or generate a planted one, with the spec's own seed, else with ``seed``.
+
+    Raises InputError, also for a setting that has no effect on such a corpus.
+    """
+    seed = seed if spec.seed is None else spec.seed
+    if is_planted(spec.source):
+        return planted_pairs(spec.source.removeprefix(PLANTED), seed, **generated(spec))
+    refuse_generated(spec)
+    folder, name, chosen = located(spec)
+    return read_pairs(folder, name, chosen, seed, lambda split, rows: progress(f"read {split}", rows, 0))
+
+
+def is_planted(source: str) -> bool:
+    """Whether pairs are generated: a known kind, or a name like one that is no folder."""
+    return source in PLANTED_PAIRS or (source.startswith(PLANTED) and not Path(source).is_dir())
+
+
+def located(spec: ParallelSpec) -> tuple[Path, str, ParallelSpec]:
+    """The folder and the name of a registered parallel corpus, or of the user's own, and the spec with its files' names.
+
+    Raises InputError.
+    """
+    source = spec.source
+    if source in PARALLEL:
+        place, chosen_by = data_folder(spec.data_dir)
         folder, entry = place / source, PARALLEL[source]
         for endings, dev, test in entry.layouts:
             if _has_train(folder, endings[0]):
-                named = how.test if how.test != ReadingOfPairs.test else test
-                return folder, source, replace(how, endings=endings, dev=dev, test=named)
+                named = spec.test if spec.test != ParallelSpec.test else test
+                return folder, source, replace(spec, source_ending=endings[0], target_ending=endings[1], dev=dev, test=named)
         expected, do = f"the files of {entry.title}", f"get them from {entry.homepage}, or give their place with --data-dir"
         raise InputError(f"read corpus {source}", str(folder), f"no train.src ({chosen_by})", expected, do)
     folder = Path(source).expanduser()
     if not folder.is_dir():
         known = (*PARALLEL, *PLANTED_PAIRS)
-        hint = did_you_mean(str(source), known)
-        raise InputError(OPERATION, str(source), "no such folder", f"one of {', '.join(known)}, or a folder of pairs", hint)
-    return folder, folder.resolve().name, how
+        hint = did_you_mean(source, known)
+        raise InputError(OPERATION, source, "no such folder", f"one of {', '.join(known)}, or a folder of pairs", hint)
+    return folder, folder.resolve().name, spec
 
 
 def is_parallel(source: str) -> bool:
@@ -86,7 +109,7 @@ def is_parallel(source: str) -> bool:
     """
     if source in PARALLEL or source in PLANTED_PAIRS:
         return True
-    known = (*REGISTRY, *PLANTED, *PARALLEL, *PLANTED_PAIRS)
+    known = (*REGISTRY, *PLANTED_TEXTS, *PARALLEL, *PLANTED_PAIRS)
     path = Path(source).expanduser()
     if source not in known and path.name == source and not path.suffix and not path.exists():
         hint = did_you_mean(source, known)

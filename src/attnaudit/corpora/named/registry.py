@@ -7,6 +7,7 @@ from pathlib import Path
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import user_cache
+from attnaudit.corpora.corpus import Task
 from attnaudit.corpora.fetch.downloads import DOWNLOADS
 from attnaudit.corpora.formats.layouts import MissingFiles
 from attnaudit.corpora.formats.lines import require_utf8
@@ -28,6 +29,8 @@ from attnaudit.corpora.named.sms import SMS_SPAM
 from attnaudit.corpora.named.snli import SNLI
 from attnaudit.corpora.named.sst import SST, SST5
 from attnaudit.corpora.named.trec import TREC6
+from attnaudit.corpora.planted.texts import KINDS
+from attnaudit.corpora.spec import PLANTED, CorpusSpec
 
 REGISTRY: dict[str, Registered] = {
     entry.name: entry
@@ -36,6 +39,16 @@ REGISTRY: dict[str, Registered] = {
         AG_NEWS4, SST5, MR, SUBJ, TREC6, SMS_SPAM, SICK, MOVIES, YELP, YAHOO, AMAZON, IMDB_STARS, *DECEPTIVE,
     )
 }  # fmt: skip
+
+
+def task_of(spec: CorpusSpec) -> Task:
+    """The task of a corpus: a registered or planted one states it, a user's own has a column of questions or none."""
+    if spec.source in REGISTRY:
+        return REGISTRY[spec.source].task
+    kind = spec.source.removeprefix(PLANTED)
+    if spec.source.startswith(PLANTED) and kind in KINDS:
+        return KINDS[kind].task
+    return "question_answering" if spec.question else "classification"
 
 
 def data_folder(data_dir: str | Path | None) -> tuple[Path, str]:

@@ -6,11 +6,10 @@ import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 from attnaudit.core.errors import InputError
 
-UnitName = Literal["pieces", "words"]
 MARK = "▁"  # what a piece begins with where white space stood
 
 
