@@ -13,18 +13,19 @@ from scipy.stats import kendalltau
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
-from attnaudit.studies.cooccurrence import CountModel
-from attnaudit.studies.dynamics import SHOWN, Dynamics
-from attnaudit.studies.dynamics_rows import (
+from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
     OTHERS,
     PAIRS,
     REFERENCE_ELSEWHERE,
     TO_REFERENCE,
+    CountModel,
     elsewhere_agreement,
     entropy_share,
+    timing_of_seeds,
+    timing_rows,
 )
-from attnaudit.studies.dynamics_timing import timing_of_seeds, timing_rows
+from attnaudit.studies.dynamics.study import SHOWN, Dynamics
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.probe import step_part
 from tests.oracles.agreement import naive_agreement

@@ -23,8 +23,8 @@ from attnaudit.stats.agreement import agreement
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import PAIR_STUDIES
-from attnaudit.studies.pair_deceive import PairDeceive
-from attnaudit.studies.pair_dynamics import PairDynamics
+from attnaudit.studies.deceive import PairDeceive
+from attnaudit.studies.dynamics import PairDynamics
 from attnaudit.trace import Trace
 from tests.pairs import write_pairs
 

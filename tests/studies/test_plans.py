@@ -369,7 +369,7 @@ def test_texts_of_nothing_but_impermissible_words_are_counted_and_named(tmp_path
     assert covered
     assert (table.filter(~pl.col("covered"))["mass"] < 1.0).all()
     told = said[0].removeprefix("note: ")
-    assert told.startswith("Instances with no other token, whose penalty is infinite, count by their label alone: ")
+    assert told.startswith("Instances without any other token, whose penalty would be infinite, are trained on their label alone: ")
     assert told in (out / "report.html").read_text(encoding="utf-8").partition("<figcaption>")[2].partition("</figcaption>")[0]
     assert read_json(out / "manifest.json")["notes"] == [told]
     counts = {split: int(number) for number, split in re.findall(r"(\d+) of (train|dev|test) \(", told)}

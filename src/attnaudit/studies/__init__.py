@@ -1,14 +1,12 @@
-"""Studies: questions that take training again. Each says which trainings it needs, and what their traces say together."""
+"""Retraining studies of attention. Each says which trainings it needs, and what their traces show together."""
 
 from __future__ import annotations
 
 from attnaudit.plans.training import Study, Training
 from attnaudit.studies.adversary import ModelAdversary
-from attnaudit.studies.deceive import Deceive
-from attnaudit.studies.dynamics import Dynamics
+from attnaudit.studies.deceive import Deceive, PairDeceive
+from attnaudit.studies.dynamics import Dynamics, PairDynamics
 from attnaudit.studies.guide import Guide
-from attnaudit.studies.pair_deceive import PairDeceive
-from attnaudit.studies.pair_dynamics import PairDynamics
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform
 

@@ -1,11 +1,11 @@
-"""Can attention be trained to hide what it uses? (Pruthi et al. 2020)"""
+"""Can attention be trained to hide what it uses? Of classifiers, and of translators (Pruthi et al. 2020)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -15,15 +15,19 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
-from attnaudit.plans.training import Training, check_least, seeded, strength_text, without_scores
+from attnaudit.experiments.rows import is_correct
+from attnaudit.plans.training import Training, check_least, one_attention, seeded, strength_text, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import mean_rows
+from attnaudit.studies.over_seeds import mean_rows, summary_row
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
+    from attnaudit.corpora.parallel import ParallelCorpus
     from attnaudit.plans.spec import RunSpec
+    from attnaudit.plans.translation import TranslationSpec
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 MODELS: dict[str, dict[str, Any]] = {
@@ -33,24 +37,28 @@ MODELS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 NAMED = 8  # instances that a note lists
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
+SCORES = ("loo", "gradient")
+OF_TOKENS = tuple(measure for measure in MEASURES if measure != "mass_max")  # a translator has one head
 
 
 @dataclass(frozen=True)
 class Deceive:
-    """Each of ``models`` trained with ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)``, for each λ of ``strengths`` and ``seeds`` seeds.
+    """Classifiers trained to hide what they attend to: ``loss − λ · mean log(1 − Σ_{t∈I} alpha_t)``.
+
+    Each of ``models`` is trained for each λ of ``strengths`` with ``seeds`` seeds.
 
     As in the paper the weights are a softmax of the products with one learned vector, no parameter decays, and there are ``epochs`` epochs;
     of these the one of least loss on dev is kept.
 
-    The impermissible tokens I are the ``words``, or those of the corpus's rationale where there are none. One more training of each has
-    them removed from the texts: what can be known without them.
+    The impermissible tokens I are the ``words``, by default those of the corpus's rationale. One more training of each model has them
+    removed from the texts: the accuracy that is possible without them.
 
     The table has a row per model, λ (null: removed), seed and instance: whether the prediction is right (``accuracy``), the ``mass`` of
     attention on I, ``tau_loo`` and ``tau_gradient`` of attention to importance of the same model, ``jsd`` of attention to that of λ = 0
-    (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: it is left out there, and
-    the text out of ``mass``. The summary has their means, over seeds and instances; ``tau_loo`` before and after tells whether an audit
-    notices. Of a model of several heads all are means over heads, and ``mass_max`` is that of the head which attends to I most;
-    ``transformer`` is trained with a penalty on the mean of its heads, ``transformer_max`` on that one.
+    (or of the least λ) with the same seed, ``covered`` where I is the whole text and the penalty infinite: there the penalty is skipped,
+    and the text excluded from ``mass``. The summary has their means over seeds and instances; ``tau_loo`` before and after shows whether an
+    audit notices. With several heads all are means over heads, and ``mass_max`` is the mass of the head that attends to I most;
+    ``transformer`` is penalised for the mean of its heads, ``transformer_max`` for that head.
     """
 
     name: ClassVar[str] = "deceive"
@@ -69,7 +77,7 @@ class Deceive:
                 raise InputError("study", "setting deceive.models", repr(model), f"some of {', '.join(MODELS)}", hint)
         if not self.models:
             raise InputError("study", "setting deceive.models", "none", "one model or more")
-        check_strengths(self.strengths)
+        _check_strengths(self.strengths)
         check_least(self, seeds=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
@@ -83,7 +91,7 @@ class Deceive:
                 told = f"words {', '.join(self.words)}" if self.words else "the rationale"
                 do = "give deceive.words as they stand in the texts that were read (lower case, for most)"
                 raise InputError("study", f"impermissible tokens, {told}", f"none in {name}", "some in every split", do)
-        note = _told_of_covered(corpus, marked)
+        note = _covered_note(corpus, marked)
         return [
             training
             for seed, model in product(range(base.seed, base.seed + self.seeds), self.models)
@@ -112,35 +120,17 @@ class Deceive:
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
         parts = []
         for name, trace in traces.items():
-            kind, model, strength, seed = named_training(name)
-            honest = traces.get(f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}") if kind == "deceive" else None
-            parts.append(self._rows(trace, model, strength, seed, honest))
+            kind, model, strength, seed = _named_training(name)
+            honest = traces[f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}"] if kind == "deceive" else None
+            rows = _measured(trace, honest, self._impermissible(trace)) if honest else _unmeasured(trace)
+            parts.append(_named(_over_heads(rows, trace.has("head")), model, strength, seed))
         return pl.concat(parts)
 
-    def _rows(self, trace: Trace, model: str, strength: float | None, seed: int, honest: Trace | None) -> pl.DataFrame:
-        """``honest`` is the model of the least λ; None where the words are removed, and nothing but accuracy is known."""
-        unknown = np.full(len(trace), np.nan)
-        mass, covered = self._mass(trace) if honest else (unknown, np.zeros(len(trace), bool))
-        mass = np.where(covered, np.nan, mass)
-        taus = {name: kendall_tau(trace.alpha, trace.ragged(name))[0] if honest else unknown for name in ("loo", "gradient")}
-        rows = pl.DataFrame({
-            "instance": trace.instance, "accuracy": (trace.predicted == trace.array("label")).astype(np.float64), "mass": mass,
-            "tau_loo": taus["loo"], "tau_gradient": taus["gradient"],
-            "jsd": divergence(honest.alpha, trace.alpha) if honest else unknown, "covered": covered,
-        }).with_columns(cs.float().fill_nan(None))  # fmt: skip
-        most = pl.col("mass").max() if trace.has("head") else pl.lit(None, dtype=pl.Float64)
-        heads = rows.group_by("instance", maintain_order=True).agg(most.alias("mass_max"), cs.float().mean(), pl.col("covered").first())
-        names = pl.lit(model).alias("model"), pl.lit(strength, dtype=pl.Float64).alias("strength"), pl.lit(seed).alias("seed")
-        return heads.select(*names, "instance", *MEASURES)
-
-    def _mass(self, trace: Trace) -> tuple[np.ndarray, np.ndarray]:
-        """Attention on the impermissible tokens of every row, and where there are no others."""
+    def _impermissible(self, trace: Trace) -> list[list[bool] | None]:
+        """For each row, which tokens the penalty is on."""
         if self.words is None:
-            rows = trace.table.column("rationale").to_pylist()
-        else:
-            rows = [[token in self.words for token in trace.tokens(row)] for row in range(len(trace))]
-        impermissible = Ragged.from_rows(rows, bool)
-        return trace.alpha.with_values(trace.alpha.values * impermissible.values).sum(), impermissible.reduce(np.logical_and)
+            return trace.table.column("rationale").to_pylist()
+        return [[token in self.words for token in trace.tokens(row)] for row in range(len(trace))]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
@@ -151,23 +141,162 @@ class Deceive:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def check_strengths(strengths: Sequence[float]) -> None:
+@runtime_checkable
+class Written(Protocol):
+    """Traces of translators, with their translations of test."""
+
+    def translations(self, name: str) -> list[dict[str, Any]]: ...
+
+
+@dataclass(frozen=True)
+class PairDeceive:
+    """A translator trained to hide what it attends to: ``loss − λ · mean log(1 − Σ_{s∈I_t} alpha_ts)``.
+
+    It is trained for each λ of ``strengths`` with ``seeds`` seeds.
+
+    The impermissible tokens I_t are the source tokens aligned with gold token t. The baseline is a model with uniform attention: what can
+    be translated without attending to anything in particular.
+
+    The table has a row per model, λ (null: uniform attention), seed, pair and gold token (``query``): whether it is predicted
+    (``accuracy``), the ``mass`` of attention on I_t, ``tau_loo`` and ``tau_gradient`` of attention to importance, ``jsd`` of attention to
+    that of the least λ with the same seed, ``covered`` where I_t is the whole source and the penalty infinite: there the penalty is
+    skipped. Such tokens, and tokens aligned with nothing, are excluded from ``mass``. Rows with ``bleu`` hold the counts of BLEU for every
+    pair of test. In the summary a pair counts by the mean of its gold tokens; intervals draw seeds and pairs.
+    """
+
+    name: ClassVar[str] = "deceive"
+    paper: ClassVar[Paper] = PRUTHI2020
+    strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
+    seeds: int = 2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_strengths(self.strengths)
+        check_least(self, seeds=1)
+
+    def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
+        """Raises InputError without alignments, or without an attention that is learned."""
+        one_attention(self.name, base)
+        if base.model.attention in ("uniform", "none"):
+            raise InputError("study", "deceive of a model", f"{base.model.attention} attention", "an attention that is learned")
+        for name, pairs in corpus.splits.items():
+            if pairs.links is None or not pairs.links.size:
+                expected, do = "alignments in every split", "files <split>.align beside the texts"
+                raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", expected, do)
+        return [
+            training
+            for seed in range(base.seed, base.seed + self.seeds)
+            for training in (*(self._deceiving(base, strength, seed) for strength in sorted(self.strengths)), self._uniform(base, seed))
+        ]
+
+    def _deceiving(self, base: TranslationSpec, strength: float, seed: int) -> Training:
+        from attnaudit.training.pairs import DeceivePairs
+
+        spec = replace(seeded(base, seed), objective=DeceivePairs(strength))
+        return Training(f"deceive-{base.model.attention}-{strength_text(strength)}-s{seed}", spec, writes=True)
+
+    def _uniform(self, base: TranslationSpec, seed: int) -> Training:
+        spec = replace(seeded(base, seed), model=replace(base.model, attention="uniform"))
+        return Training(f"deceive-uniform-s{seed}", spec, writes=True)
+
+    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+        parts = []
+        for name, trace in traces.items():
+            _, model, strength, seed = _named_training(name)
+            honest = trace if strength is None else traces[f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}"]
+            scores = [score for score in SCORES if trace.has(score)]
+            found = [_measured(trace, honest, trace.table.column("rationale").to_pylist(), scores)]
+            if isinstance(traces, Written):
+                found.append(_written(traces.translations(name)))
+            parts += [_named(rows, model, strength, seed) for rows in found]
+        return pl.concat(parts, how="diagonal")
+
+    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+        rows: list[Mapping[str, Any]] = []
+        for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
+            label = str(model) if strength is None else f"{model}_{strength_text(float(strength))}"
+            tokens = part.filter(pl.col("query").is_not_null())
+            pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(pl.col(OF_TOKENS).cast(pl.Float64).mean())
+            rows += mean_rows(self.name, label, pairs, OF_TOKENS if strength is not None else OF_TOKENS[:2], self.seed)
+            if "bleu" in part.columns:
+                rows.append(self._bleu(label, part.filter(pl.col("bleu").is_not_null())))
+        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+    def _bleu(self, label: str, written: pl.DataFrame) -> Mapping[str, Any]:
+        seeds = [part for _, part in written.sort("seed", "instance").group_by("seed", maintain_order=True)]
+        counts = np.array([part["bleu"].to_list() for part in seeds], dtype=np.int64)
+        return summary_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1])
+
+
+def _named(rows: pl.DataFrame, model: str, strength: float | None, seed: int) -> pl.DataFrame:
+    names = pl.lit(model).alias("model"), pl.lit(strength, dtype=pl.Float64).alias("strength"), pl.lit(seed).alias("seed")
+    return rows.select(*names, pl.all())
+
+
+def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | None], scores: Sequence[str] = SCORES) -> pl.DataFrame:
+    """A row for each attention of ``trace``, compared with ``honest``, the model of the least λ.
+
+    ``impermissible`` marks the positions of every row; a row of which nothing is known has no mass.
+    """
+    known = np.array([bool(row) for row in impermissible])
+    rows = [row or [False] * length for row, length in zip(impermissible, trace.alpha.lengths.tolist(), strict=True)]
+    marked = Ragged.from_rows(rows, bool)
+    covered = marked.reduce(np.logical_and)
+    mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
+    taus = {f"tau_{name}": kendall_tau(trace.alpha, trace.ragged(name))[0] for name in scores}
+    return _placed(trace).with_columns(
+        pl.Series("accuracy", is_correct(trace).astype(np.float64)), pl.Series("mass", np.where(known & ~covered, mass, np.nan)),
+        *(pl.Series(name, tau) for name, tau in taus.items()), pl.Series("jsd", divergence(honest.alpha, trace.alpha)),
+        pl.Series("covered", covered),
+    ).with_columns(cs.float().fill_nan(None))  # fmt: skip
+
+
+def _unmeasured(trace: Trace) -> pl.DataFrame:
+    """The rows of a model whose texts lack the impermissible tokens: only its accuracy is known."""
+    unknown = [pl.lit(None, dtype=pl.Float64).alias(name) for name in ("mass", "tau_loo", "tau_gradient", "jsd")]
+    right = pl.Series("accuracy", is_correct(trace).astype(np.float64))
+    return _placed(trace).with_columns(right, *unknown, pl.lit(False).alias("covered"))
+
+
+def _placed(trace: Trace) -> pl.DataFrame:
+    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in ("instance", "query") if trace.has(name)})
+
+
+def _over_heads(rows: pl.DataFrame, several: bool) -> pl.DataFrame:
+    """A row for each instance: means over its heads, and the mass of the head with most."""
+    most = pl.col("mass").max() if several else pl.lit(None, dtype=pl.Float64)
+    heads = rows.group_by("instance", maintain_order=True).agg(most.alias("mass_max"), cs.float().mean(), pl.col("covered").first())
+    return heads.select("instance", *MEASURES)
+
+
+def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """A row for each pair of test, with what BLEU is counted from."""
+    counts = bleu_counts([row["translation"] for row in pairs], [row["reference"] for row in pairs])
+    instances = pl.Series("instance", [row["instance"] for row in pairs], dtype=pl.Int64)
+    return pl.DataFrame([instances, pl.Series("bleu", counts.tolist(), dtype=pl.List(pl.Int64))])
+
+
+def _check_strengths(strengths: Sequence[float]) -> None:
     """Raise InputError where there is no λ, one below 0, or one twice."""
     if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
         raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one or more, each a λ of 0 or more, none twice")
 
 
-def _told_of_covered(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
-    """How many texts of each split, and which, have no token but marked ones; nothing where there are none."""
+def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
+    """How many texts of each split consist of marked tokens only, and which; empty where there are none."""
     told = []
     for name, rows in marked.items():
         covered = [int(corpus.splits[name].instance[row]) for row, places in enumerate(rows) if places and all(places)]
         more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
         told += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
-    return f"Instances with no other token, whose penalty is infinite, count by their label alone: {', '.join(told)}." if told else ""
+    return (
+        f"Instances without any other token, whose penalty would be infinite, are trained on their label alone: {', '.join(told)}."
+        if told
+        else ""
+    )
 
 
-def named_training(name: str) -> tuple[str, str, float | None, int]:
+def _named_training(name: str) -> tuple[str, str, float | None, int]:
     """What a training's name says: kind, model, λ, seed."""
     start, _, seed = name.rpartition("-s")
     kind, model, *strength = start.split("-", 2)

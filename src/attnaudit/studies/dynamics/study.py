@@ -1,8 +1,8 @@
-"""What does attention learn from? Relevance and attention traced side by side while a model trains (Snell et al. 2020)."""
+"""What does attention learn from? Relevance and attention traced during training, of classifiers and of translators (Snell et al. 2020)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,39 +17,89 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
 from attnaudit.plans.training import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
-from attnaudit.studies.cooccurrence import CountModel
-from attnaudit.studies.dynamics_rows import (
+from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
     PAIRS,
     PLACE,
     REFERENCE_ELSEWHERE,
     TO_REFERENCE,
+    CountModel,
     Finished,
     Pair,
     correct_rows,
-    even_rows,
     model_rows,
+    timing_rows,
     token_rows,
+    uniform_rows,
 )
-from attnaudit.studies.dynamics_timing import timing_rows
 from attnaudit.studies.over_seeds import means
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
+    from attnaudit.corpora.parallel import ParallelCorpus
     from attnaudit.plans.spec import RunSpec
+    from attnaudit.plans.translation import TranslationSpec
 
 SHOWN = 8  # instances of the probe whose tokens are kept for a reader to look at
 PROXIES = ("embedding", "logistic")
 
 
 @dataclass(frozen=True)
-class Dynamics:
-    """The model trained with ``seeds`` seeds, from the spec's on, for as many optimizer steps as the last of ``steps`` says, and traced at
-    each of ``steps`` on at most ``probe`` instances of test; beside it one with even attention, of seed ``uniform_seed`` (None: the next).
+class Side:
+    """What differs between classifiers and translators.
 
-    Scores of a position: ``alpha``; ``relevance``, its own output relevance r; ``uniform``, r^u, that of the model with even attention;
+    ``check`` raises InputError for a base or corpus that the study does not fit; ``of_embeddings`` are the model settings of the proxy
+    that knows the mean embedding alone; ``counts``: whether a logistic regression on counts is the other proxy; ``shown`` gives the rows
+    whose tokens are kept, and ``by_instance`` turns the table into one with a row per instance, which means and intervals are over.
+    """
+
+    check: Callable[[Any, Any], None]
+    of_embeddings: Mapping[str, Any]
+    counts: bool
+    shown: Callable[[Trace, Probe], Int64[np.ndarray, " k"]]
+    by_instance: Callable[[pl.DataFrame], pl.DataFrame]
+
+
+def _check_texts(base: RunSpec, corpus: Corpus) -> None:
+    if corpus.task != "classification":
+        raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
+    if base.model.hierarchical:
+        raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
+
+
+def _check_pairs(base: TranslationSpec, corpus: ParallelCorpus) -> None:
+    if base.model.attention in ("uniform", "none") or not base.model.recurrent:
+        raise InputError("study", "dynamics of a model", f"{base.model.attention} attention", "an attention that is learned")
+
+
+def _shown_texts(trace: Trace, probe: Probe) -> Int64[np.ndarray, " k"]:
+    return replace(probe, size=min(SHOWN, probe.size)).rows(trace.instance)
+
+
+def _shown_pair(trace: Trace, probe: Probe) -> Int64[np.ndarray, " k"]:
+    pairs = np.unique(trace.instance)
+    return np.flatnonzero(trace.instance == pairs[replace(probe, size=1).rows(pairs)[0]])
+
+
+def _mean_of_pairs(flat: pl.DataFrame) -> pl.DataFrame:
+    numbers = (cs.numeric() | cs.boolean()).exclude("query")
+    return flat.group_by("model", "seed", "step", "instance", maintain_order=True).agg(numbers.cast(pl.Float64).mean())
+
+
+TEXTS = Side(_check_texts, {"encoder": "none"}, counts=True, shown=_shown_texts, by_instance=lambda flat: flat)
+TOKENS = Side(_check_pairs, {"recurrent": False}, counts=False, shown=_shown_pair, by_instance=_mean_of_pairs)
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """The model trained with ``seeds`` seeds for as many optimizer steps as the last of ``steps``, and traced at each of ``steps``.
+
+    A step's trace has at most ``probe`` instances of test. A model with uniform attention, of seed ``uniform_seed`` (None: the next), is
+    traced alike.
+
+    Scores of a position: ``alpha``; ``relevance``, its own output relevance r; ``uniform``, r^u, that of the model with uniform attention;
     ``loo``; two that know co-occurrence alone, ``embedding``, r of a classifier of the mean embedding, and ``logistic``, the coefficient of
     a logistic regression on counts; ``reference``, alpha of the first seed. r^u, the proxies and the reference are those of finished
     models, each with the weights of its best epoch on dev.
@@ -59,12 +109,13 @@ class Dynamics:
     of the same length (null where there is none), ``entropy`` that of alpha over ln T. Of a few instances it has the ``tokens`` with
     ``alpha``, ``relevance`` and ``relevance_uniform`` at every step. The summary has their means at each step (group ``step:<k>``) and of
     finished models (``all``), where the timing ξ is too (`timing_rows`); what is compared with the reference is of the other seeds, and
-    ``…_uniform`` of the model with even attention.
+    ``…_uniform`` of the model with uniform attention.
     """
 
+    side: ClassVar[Side] = TEXTS
     name: ClassVar[str] = "dynamics"
     paper: ClassVar[Paper] = SNELL2020
-    overruled: ClassVar[Mapping[str, str]] = {  # what it decides itself, and what is wanted of who gives it
+    overruled: ClassVar[Mapping[str, str]] = {  # settings that the study decides itself, and what to give instead
         "training.steps": "dynamics.steps, the last of which is where training stops",
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
     }
@@ -83,28 +134,21 @@ class Dynamics:
     def watched(self) -> Probe:
         return Probe(self.steps, self.probe, self.seed)
 
-    def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
-        """Raises InputError for what is no classification of words by one attention.
+    def plan(self, base: Any, corpus: Any) -> Sequence[Training]:
+        """The traced models, one with uniform attention, and one of the mean embedding. Raises InputError for an unfit base or corpus.
 
         The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
         """
-        if corpus.task != "classification":
-            raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
-        if base.model.hierarchical:
-            raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
-        return self._plan(base, {"encoder": "none"}, teaches=True)
-
-    def _plan(self, base: Any, of_embeddings: Mapping[str, Any], teaches: bool) -> Sequence[Training]:
-        """The watched models, that with even attention, and one of the mean embedding, whose settings differ by ``of_embeddings``."""
+        self.side.check(base, corpus)
         one_attention(self.name, base)
-        even = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
-        uniform = without_scores(self._watched(base, even))
+        uniform_seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
+        uniform = without_scores(self._watched(base, uniform_seed))
         uniform = replace(uniform, model=replace(base.model, attention="uniform"))
-        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **of_embeddings))
+        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.side.of_embeddings))
         return [
             *(Training(f"watched-s{seed}", self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
-            Training(f"watched-uniform-s{even}", uniform),
-            Training(f"embedding-s{base.seed}", embedding, teaches=teaches),
+            Training(f"watched-uniform-s{uniform_seed}", uniform),
+            Training(f"embedding-s{base.seed}", embedding, teaches=self.side.counts),
         ]
 
     def _watched(self, base: Spec, seed: int) -> Spec:
@@ -113,38 +157,36 @@ class Dynamics:
         return replace(spec, training=training, probe=self.watched, collect=replace(spec.collect, scores=("loo",)))
 
     def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
-        *ours, even, embedding = (name for name in traces if "/" not in name)
-        same_instances({name: traces[name] for name in (*ours, even, embedding)})
+        *ours, uniform, embedding = (name for name in traces if "/" not in name)
+        same_instances({name: traces[name] for name in (*ours, uniform, embedding)})
         test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
-        known = {"reference": test.alpha, "uniform": relevance(traces[even])}
+        known = {"reference": test.alpha, "uniform": relevance(traces[uniform])}
         finished = Finished(row_numbers(test), known | {name: proxy.relevance for name, proxy in proxies.items()})
-        parts = [rows for k, name in enumerate(ours) for rows in self._of_seed(traces, name, finished, even if k == 0 else None)]
-        parts += [_named(even_rows(trace, finished), "uniform", even, step) for step, trace in self._steps(traces, even)]
+        parts = [rows for k, name in enumerate(ours) for rows in self._of_seed(traces, name, finished, uniform if k == 0 else None)]
+        parts += [_named(uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
         return pl.concat([*parts, *(_named(proxy.rows, name, embedding, None) for name, proxy in proxies.items())], how="diagonal")
 
     def _proxies(self, traces: Mapping[str, Trace], test: Trace, embedding: str) -> dict[str, Proxy]:
         """What knows co-occurrence alone, by name, on the rows of ``test``."""
-        counts = CountModel.fit(traces[f"{embedding}/teacher"])
-        logistic = Proxy(counts.relevance(test), correct_rows(test).with_columns(correct=counts.correct(test)))
-        return {"embedding": Proxy.of(traces[embedding]), "logistic": logistic}
+        found = {"embedding": Proxy.of(traces[embedding])}
+        if self.side.counts:
+            counts = CountModel.fit(traces[f"{embedding}/teacher"])
+            found["logistic"] = Proxy(counts.relevance(test), correct_rows(test).with_columns(correct=counts.correct(test)))
+        return found
 
-    def _of_seed(self, traces: Mapping[str, Trace], name: str, finished: Finished, even: str | None) -> Iterator[pl.DataFrame]:
-        """The rows of one training; beside ``even``, that with even attention, with the tokens of some."""
+    def _of_seed(self, traces: Mapping[str, Trace], name: str, finished: Finished, uniform: str | None) -> Iterator[pl.DataFrame]:
+        """The rows of one training, with the tokens of some where ``uniform`` names the training with uniform attention."""
         for step, trace in self._steps(traces, name):
             rows = model_rows(trace, finished)
-            if even is not None and step is not None:
-                tokens = self._tokens(trace, traces[f"{even}/{step_part(step)}"])
+            if uniform is not None and step is not None:
+                tokens = self._tokens(trace, traces[f"{uniform}/{step_part(step)}"])
                 rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
             yield _named(rows, "base", name, step)
 
-    def _tokens(self, trace: Trace, even: Trace) -> pl.DataFrame:
-        same_instances({"a step": trace, "the same step under even attention": even})
-        some = self._shown(trace)
-        return token_rows(trace.take(some), even.take(some))
-
-    def _shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
-        """The rows whose tokens are kept."""
-        return replace(self.watched, size=min(SHOWN, self.probe)).rows(trace.instance)
+    def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
+        same_instances({"a step": trace, "the same step under uniform attention": uniform})
+        some = self.side.shown(trace, self.watched)
+        return token_rows(trace.take(some), uniform.take(some))
 
     def _steps(self, traces: Mapping[str, Trace], name: str) -> Iterator[tuple[int | None, Trace]]:
         """The traces of one training: of every step, then that of the finished model."""
@@ -152,7 +194,7 @@ class Dynamics:
         yield None, traces[name]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        flat = self._by_instance(table.select(~cs.nested()))
+        flat = self.side.by_instance(table.select(~cs.nested()))
         ours = flat.filter(model="base")
         fresh = ours.filter(pl.col("seed") != ours["seed"].min())
         rows: list[Mapping[str, Any]] = []
@@ -165,9 +207,19 @@ class Dynamics:
         rows += timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
-    def _by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
-        """The rows that means and intervals are over, one for each instance."""
-        return flat
+
+@dataclass(frozen=True)
+class PairDynamics(Dynamics):
+    """`Dynamics` of a translator: the output is a gold token, and the table has a row for each (``query``).
+
+    Relevance is the token's log-probability with all attention on one source position. The proxy that knows co-occurrence alone is a
+    softmax over target tokens from the mean source embedding, without order and without the tokens written so far. Means and intervals are
+    over pairs, each of which counts by the mean of its gold tokens. The ``tokens`` of one pair are kept.
+    """
+
+    side: ClassVar[Side] = TOKENS
+    seeds: int = 2
+    probe: int = 100
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,5 @@
+"""Attention and relevance during training."""
+
+from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
+
+__all__ = ["Dynamics", "PairDynamics"]
