@@ -14,7 +14,7 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.stats.medians import median_interval
 from attnaudit.stats.shares import wilson_interval
 
@@ -144,17 +144,11 @@ def _share(measure: str, chosen: pl.Series) -> dict[str, Any]:
     if n:
         low, high = wilson_interval(int(chosen.sum()), n)
     value = float(chosen.sum()) / n if n else None
-    return _row(measure, "all", value, low, high, n, 0)
+    return summary_row(NAME, measure, value, low, high, n=n)
 
 
 def _median(measure: str, values: pl.Series, group: str) -> dict[str, Any]:
     known = values.drop_nulls().to_numpy().astype(np.float64)
     low, high = median_interval(known)
-    return _row(measure, group, float(np.median(known)) if len(known) else None, low, high, len(known), len(values) - len(known))
-
-
-def _row(measure: str, group: str, value: float | None, low: float | None, high: float | None, n: int, undefined: int) -> dict[str, Any]:
-    return {
-        "experiment": NAME, "measure": measure, "group": group, "value": value, "std": None, "low": low, "high": high, "n": n,
-        "undefined": undefined, "reference": None, "source": None,
-    }  # fmt: skip
+    median, undefined = float(np.median(known)) if len(known) else None, len(values) - len(known)
+    return summary_row(NAME, measure, median, low, high, n=len(known), undefined=undefined, group=group)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from attnaudit.results.table import CLUSTER, SUMMARY_SCHEMA, Result, Results, summarise_means
+from attnaudit.results.summary import CLUSTER, SUMMARY_SCHEMA, summarise_means, summary_row
+from attnaudit.results.table import Result, Results
 
-__all__ = ["CLUSTER", "SUMMARY_SCHEMA", "Result", "Results", "summarise_means"]
+__all__ = ["CLUSTER", "SUMMARY_SCHEMA", "Result", "Results", "summarise_means", "summary_row"]

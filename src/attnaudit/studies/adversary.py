@@ -16,7 +16,7 @@ from attnaudit.plans.training import Training, check_least, one_attention, same_
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
-from attnaudit.studies.over_seeds import by_seed, mean_rows, summary_row
+from attnaudit.studies.over_seeds import by_seed, mean_rows, seeds_row
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -93,7 +93,7 @@ class ModelAdversary:
                 curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
         points = np.array([point for point, _ in curve])
         areas = np.array([self.area(resampled) for resampled in np.moveaxis(np.array([one for _, one in curve]), 2, 0)])
-        rows.append(summary_row(self.name, "area", np.array([self.area(points)]), areas, table["instance"].n_unique()))
+        rows.append(seeds_row(self.name, "area", np.array([self.area(points)]), areas, table["instance"].n_unique()))
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
     def area(self, points: np.ndarray) -> float:

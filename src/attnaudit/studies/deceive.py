@@ -20,7 +20,7 @@ from attnaudit.plans.training import Training, check_least, one_attention, seede
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import mean_rows, summary_row
+from attnaudit.studies.over_seeds import mean_rows, seeds_row
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ class PairDeceive:
     def _bleu(self, label: str, written: pl.DataFrame) -> Mapping[str, Any]:
         seeds = [part for _, part in written.sort("seed", "instance").group_by("seed", maintain_order=True)]
         counts = np.array([part["bleu"].to_list() for part in seeds], dtype=np.int64)
-        return summary_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1])
+        return seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1])
 
 
 def _named(rows: pl.DataFrame, model: str, strength: float | None, seed: int) -> pl.DataFrame:

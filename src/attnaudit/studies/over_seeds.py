@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.rows import vector_column
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.classification import resampled_over_seeds
 from attnaudit.stats.measures import predicted_class
@@ -39,10 +39,10 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
     reference, rows = models.index(against), []
     for k, figure in enumerate(FIGURES):
         for m, model in enumerate(models):
-            rows.append(summary_row(experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label)))
+            rows.append(seeds_row(experiment, f"{figure}_{model}", values[m, :, k], resampled[m, :, k], len(label)))
             if m != reference:
                 gap = values[m, :, k] - values[reference, :, k], resampled[m, :, k] - resampled[reference, :, k]
-                rows.append(summary_row(experiment, f"difference_{figure}_{model}", *gap, len(label)))
+                rows.append(seeds_row(experiment, f"difference_{figure}_{model}", *gap, len(label)))
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
@@ -60,8 +60,7 @@ def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], see
     for k, measure in enumerate(measures):
         undefined = int(np.isnan(values[k]).any(axis=0).sum())
         known = values.shape[2] - undefined
-        row = summary_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined)
-        rows.append({**row, "group": group})
+        rows.append(seeds_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined, group))
     return rows
 
 
@@ -93,19 +92,10 @@ def _stacked(table: pl.DataFrame, models: Sequence[str]) -> tuple[np.ndarray, np
     return first["label"].to_numpy().astype(np.int64), score.reshape(len(models), -1, *score.shape[1:])
 
 
-def summary_row(
-    experiment: str, measure: str, over_seeds: np.ndarray, resampled: np.ndarray, n: int, undefined: int = 0
-) -> Mapping[str, Any]:
+def seeds_row(
+    experiment: str, measure: str, over_seeds: np.ndarray, resampled: np.ndarray, n: int, undefined: int = 0, group: str = "all"
+) -> dict[str, Any]:
+    """The summary row of a figure over seeds: its mean and spread, and the interval of its resampled values; n counts instances."""
     low, high = percentile_interval(resampled[:, None])
-    numbers = {"value": over_seeds.mean(), "std": over_seeds.std() if len(over_seeds) > 1 else np.nan, "low": low[0], "high": high[0]}
-    known = {name: None if np.isnan(number) else float(number) for name, number in numbers.items()}
-    return {
-        "experiment": experiment,
-        "measure": measure,
-        "group": "all",
-        **known,
-        "n": n,
-        "undefined": undefined,
-        "reference": None,
-        "source": None,
-    }
+    std = over_seeds.std() if len(over_seeds) > 1 else None
+    return summary_row(experiment, measure, over_seeds.mean(), low[0], high[0], n=n, undefined=undefined, std=std, group=group)

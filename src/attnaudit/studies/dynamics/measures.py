@@ -20,7 +20,7 @@ from attnaudit.plans.training import row_numbers
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import summary_row
+from attnaudit.studies.over_seeds import seeds_row
 from attnaudit.trace import Trace
 
 Pair = tuple[str, str]
@@ -231,7 +231,7 @@ def _row(experiment: str, name: str, of_seed: np.ndarray, resampled: np.ndarray,
     """Over the seeds that have the figure; where none has it, no interval says what others might have."""
     known = of_seed[~np.isnan(of_seed)]
     over = (known, resampled) if len(known) else (of_seed[:1], np.full_like(resampled, np.nan))
-    return summary_row(experiment, name, *over, instances, len(of_seed) - len(known))
+    return seeds_row(experiment, name, *over, instances, len(of_seed) - len(known))
 
 
 def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) -> Float[np.ndarray, "M S"]:
