@@ -19,7 +19,7 @@ from scipy.stats import kendalltau
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.experiments import REGISTRY, make_experiment
+from attnaudit.experiments import EXPERIMENTS, make_experiment
 from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace
 from benchmarks.adversary import sst_sized
@@ -58,7 +58,7 @@ def main() -> None:
     trace = Trace.read(options.trace) if options.trace else sst_sized()
     print(f"{len(trace)} instances, mean T {trace.alpha.lengths.mean():.1f}\n")
     print("| experiment | first call (s) | later calls (s) | summary (s) | plain way (s) | ratio |\n| --- | --- | --- | --- | --- | --- |")
-    for name in REGISTRY:
+    for name in EXPERIMENTS:
         experiment = make_experiment(name)
         if not trace.has(*experiment.needs) or experiment.refuses(trace):
             continue

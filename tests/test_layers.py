@@ -90,7 +90,7 @@ import sys
 import attnaudit
 for settings in ({{}}, {{"adversary": {{"method": "relaxed", "steps": 2}}}}):
     results = attnaudit.audit({str(tmp_path)!r}, settings=settings)
-    assert not results.left_out, results.left_out
+    assert set(results.left_out) == {{"alignment"}}, results.left_out
     results.save({str(tmp_path / "out")!r})
 attnaudit.audit(attnaudit.Trace.read({str(tmp_path / "tail")!r}))
 loaded = [name for name in sys.modules if name.split(".")[0] in ("torch", "spacy", "gensim", "transformers")]

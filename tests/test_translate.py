@@ -17,8 +17,8 @@ from attnaudit.cli.show import show_translation
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.corpora.named.pairs import read_parallel
+from attnaudit.experiments import measure_label
 from attnaudit.report.translation_page import sentence_matrices
-from attnaudit.report.words.labels import measure_label
 from attnaudit.runner import TranslationSpec, audit_into, translate
 from attnaudit.runner.translation import read_translations, train_into
 from attnaudit.trace import Trace
@@ -60,7 +60,7 @@ def test_what_a_run_leaves(run: Path):
     assert len(written) == 16
     assert set(written[0]) == {"instance", "source", "reference", "translation"}
     rows = {(row["experiment"], row["measure"]): row for row in read_json(run / "summary.json")}
-    assert not [measure for _, measure in rows if measure_label(measure) == measure], "measures without a label"
+    assert not [measure for experiment, measure in rows if measure_label(measure, experiment) == measure], "measures without a label"
     bleu = rows["translation", "bleu"]
     assert 0 <= bleu["low"] <= bleu["high"]
     assert 0 < rows["translation", "token_accuracy"]["value"] < 1

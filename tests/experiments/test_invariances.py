@@ -6,16 +6,17 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from numba import get_num_threads, set_num_threads
 
 from attnaudit.core.errors import InputError, TraceError
-from attnaudit.experiments import REGISTRY, audit
+from attnaudit.experiments import EXPERIMENTS, audit
 from attnaudit.trace import Trace, write_shards
 from tests.traces import make_trace
 
 SETTINGS = {"adversary": {"method": "relaxed", "steps": 15}}
-CASES = [(name, {}) for name in REGISTRY] + [("adversary", SETTINGS)]
+CASES = [(name, {}) for name in EXPERIMENTS] + [("adversary", SETTINGS)]
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +25,16 @@ def trace() -> Trace:
 
 
 def one(trace: Trace | Path, name: str, settings: dict) -> tuple[pl.DataFrame, pl.DataFrame]:
+    if isinstance(trace, Trace) and name == "alignment" and not trace.has("query"):
+        trace = of_translator(trace)
     result = audit(trace, [name], settings)[name]
     return result.table, result.summary
+
+
+def of_translator(trace: Trace) -> Trace:
+    """The same rows as the gold tokens of a translator, each the first of its pair."""
+    table = trace.table.append_column("query", pa.array(np.zeros(len(trace), np.int32)))
+    return Trace(table, trace.metadata | {"corpus": {"name": "random", "task": "translation"}}, trace.tail)
 
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
@@ -40,6 +49,7 @@ def test_the_order_of_rows(trace: Trace, name: str, settings: dict):
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
+    trace = of_translator(trace) if name == "alignment" else trace
     write_shards(tmp_path, [trace.take(np.arange(start, min(start + 23, 60))) for start in range(0, 60, 23)])
     assert len(list(tmp_path.glob("*.parquet"))) == 3
     for whole, sharded in zip(one(trace, name, settings), one(tmp_path, name, settings), strict=True):
@@ -76,10 +86,11 @@ def test_the_number_of_threads(trace: Trace, name: str, settings: dict):
     assert all(a.equals(b) for a, b in zip(whole, alone, strict=True))
 
 
-@pytest.mark.parametrize("name", REGISTRY)
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_row_per_trace_row_with_its_keys_first(trace: Trace, name: str):
     table, _ = one(trace, name, {})
-    assert table.columns[:3] == ["split", "instance", "predicted"]
+    expected = ["split", "instance", *(["query"] if name == "alignment" else []), "predicted"]
+    assert table.columns[: len(expected)] == expected
     assert table["instance"].to_list() == trace.instance.tolist()
 
 
@@ -87,7 +98,11 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
     trace = make_trace(10, gradient=False, rationale=False)
     results = audit(trace)
     assert list(results) == ["prediction", "permutation", "adversary", "erasure", "comprehensiveness"]
-    assert results.left_out == {"correlation": "the trace has no column gradient", "plausibility": "the trace has no column rationale"}
+    assert results.left_out == {
+        "correlation": "the trace has no column gradient",
+        "plausibility": "the trace has no column rationale",
+        "alignment": "the trace has no column query, rationale",
+    }
     with pytest.raises(TraceError, match="correlation: the trace has no column gradient"):
         audit(trace, ["correlation"])
 

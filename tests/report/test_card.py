@@ -53,8 +53,8 @@ def test_degrees_of_agreement(value: float, yardstick: float, gap: tuple[float, 
 def test_agreement_without_a_defined_yardstick_claims_nothing():
     summary = summary_of(correlation__tau_loo={"value": 0.4, "low": 0.3, "high": 0.5, "undefined": 7}, correlation__tau_gradient_loo={})
     (row,) = verdict(summary, ABOUT).rows
-    assert "nothing to hold that against" in row.sentence
-    assert "7 instances of undefined τ left out" in row.sentence
+    assert "no reference value to compare that with" in row.sentence
+    assert "τ is undefined for 7 instances" in row.sentence
     assert row.mark is None
 
 
@@ -81,7 +81,7 @@ def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
     overall = _tau(-0.02, 0.41)
     apart = pl.concat([overall, _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3))])
     (row,) = verdict(apart, ABOUT).rows
-    assert row.sentence.endswith("By predicted class it goes from −0.32 (negative) to 0.28 (positive).")
+    assert row.sentence.endswith("By predicted class: negative −0.32, positive 0.28.")
     alike = pl.concat([overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))])
     (row,) = verdict(alike, ABOUT).rows
     assert "By predicted class" not in row.sentence

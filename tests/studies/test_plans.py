@@ -106,7 +106,7 @@ def test_the_joining_page_tells_the_verdict_in_the_light_of_the_studies(folder: 
     itself = f"attention agrees with itself at τ {figures['seeds', 'tau_alpha']:.2f}, gradients at {figures['seeds', 'tau_gradient']:.2f}"
     assert itself.replace("-", "−") in text
     assert f"another seed alone gives JSD {figures['seeds', 'jsd']:.2f}" in text
-    assert "Trained with even attention, F1 differs by" in text
+    assert "Retrained with uniform attention, F1 changes by" in text
     assert 'href="audit/report.html"' in text
     alone = (folder / AUDIT / "report.html").read_text(encoding="utf-8")
     assert "another seed" not in alone

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from attnaudit.core.errors import InputError, did_you_mean
 
 
+@runtime_checkable
 class Named(Protocol):
     @property
     def name(self) -> str: ...

@@ -13,29 +13,51 @@ from jaxtyping import Float
 from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.bootstrap import bootstrap_ratios
 from attnaudit.stats.shares import wilson_interval
 from attnaudit.trace import Trace
 
-TRANSLATES = 0.5  # share of its places in which a pair of the dictionary is aligned, if it is a translation
+TRANSLATES = 0.5  # a pair of the dictionary that is aligned in this share of its occurrences, or more, counts as a translation
 SCORES = {"alpha": "alpha", "relevance": "importance_relevance", "gradient": "gradient", "loo": "loo"}
 
 
 @dataclass(frozen=True)
 class Alignment:
-    """The position of a row's greatest score against its ``rationale``, the source units aligned with the gold token.
+    """The position of a row's largest score compared with its ``rationale``, the source units aligned with the gold token.
 
-    The table has, for every score that the trace has, ``hit_<score>``: the share of the positions of the greatest score that are aligned
-    (1 or 0 where one is the greatest), beside ``aligned``, how many are, and ``chance``, which share of all; null where the alignment is
-    not known. The summary has ``precision_at_1_<score>`` and the alignment error rate (Och & Ney 2003) of one link a row,
+    The table has, for every score of the trace, ``hit_<score>``: the share of the positions of the largest score that are aligned (1 or 0
+    where one is the largest), ``aligned``, how many positions are, and ``chance``, their share of all; null where the alignment is not
+    known. The summary has ``precision_at_1_<score>`` and the alignment error rate (Och & Ney 2003) of one link a row,
     ``aer_<score> = 1 − 2 Σ hit / (Σ 1 + Σ aligned)``. Intervals draw whole instances.
     """
 
     name: ClassVar[str] = "alignment"
     needs: ClassVar[tuple[str, ...]] = ("query", "rationale")
-    paper: ClassVar[Paper] = SNELL2020
-    seed: int = 0
+    question: ClassVar[str] = "Does attention find the source words that a target word translates?"
+    papers: ClassVar[tuple[Paper, ...]] = (SNELL2020,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure(
+            "precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
+            "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher",
+        ),
+        Measure(
+            "aer_{score}", "alignment error rate of the largest score, {score}",
+            "Alignment error rate (Och & Ney 2003) of one link per gold token, to the source unit of largest score, 0 to 1.", "lower",
+        ),
+        Measure(
+            "dictionary_{score}", "share of the n strongest pairs of the dictionary that are translations, of which there are n, {score}",
+            "R-precision of the dictionary: of n pairs known to be translations, the share among the n strongest.", "higher",
+        ),
+    )  # fmt: skip
+    seed: ClassVar[int] = 0  # no setting: a run records the settings of its experiments, and alignment never had any
+
+    def refuses(self, trace: Trace) -> str | None:
+        return None if trace.task == "translation" else "its rows are not the gold tokens of a translator"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         marks = trace.ragged("rationale")
@@ -52,11 +74,26 @@ class Alignment:
                 columns[f"hit_{name}"] = hits / score.with_values(greatest.astype(np.float64)).sum()
         return keys(trace).with_columns(_spread(name, values, known) for name, values in columns.items())
 
-    def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        table = table.lazy().collect()
         known = table.drop_nulls("aligned")
         sums = known.group_by("instance").agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum()).sort("instance")
         rows = list(_rows(self.name, sums, len(known), len(table) - len(known), self.seed)) if len(sums) else []
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, relevance, chance = (rows.get("alignment", f"precision_at_1_{name}") for name in ("alpha", "relevance", "chance"))
+        if row is None or chance is None:
+            return
+        output = "" if relevance is None else f", the one of largest output relevance in {percent(relevance['value'])}"
+        sentence = (
+            f"The source unit with most attention is aligned with the gold token in {percent(row['value'])} of rows with known "
+            f"alignments{output}; a random one would be in {percent(chance['value'])}."
+        )
+        known = "" if relevance is None else f"output relevance {figure(relevance['value'])} {interval(relevance)}, "
+        mark = None if relevance is None else float(relevance["value"])
+        yield card_row(Alignment.question, "precision at 1", row, f"{known}random position {figure(chance['value'])}", sentence, mark=mark)
 
 
 def _spread(name: str, values: Float[np.ndarray, " k"], known: np.ndarray) -> pl.Series:
@@ -74,19 +111,16 @@ def _rows(experiment: str, sums: pl.DataFrame, n: int, undefined: int, seed: int
     top, bottom = (np.stack([pair[k] for pair in figures.values()], axis=1) for k in (0, 1))
     low, high = bootstrap_ratios(top, bottom, seed=seed)
     for k, measure in enumerate(figures):
-        yield {
-            "experiment": experiment, "measure": measure, "group": "all", "value": float(top[:, k].sum() / bottom[:, k].sum()), "std": None,
-            "low": float(low[k]), "high": float(high[k]), "n": n, "undefined": undefined, "reference": None, "source": None,
-        }  # fmt: skip
+        yield summary_row(experiment, measure, top[:, k].sum() / bottom[:, k].sum(), low[k], high[k], n=n, undefined=undefined)
 
 
 def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
     """What the model has learned that words mean, by output relevance: {source, target, count, relevance, alpha, aligned}.
 
-    A row for each pair of a source unit and a gold token that stand in the same pair of texts, in at least ``least`` of them, the strongest
-    first: ``relevance`` is the mean, over all places and heads, of how far the source unit's output relevance for the token is above the
-    mean of its sentence (nats), ``alpha`` the mean attention, ``aligned`` the share of the token's places in which it is aligned with such
-    a unit, wherever that stands (null where alignments are not known). Gold tokens that the vocabulary lacks are left out.
+    A row for each pair of a source unit and a gold token of the same pair of texts, in at least ``least`` of them, the strongest
+    first: ``relevance`` is the mean, over all positions and heads, of how far the source unit's output relevance for the token is above the
+    mean of its sentence (nats), ``alpha`` the mean attention, ``aligned`` the share of the token's occurrences in which it is aligned with
+    such a unit, at any position (null where alignments are not known). Gold tokens that the vocabulary lacks are excluded.
     """
     relevance, alpha = trace.ragged("importance_relevance"), trace.ragged("alpha")
     above = relevance.values - relevance.spread(relevance.sum() / relevance.lengths)
@@ -109,8 +143,8 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
 def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
     """How many of the strongest pairs of a `dictionary` are translations, by relevance and by attention, as rows of a summary.
 
-    Of n pairs that are aligned in half of the token's places or more, how many are among the n strongest (R-precision, with a Wilson
-    interval); no rows where there is no such pair. Pairs that are not known to be aligned or not are left out.
+    Of n pairs that are aligned in half of the token's occurrences or more, how many are among the n strongest (R-precision, with a Wilson
+    interval); no rows where there is no such pair. Pairs without known alignments are excluded.
     """
     known = pairs.drop_nulls("aligned").with_columns(right=pl.col("aligned") >= TRANSLATES)
     n = int(known["right"].sum())
@@ -119,11 +153,8 @@ def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _precision(score: str, right: pl.Series) -> dict[str, Any]:
-    low, high = wilson_interval(int(right.sum()), len(right))
-    return {
-        "experiment": Alignment.name, "measure": f"dictionary_{score}", "group": "all", "value": right.mean(), "std": None, "low": low,
-        "high": high, "n": len(right), "undefined": 0, "reference": None, "source": None,
-    }  # fmt: skip
+    successes, n = int(right.sum()), len(right)
+    return summary_row(Alignment.name, f"dictionary_{score}", successes / max(n, 1), *wilson_interval(successes, n), n=n)
 
 
 def _marks(trace: Trace, lengths: np.ndarray) -> pl.Series:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -12,24 +13,95 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import FigureSpec, Histogram, Scale
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import count, degree, figure, interval
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.multiplicity import benjamini_hochberg
 from attnaudit.trace import Trace
 
 YARDSTICK = "gradient_loo"
+WEAK_YARDSTICK = 0.1  # below this τ two importance measures hardly agree, and a share of it means nothing
+_SHARES = (
+    (0.12, "hardly at all, compared with how"),
+    (0.29, "about a quarter as well as"),
+    (0.42, "about a third as well as"),
+    (0.58, "about half as well as"),
+    (0.71, "about two thirds as well as"),
+    (0.85, "about three quarters as well as"),
+    (0.95, "nearly as well as"),
+    (1.05, "about as well as"),
+)
+_AXIS = Scale("Kendall τ", 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0), low=-1.0)
+_PAIRS = {
+    "tau_gradient": "attention and gradient", "tau_loo": "attention and leave-one-out", "tau_gradient_loo": "gradient and leave-one-out",
+}  # fmt: skip
+
+
+def _caption(rows: pl.DataFrame) -> str:
+    means = [f"{pair} {figure(_mean(rows[column]))}" for column, pair in _PAIRS.items() if column in rows.columns]
+    return (
+        "Kendall τ of each instance, as shares of its predicted class; ticks at the bottom mark the class means. 1: the same order of "
+        f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {'; '.join(means)}. The last panel is the reference: how far two "
+        "measures of importance agree with each other."
+    )
+
+
+def _mean(values: pl.Series) -> float | None:
+    mean = values.fill_nan(None).mean()
+    return mean if isinstance(mean, float) else None
 
 
 @dataclass(frozen=True)
 class Correlation:
     """Kendall's tau-b of attention with gradient, with leave-one-out and with every ``importance_<name>`` of the trace.
 
-    ``tau_gradient_loo``, between the two importance measures themselves, is the yardstick for the others. The table has ``tau_<name>``
+    ``tau_gradient_loo``, between the two importance measures themselves, is the reference for the others. The table has ``tau_<name>``
     and ``p_<name>``, null where an argument is constant or T < 2. A row counts as significant when p ≤ ``significance``.
     """
 
     name: ClassVar[str] = "correlation"
     needs: ClassVar[tuple[str, ...]] = ("gradient", "loo")
-    paper: ClassVar[Paper] = JAIN2019
+    question: ClassVar[str] = "Does attention rank tokens as measures of their importance do?"
+    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure(
+            "tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
+            "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower",
+        ),
+        Measure(
+            "tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",
+            "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention.",
+        ),
+        Measure(
+            "tau_{score}", "Kendall τ, attention – {score}",
+            "Kendall τ-b of attention and an importance score over the tokens of an instance, −1 to 1.", "higher",
+        ),
+        Measure(
+            "significant_gradient_loo_bh", "share significant after Benjamini–Hochberg, gradient – leave-one-out",
+            "Share of instances whose τ stays significant when all instances of the group are tested at once.",
+        ),
+        Measure(
+            "significant_{score}_bh", "share significant after Benjamini–Hochberg, attention – {score}",
+            "Share of instances whose τ stays significant when all instances of the group are tested at once.", "higher",
+        ),
+        Measure(
+            "significant_gradient_loo", "share with p ≤ 0.05, gradient – leave-one-out",
+            "Share of instances whose τ differs from 0 at the level of the setting significance.",
+        ),
+        Measure(
+            "significant_{score}", "share with p ≤ 0.05, attention – {score}",
+            "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher",
+        ),
+    )  # fmt: skip
+    figures: ClassVar[tuple[FigureSpec, ...]] = (
+        FigureSpec(
+            "tau", "Does attention rank tokens as importance measures do?",
+            tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption,
+        ),
+    )  # fmt: skip
     seed: int = 0
     significance: float = 0.05
 
@@ -70,3 +142,49 @@ class Correlation:
         """Which rows stay significant when all rows of the group are tested at once."""
         adjusted = benjamini_hochberg(p_values.fill_null(float("nan")).to_numpy())
         return pl.Series(adjusted, nan_to_null=True) <= self.significance
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """Attention against gradient and against leave-one-out, with gradient against leave-one-out as the reference."""
+        reference = rows.get("correlation", "tau_gradient_loo")
+        for name, words, question in (
+            ("gradient", "gradients", "Does attention rank tokens as gradients do?"),
+            ("loo", "leave-one-out", "Does attention rank tokens as leave-one-out does?"),
+        ):
+            row = rows.get("correlation", f"tau_{name}")
+            if row is None:
+                continue
+            sentence = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
+            sentence += rows.apart("correlation", f"tau_{name}") + _over_seeds(rows, name, words)
+            known = (
+                "no gradient–LOO τ is defined"
+                if reference is None
+                else f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}"
+            )
+            label, mark = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}", None if reference is None else reference["value"]
+            yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0))
+
+
+def _over_seeds(rows: SummaryRows, name: str, words: str) -> str:
+    """How far scores agree with themselves between seeds, where a study of seeds is there."""
+    attention, itself = rows.value("seeds", "tau_alpha"), rows.value("seeds", f"tau_{name}")
+    if attention is None or itself is None:
+        return ""
+    return f" Between training seeds, attention agrees with itself at τ {figure(attention)}, {words} at τ {figure(itself)}."
+
+
+def _agreement(row: Mapping[str, Any], reference: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str) -> str:
+    undefined = f" τ is undefined for {count(row['undefined'], 'instance')}, excluded here." if row["undefined"] else ""
+    if reference is None:
+        return f"Attention and {words} agree at τ {figure(row['value'])}; there is no reference value to compare that with.{undefined}"
+    value, against = float(row["value"]), float(reference["value"])
+    if against < WEAK_YARDSTICK:
+        said = f"The two importance measures hardly agree with each other (τ {figure(against)}), so they set no firm standard here."
+    elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
+        said = f"No agreement of attention with {words} on average, while the two importance measures agree with each other."
+    elif gap and gap["low"] is not None and gap["low"] <= 0 <= gap["high"]:
+        said = f"Attention agrees with {words} about as well as the two importance measures agree with each other."
+    else:
+        share = degree(_SHARES, value / against, "better than")
+        said = f"Attention agrees with {words} {share} the two importance measures agree with each other."
+    return said + undefined

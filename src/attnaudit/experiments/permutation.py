@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,26 +14,57 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.permutation_identity import median_change, shuffle_rows
-from attnaudit.experiments.rows import by_group, keys, row_streams
+from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import FigureSpec, Scale, Violins, of_peaked
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import degree, figure, interval, percent
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail, Readout
 
 MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
 BLOCK = 1 << 21  # contributions that the general way holds at a time
+MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
+FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
+_CHANGES = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
+
+
+def _caption(rows: pl.DataFrame) -> str:
+    still = rows.select((pl.col("median_delta_y") < 0.05).mean()).item()
+    return (
+        "Median change of the output over random shuffles of the weights, by the largest weight of the instance. Dots are medians, bars "
+        f"quartiles. {percent(still or 0.0)} of all instances move by less than 0.05. {of_peaked(rows, 'median_delta_y')} Peaked attention "
+        "(lower rows) that can be shuffled without effect (left) would not point at what the output depends on."
+    )
 
 
 @dataclass(frozen=True)
 class Permutation:
-    """Median over ``permutations`` random orders of the attention weights of TVD to the output under attention as it is.
+    """Median over ``permutations`` random orders of the attention weights of the TVD to the output under the model's own attention.
 
     The table has ``median_delta_y`` and ``max_alpha``, the largest weight.
     """
 
     name: ClassVar[str] = "permutation"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[Paper] = JAIN2019
+    question: ClassVar[str] = "How much does shuffling attention change the output?"
+    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure(
+            "median_delta_y", "median change of output over shuffles, Δŷ",
+            "Median total variation distance between the output and the output under shuffled attention weights, 0 to 1.", "higher",
+        ),
+        Measure("max_alpha", "largest attention weight", "Largest attention weight of an instance, 0 to 1."),
+    )  # fmt: skip
+    figures: ClassVar[tuple[FigureSpec, ...]] = (
+        FigureSpec(
+            "permutation", "Does the output change when attention is shuffled?",
+            (Violins("median_delta_y", Scale("median Δŷ under shuffling"), fit=True),), _caption,
+        ),
+    )  # fmt: skip
     seed: int = 0
     permutations: int = 100
 
@@ -51,6 +83,37 @@ class Permutation:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, lambda rows: rows.select("median_delta_y", "max_alpha")), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, peak = rows.get("permutation", "median_delta_y"), rows.value("permutation", "max_alpha")
+        if row is None:
+            return
+        sentence = (
+            f"When the attention weights are shuffled among the tokens, the output {degree(_CHANGES, row['value'], 'moves strongly')} "
+            f"(mean change of probability {figure(row['value'], 3)}); {_meaning(row['value'], peak)}."
+            f"{rows.apart('permutation', 'median_delta_y', 3)}{_retrained(rows)}{of_kept_words(rows)}"
+        )
+        peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
+        yield card_row(
+            Permutation.question, "mean of the median Δŷ", row,
+            f"{peaked}0: no change, 1: from one certain prediction to another", sentence, places=3,
+        )  # fmt: skip
+
+
+def _meaning(change: float, peak: float | None) -> str:
+    """What such a change of probability under shuffling means, where the largest weight is ``peak`` on average."""
+    if change < MATTERS and peak is not None and peak < FLAT:
+        return f"with weights this close to uniform (largest {peak:.2f} on average) any shuffle changes little, so this says little"
+    if change < MATTERS:
+        return "a small change means that the output depends little on which token has which weight"
+    return "the output depends on which token has which weight"
+
+
+def _retrained(rows: SummaryRows) -> str:
+    """What a model retrained with uniform attention loses, where a study of that is there."""
+    row = rows.get("uniform", "difference_f1_uniform")
+    return "" if row is None else f" Retrained with uniform attention, F1 changes by {figure(row['value'])} {interval(row)}."
 
 
 def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:

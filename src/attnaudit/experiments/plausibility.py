@@ -1,9 +1,10 @@
-"""Do the scores point at the tokens that are known to matter? (ERASER: DeYoung et al. 2020; planted corpora: the truth itself)"""
+"""Do the scores find the tokens known to matter? (ERASER: DeYoung et al. 2020; in planted corpora the rationale is the truth)"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,10 @@ from attnaudit.core.papers import DEYOUNG2020, Paper
 from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, percent
 from attnaudit.trace import Trace
 
 
@@ -27,7 +32,20 @@ class Plausibility:
 
     name: ClassVar[str] = "plausibility"
     needs: ClassVar[tuple[str, ...]] = ("rationale",)
-    paper: ClassVar[Paper] = DEYOUNG2020
+    question: ClassVar[str] = "Does attention find the tokens known to matter?"
+    papers: ClassVar[tuple[Paper, ...]] = (DEYOUNG2020,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure("precision_chance", "precision of a random order (share of known tokens)", "Precision of a random order, on average."),
+        Measure("auprc_chance", "average precision of a random order", "Average precision that a random order reaches on average."),
+        Measure(
+            "precision_{score}", "precision at the number of known tokens, {score}",
+            "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.", "higher",
+        ),
+        Measure(
+            "auprc_{score}", "average precision, {score}",
+            "Average precision of the whole ranking in finding the rationale tokens, 0 to 1.", "higher",
+        ),
+    )  # fmt: skip
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
@@ -47,3 +65,39 @@ class Plausibility:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(cs.starts_with("precision_", "auprc_"))), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """How well attention finds the tokens that are known, or annotated, to matter."""
+        for kind, measure, question in (
+            ("precision", "precision at the number of known tokens", Plausibility.question),
+            ("auprc", "AUPRC", "Does attention rank them first?"),
+        ):
+            row = rows.get("plausibility", f"{kind}_attention")
+            if row is None:
+                continue
+            others = {name: rows.value("plausibility", f"{kind}_{name}") for name in ("gradient", "loo")}
+            chance = rows.value("plausibility", f"{kind}_chance")
+            known = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
+            known += [f"random order {figure(chance)}"] if chance is not None else []
+            sentence = _found(kind, row, others, chance) + rows.apart("plausibility", f"{kind}_attention")
+            yield card_row(question, measure, row, ", ".join(known) or "–", sentence, mark=_best(others))
+
+
+def _best(others: Mapping[str, float | None]) -> float | None:
+    return max((value for value in others.values() if value is not None), default=None)
+
+
+def _found(kind: str, row: Mapping[str, Any], others: Mapping[str, float | None], chance: float | None) -> str:
+    best = _best(others)
+    what = f"{percent(row['value'])} of attention's top tokens are known to matter" if kind == "precision" else (
+        f"Ranked by attention, the known tokens reach an average precision of {figure(row['value'])}"
+    )  # fmt: skip
+    against = "" if chance is None else f", where a random order would give {percent(chance) if kind == 'precision' else figure(chance)}"
+    if best is None:
+        return f"{what}{against}."
+    low, high = row["low"], row["high"]
+    less, more = (row["value"], row["value"]) if low is None or high is None else (low, high)
+    than = "about as well as" if less <= best <= more else "less well than" if more < best else "better than"
+    name = next(name for name, value in others.items() if value == best)
+    return f"{what}{against}: it finds them {than} {'leave-one-out' if name == 'loo' else 'gradients'} ({figure(best)})."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,11 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019, Paper
 from attnaudit.experiments.rows import keys, vector_column
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import count, figure, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
@@ -20,19 +25,26 @@ from attnaudit.trace import Trace
 class Prediction:
     """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with bootstrap intervals.
 
-    ``majority`` beside them is the share of the most frequent label: how often a model is right that always says the same.
+    ``majority`` is the share of the most frequent label: the accuracy of always predicting that class.
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and ``probabilities``. Rows without a
-    label are left out of the figures and counted as undefined.
+    label are excluded from the scores and counted as undefined.
     """
 
     name: ClassVar[str] = "prediction"
     needs: ClassVar[tuple[str, ...]] = ("label",)
-    paper: ClassVar[Paper] = JAIN2019
+    question: ClassVar[str] = "How well does the model predict?"
+    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure("accuracy", "accuracy", "Share of labelled instances whose predicted class is the label."),
+        Measure("f1", "F1 (class 1 of two, else mean over classes)", "Harmonic mean of precision and recall."),
+        Measure("roc_auc", "area under the ROC curve", "Area under the ROC curve, one class against the rest, mean over classes."),
+        Measure("majority", "accuracy of always predicting the most frequent class", "Share of the most frequent label."),
+    )
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
-        return "every gold token is of one class: what a translation is worth is told by BLEU" if trace.task == "translation" else None
+        return "every gold token is of one class: BLEU measures the quality of translations" if trace.task == "translation" else None
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         probabilities, predicted = trace.prediction, trace.predicted
@@ -53,14 +65,42 @@ class Prediction:
         classes = int(rows["probabilities"].list.len()[0])
         probabilities = labelled["probabilities"].explode().to_numpy().reshape(-1, classes)
         scores = classification_scores(labelled["label"].to_numpy(), predicted_class(probabilities), probabilities, seed=self.seed)
-        figures = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
-        summary = [
-            {
-                "experiment": self.name, "measure": measure, "group": "all", "value": value, "low": scores.low[k], "high": scores.high[k],
-                "n": len(labelled), "undefined": len(rows) - len(labelled),
-            }
-            for k, (measure, value) in enumerate(figures.items())
-        ]  # fmt: skip
         majority = float(np.bincount(labelled["label"].to_numpy()).max()) / len(labelled) if len(labelled) else None
-        summary.append({**summary[0], "measure": "majority", "value": majority, "low": None, "high": None})
-        return pl.DataFrame(summary, schema=SUMMARY_SCHEMA).with_columns(pl.col("value", "low", "high").fill_nan(None))
+        known = {"n": len(labelled), "undefined": len(rows) - len(labelled)}
+        values = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
+        summary = [
+            *(
+                summary_row(self.name, name, value, scores.low[k], scores.high[k], **known)
+                for k, (name, value) in enumerate(values.items())
+            ),
+            summary_row(self.name, "majority", majority, **known),
+        ]
+        return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """How good the model is; the other rows matter only if it is good."""
+        f1, accuracy, auc = (rows.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))
+        main = accuracy if about.has_question else f1 or accuracy  # as Jain & Wallace: accuracy for question answering and inference
+        if main is None:
+            return
+        named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
+        others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
+        name = "accuracy" if main is accuracy else _f1_name(about.class_names)
+        yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", _sentence(rows))
+
+
+def _sentence(rows: SummaryRows) -> str:
+    accuracy, auc, majority = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc"), rows.value("prediction", "majority")
+    correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}" if accuracy else ""
+    if accuracy:
+        correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
+    if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= 0.5)):
+        return correct + "It ranks the classes hardly better than chance, so explaining its output means little."
+    if accuracy is not None and majority is not None and accuracy["low"] is not None and accuracy["low"] <= majority:
+        return correct + "It is hardly better than always predicting the most frequent class, so explaining its output means little."
+    return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
+
+
+def _f1_name(classes: Sequence[str]) -> str:
+    return f"F1 of class {classes[1]}" if len(classes) == 2 else "F1, mean over classes" if classes else "F1"

@@ -17,7 +17,7 @@ def relevance(trace: Trace) -> Ragged:
 
     A column ``importance_relevance`` is taken as it is: for translation, the log-probability of the gold token with all attention on that
     position. Else it is read off the readout W h_t of a linear head: of one sigmoid output times 2y − 1, so that it is for the gold class
-    y; of a softmax the column of the gold class. The offset, the same for all positions, is left out. Raises InputError where neither
+    y; of a softmax the column of the gold class. The offset, the same for all positions, is omitted. Raises InputError where neither
     is there, or a row has no label.
     """
     if trace.has(COLUMN):

@@ -1,4 +1,4 @@
-"""What all experiments share: the keys of a trace's rows, their random streams, and the groups that summaries are taken over."""
+"""Keys and random streams of a trace's rows, the groups of a summary, and what several experiments say of a trace."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.results import CLUSTER
+from attnaudit.results.card import SummaryRows
+from attnaudit.results.words import percent
 from attnaudit.trace import ROW_KEYS, SEVERAL, Trace
 from attnaudit.trace.readout import IdentityTail, TanhTail
 
@@ -33,7 +35,7 @@ def keys(trace: Trace) -> pl.DataFrame:
 
 
 def is_correct(trace: Trace) -> Bool[np.ndarray, " n"]:
-    """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never told right."""
+    """Whether each row's prediction is its label; a gold token that the vocabulary lacks cannot be written, and is never correct."""
     right = trace.predicted == trace.array("label")
     return right & (np.array(trace.table.column("gold").to_pylist(), dtype=object) != UNKNOWN) if trace.has("gold") else right
 
@@ -66,7 +68,7 @@ def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFram
 
 
 def no_single_decision(trace: Trace) -> str | None:
-    """Why the compiled readout cannot say what a row of this trace decides for; None where it can."""
+    """Why the compiled readout gives no single predicted class for a row of this trace; None where it does."""
     readout = trace.readout
     if not isinstance(readout.tail, IdentityTail | TanhTail):
         return f"it goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
@@ -74,6 +76,15 @@ def no_single_decision(trace: Trace) -> str | None:
     if readout.activation == "sigmoid" and outputs > 1:
         return "several sigmoid outputs are no distribution and make no single decision; it needs one sigmoid output or a softmax"
     return None
+
+
+def of_kept_words(rows: SummaryRows) -> str:
+    """For card rows of a translator: its output in a trace is not the distribution over its whole vocabulary."""
+    covered = rows.value("translation", "covered")
+    return "" if covered is None else (
+        f" The output here is the distribution over the few words that the trace keeps per row, which hold {percent(covered)} of the "
+        "model's probability."
+    )  # fmt: skip
 
 
 def list_column(name: str, rows: Ragged) -> pl.Series:

@@ -166,9 +166,9 @@ def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
 
 
 def _all_experiments() -> dict[str, Any]:
-    from attnaudit.experiments import REGISTRY, make_experiment
+    from attnaudit.experiments import make_experiment, with_settings
 
-    return {name: make_experiment(name) for name in REGISTRY}
+    return {name: make_experiment(name) for name in with_settings()}
 
 
 def experiment_settings(settings: Mapping[str, Any], task: str | None = None) -> dict[str, dict[str, Any]]:

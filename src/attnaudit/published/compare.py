@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.published.classes import match_classes
 from attnaudit.published.ranges import is_telling, possible
-from attnaudit.published.reference import ALL, MAX_ALPHA_BINS, PAPER, RERUN, PublishedCell, largest_difference, published_cell
+from attnaudit.published.reference import ALL, BINNED, MAX_ALPHA_BINS, PAPER, RERUN, PublishedCell, largest_difference, published_cell
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.stats.medians import median_interval
 
@@ -61,7 +61,7 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
     _check_classes(record, cell)
     classes, by_order = match_classes(cell.classes, about.class_names)
     exact = about.setting("adversary", "method", "exact") == "exact"
-    instances, rows = record.rows(), []
+    instances, rows = record.columns(BINNED), []
     for (measure, statistic, index, bin_), published in _groups(cell):
         group = ALL if index == ALL else classes.get(index)
         if group is None:

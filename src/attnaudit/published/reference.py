@@ -28,6 +28,7 @@ _CORRELATIONS = {
 }  # fmt: skip
 _METRICS = {"f1_class1": "f1", "roc_auc": "roc_auc", "accuracy": "accuracy"}
 _VIOLINS = {"permutation_median_delta_y": "median_delta_y", "emax_jsd_by_maxattn": "emax_jsd"}
+BINNED = (*_VIOLINS.values(), "max_alpha")  # columns of tables whose medians by the largest weight were published
 MAX_ALPHA_BINS = ("[0, .25)", "[.25, .5)", "[.5, .75)", "[.75, 1]")
 
 

@@ -10,16 +10,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from attnaudit.experiments import REGISTRY
-from attnaudit.report.words import card_rows
+from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.words import count
-
-_QUESTIONS = (
-    card_rows.prediction, card_rows.attention_gradient, card_rows.attention_loo, card_rows.permutation, card_rows.adversary,
-    card_rows.erasure, card_rows.plausibility,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,13 +40,13 @@ class Card:
 
 
 def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:
-    """The card of a summary; questions that were not asked, or have no defined answer anywhere, are left out.
+    """The card of a summary: the rows that registered experiments make of it, without those whose figures are missing or undefined.
 
-    ``about`` is an `About`, or the content of ``spec.json``. The thresholds behind each word stand in `phrases`.
+    ``about`` is an `About`, or the content of ``spec.json``.
     """
     about = about if isinstance(about, About) else About.of(about)
-    figures = SummaryRows.of(summary)
-    rows = tuple(row for question in _QUESTIONS for row in question(figures, about))
+    found = SummaryRows.of(summary)
+    rows = tuple(row for name in EXPERIMENTS for row in facts(name).card_rows(found, about))
     return Card(_title(about), _subtitle(summary, about), rows)
 
 
@@ -62,8 +56,8 @@ def _title(about: About) -> str:
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:
-    everything = summary.filter((pl.col("group") == "all") & pl.col("experiment").is_in(list(REGISTRY)))  # what is a row of the trace
-    total = (everything["n"] + everything["undefined"]).max()
+    audited = summary.filter(pl.col("group") == "all", pl.col("experiment").is_in(list(EXPERIMENTS)))
+    total = (audited["n"] + audited["undefined"]).first()  # every experiment has a row per trace row
     rows = count(total, "instance") if isinstance(total, int) else ""
     rows += f" ({about.tokens})" if rows and about.translates else ""
     seed = f"seed {about.seed}" if about.seed is not None else ""

@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnaudit.core.files import write_text
+from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
 from attnaudit.report.citations import citations
 from attnaudit.report.figures.run import draw_figures
@@ -21,6 +22,7 @@ from attnaudit.report.sections.displayed_trace import check_same_instances, over
 from attnaudit.report.sections.erasure import erasure_section
 from attnaudit.report.sections.instances import instance_section
 from attnaudit.report.sections.provenance import left_out, settings
+from attnaudit.report.sections.selection import SHOWN_BY
 from attnaudit.report.sections.summary import summary_tables
 from attnaudit.results import words
 from attnaudit.results.record import RunRecord, read_record
@@ -47,7 +49,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None) ->
 
 def _content(record: RunRecord, trace: Trace | str | Path | None) -> dict[str, Any]:
     """What the sections of the page show."""
-    rows = record.rows()
+    rows = record.columns({SHOWN_BY, *columns_of_figures()})
     instances = first = steps = None
     if trace is not None:
         seen = overview(trace)

@@ -1,4 +1,4 @@
-"""What a report is about: corpus, model, classes and settings, as a run's specification and its trace tell them."""
+"""Corpus, model, classes and settings of a run, as its specification and its trace record them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TITLES = {
 
 @dataclass(frozen=True)
 class About:
-    """Names that a report shows and that published numbers are found by; what nobody told is ``unknown`` or empty.
+    """Names that a report shows and by which published numbers are found; missing ones are ``unknown`` or empty.
 
-    ``class_names`` stand in the order of the model's outputs. ``spec`` and ``metadata`` are kept whole, to be listed.
+    ``class_names`` are in the order of the model's outputs. ``spec`` and ``metadata`` are kept whole, to be listed.
     """
 
     corpus: str = UNKNOWN
@@ -57,7 +57,7 @@ class About:
 
     @property
     def has_question(self) -> bool:
-        """Whether the model read a question, or a hypothesis, beside each text."""
+        """Whether the model read a question, or a hypothesis, with each text."""
         return _entry(self.metadata, "corpus", "task") in ASKING
 
     @property
@@ -84,7 +84,7 @@ class About:
         return any(_entry(record, "model", "hierarchical") is True for record in records) and level != "words"
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
-        """A setting of an experiment, as the run was told, else ``default``."""
+        """The setting of an experiment that the run recorded, else ``default``."""
         return first_of(_entry(_mapping(self.spec.get("experiments")), experiment, name), default)
 
 

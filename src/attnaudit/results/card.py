@@ -65,8 +65,8 @@ class SummaryRows:
         least, most = min(rows, key=lambda row: row["value"]), max(rows, key=lambda row: row["value"])
         if most["value"] - least["value"] < CLASSES_APART or most["low"] <= least["high"]:
             return ""
-        ends = (f"{figure(row['value'], places)} ({row['group'].removeprefix(_PREDICTED)})" for row in (least, most))
-        return f" By predicted class it goes from {' to '.join(ends)}."
+        ends = (f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in (least, most))
+        return f" By predicted class: {', '.join(ends)}."
 
 
 def card_row(

@@ -8,9 +8,11 @@ from typing import Any
 
 import polars as pl
 
+from attnaudit.results.words import count, figure
+
 
 @dataclass(frozen=True)
-class Axis:
+class Scale:
     """The measured axis of a chart: its title, ends and ticks."""
 
     title: str
@@ -37,7 +39,7 @@ class Histogram:
     """The share of each predicted class's instances per bin of ``column``. ``markers`` are lines that depend on the rows."""
 
     column: str
-    axis: Axis
+    scale: Scale
     title: str = ""
     bins: int = 40
     markers: Callable[[pl.DataFrame], Sequence[Marker]] = _no_markers
@@ -55,7 +57,7 @@ class Violins:
     """
 
     column: str
-    axis: Axis
+    scale: Scale
     title: str = ""
     fit: bool = False
     markers: Callable[[pl.DataFrame], Sequence[Marker]] = _no_markers
@@ -104,7 +106,7 @@ class Boxes:
     """
 
     names: Mapping[str, str]
-    axis: Axis
+    scale: Scale
     missing: str = "undefined"
     marked: tuple[str, ...] = ()
     title: str = ""
@@ -146,3 +148,12 @@ class FigureSpec:
     def columns(self) -> tuple[str, ...]:
         """All columns that the figure reads."""
         return tuple(dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads)))
+
+
+def of_peaked(rows: pl.DataFrame, column: str) -> str:
+    """A sentence for captions: the median of ``column`` where one token holds half of the attention or more."""
+    peaked = rows.filter(pl.col("max_alpha") >= 0.5)
+    median = peaked[column].median()
+    if not isinstance(median, float):
+        return "No instance puts half of its attention or more on one token."
+    return f"Where one token holds half of the attention or more ({count(peaked.height, 'instance')}), the median is {figure(median, 3)}."

@@ -28,7 +28,7 @@ class Measure:
     meaning: str = ""
     direction: Literal["higher", "lower", "neither"] = "neither"
 
-    def label_of(self, name: str) -> str | None:
+    def label_for(self, name: str) -> str | None:
         """The label of the measure ``name``; None where ``name`` is another measure."""
         found = re.fullmatch(re.escape(self.name).replace(re.escape(SCORE), "(.+)"), name)
         if found is None:
@@ -36,6 +36,24 @@ class Measure:
         return self.label.replace(SCORE, SCORES.get(found[1], found[1])) if found.groups() else self.label
 
 
-def measure_label(measures: Iterable[Measure], name: str) -> str:
+def label_of(measures: Iterable[Measure], name: str) -> str:
     """The label of ``name`` by the first of ``measures`` that it belongs to; a name without one is its own label."""
-    return next((label for measure in measures if (label := measure.label_of(name)) is not None), name)
+    return next((label for measure in measures if (label := measure.label_for(name)) is not None), name)
+
+
+OF_TRANSLATIONS = (
+    Measure("bleu", "BLEU of the translations", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
+    Measure("loss", "cross-entropy of the gold token, nats", "Mean cross-entropy of the gold tokens, given those before them, in nats."),
+    Measure(
+        "token_accuracy", "share whose gold token is the likeliest, given those before it",
+        "Share of gold tokens that the translator ranks first, given the gold tokens before them.",
+    ),
+    Measure("unknown", "share of target tokens that the vocabulary lacks", "Share of target tokens that are not in the vocabulary."),
+    Measure("covered", "probability of the words that a row keeps", "Probability that the words kept in a row of the trace hold together."),
+    Measure(
+        "adversary_change", "change of the output over the whole vocabulary under the adversary, TVD",
+        "Total variation distance over the whole vocabulary between the outputs under the adversary's and the model's attention.",
+    ),
+    Measure("adversary_within", "share where that change is at most ε", "Share of rows that stay within ε over the whole vocabulary."),
+)  # fmt: skip
+"""Measures of the rows ``translation`` of a summary, which no experiment gives."""

@@ -1,8 +1,8 @@
-"""A run as a report reads it: its summary, its tables, and what it is about."""
+"""A run as a report reads it: its summary, its tables, its corpus and model."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from pathlib import Path
@@ -18,32 +18,35 @@ from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.trace import ROW_KEYS, Trace
 
-# What figures, comparison and the choice of instances read of every row; a large trace has no room for more.
-DRAWN = {
-    *ROW_KEYS, "predicted",
-    "tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper", "delta_js",
-    "delta_alpha", "flip_max", "flip_random", "removed_random", "removed_attention", "removed_gradient", "removed_gradient_attention",
-    "removed_minimum", "times_minimum_attention", "minimum_proven",
-}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class RunRecord:
-    """Everything that a report, a card or a comparison needs; ``tables`` maps experiments to their per-instance rows, in their files."""
+    """Everything that a report, a card or a comparison needs; ``tables`` maps experiments to their per-instance rows, still in files."""
 
     name: str
     summary: pl.DataFrame
     about: About = field(default_factory=About)
     tables: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
-    def rows(self, picks: Int64[np.ndarray, " m"] | None = None) -> pl.DataFrame:
-        """All tables side by side, in the trace's order; empty where there is no table.
+    def columns(self, names: Collection[str]) -> pl.DataFrame:
+        """Of every trace row its keys, and those columns of ``names`` that a table has; without tables empty.
 
-        Every trace row with the columns that a page draws; of the rows ``picks``, in ascending order, all columns, lists too.
+        Pages ask for the few numbers that they draw of each row: a large trace has no room for more.
         """
+        chosen = {*ROW_KEYS, "predicted", *names}
+        return self._joined(lambda table: table.select(name for name in table.collect_schema().names() if name in chosen))
+
+    def rows(self, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
+        """The trace rows ``picks``, in ascending order, with all columns of all tables, lists too; without tables empty."""
+        chosen = pl.Series(picks).implode()
+        return self._joined(lambda table: table.with_row_index("row").filter(pl.col("row").is_in(chosen)).drop("row"))
+
+    def _joined(self, read: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
         if not self.tables:
             return pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
-        return reduce(_beside, (_collect(table, picks) for table in self.tables.values()))
+        tables = {name: read(table).collect() for name, table in self.tables.items()}
+        first = next(iter(tables))
+        return reduce(lambda joined, name: _join(joined, name, tables[name]), list(tables)[1:], tables[first])
 
 
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
@@ -85,16 +88,14 @@ def _read_table(path: Path) -> pl.LazyFrame:
         raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", "run the audit again") from error
 
 
-def _collect(table: pl.LazyFrame, picks: np.ndarray | None) -> pl.DataFrame:
-    if picks is None:
-        return table.select(name for name in table.collect_schema().names() if name in DRAWN).collect()
-    return table.with_row_index("row").filter(pl.col("row").is_in(pl.Series(picks).implode())).drop("row").collect()
-
-
-def _beside(left: pl.DataFrame, right: pl.DataFrame) -> pl.DataFrame:
-    """Two tables of the same trace, joined row by row."""
-    keys = [name for name in ROW_KEYS if name in left.columns and name in right.columns]
+def _join(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:
+    """Tables of one trace, joined row by row; ``name`` is the experiment of ``right``."""
+    keys = [key for key in ROW_KEYS if key in left.columns and key in right.columns]
     if left.height != right.height or not left.select(keys).equals(right.select(keys)):
         got = f"tables of {left.height} and {right.height} rows that name different instances"
         raise InputError("read results", "results/", got, "tables of one trace", "run the audit again")
-    return left.hstack(right.select(name for name in right.columns if name not in left.columns))
+    shared = sorted(set(left.columns) & set(right.columns) - {*ROW_KEYS, "predicted"})
+    if shared:
+        got = f"column {', '.join(shared)}, which the table of another experiment has too"
+        raise InputError("read results", f"results/{name}.parquet", got, "columns of its own", f"rename it in experiment {name}")
+    return left.hstack(right.select(key for key in right.columns if key not in left.columns))

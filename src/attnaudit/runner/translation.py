@@ -17,7 +17,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.plans.spec import content_key
 from attnaudit.plans.translation import TranslationSpec
-from attnaudit.results import CLUSTER, SUMMARY_SCHEMA, summarise_means
+from attnaudit.results import CLUSTER, summarise_means, summary_row
 from attnaudit.runner.ledger import Ledger, Record
 from attnaudit.runner.pipeline import resolve_device, weights_fingerprint
 from attnaudit.runner.place import alone, check_place
@@ -273,15 +273,17 @@ class _Run:
 
         def keep(results: Results | None) -> dict[str, Any]:
             notes = {"left_out": {}} if results is None else keep_results(results, made, out, trace)
-            rows = [*(read_json(out / RESULTS[1]) if results is not None else []), *self._rows(traced)]
-            write_json(out / RESULTS[1], rows)
+            audited = read_json(out / RESULTS[1]) if results is not None else []
+            aligned = [row for row in audited if row["experiment"] == "alignment"]  # they stand with those of the dictionary
+            write_json(out / RESULTS[1], [*(row for row in audited if row not in aligned), *self._rows(traced, aligned)])
             return notes
 
         outputs = (*RESULTS, DICTIONARY) if traced else RESULTS
         return self.ledger.step("audit", key, outputs, lambda: battery(trace, made, self.progress) if traced else None, keep)
 
-    def _rows(self, traced: bool) -> list[dict[str, Any]]:
-        from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_rows
+    def _rows(self, traced: bool, aligned: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Summary rows of the translations, of known alignments and of the dictionary."""
+        from attnaudit.experiments.alignment import dictionary, dictionary_rows
         from attnaudit.trace import Trace
 
         self.progress("count BLEU", 0, 0)
@@ -290,15 +292,10 @@ class _Run:
             (self.ledger.out / RESULTS[0]).mkdir(exist_ok=True)
             return rows
         trace = Trace.read(self.ledger.out / "trace")
-        tables = {DICTIONARY: dictionary(trace)}
-        if trace.has(*Alignment.needs):
-            table = tables[f"{RESULTS[0]}/{Alignment.name}.parquet"] = Alignment()(trace)
-            rows += [*Alignment().summarise(table).to_dicts(), *dictionary_rows(tables[DICTIONARY])]
-        rows += self._over_all_words(trace)
-        for name, table in tables.items():
-            with atomic(self.ledger.out / name) as temporary:
-                table.write_parquet(temporary)
-        return rows
+        words = dictionary(trace)
+        with atomic(self.ledger.out / DICTIONARY) as temporary:
+            words.write_parquet(temporary)
+        return [*rows, *aligned, *dictionary_rows(words), *self._over_all_words(trace)]
 
     def _over_all_words(self, trace: Trace) -> list[dict[str, Any]]:
         """How much of the model's probability the kept words hold, and what attention of the audit does to that of all words."""
@@ -371,9 +368,4 @@ def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dic
     half, middle = (getattr(drawn, f"_{name}") for name in ("ci", "mean"))
     figures = [("bleu", plain.score, middle - half, middle + half, len(pairs), str(bleu.get_signature()))]
     figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]
-    rows = [
-        {"experiment": "translation", "measure": name, "group": "all", "value": value, "low": low, "high": high, "n": n, "undefined": 0,
-         "std": None, "reference": None, "source": source}
-        for name, value, low, high, n, source in figures
-    ]  # fmt: skip
-    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).to_dicts()
+    return [summary_row("translation", name, value, low, high, n=n, source=source) for name, value, low, high, n, source in figures]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,19 +11,59 @@ import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.papers import JAIN2019, Paper
+from attnaudit.core.papers import JAIN2019, WIEGREFFE2019, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, row_streams, vector_column
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, row_streams, vector_column
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins, of_peaked
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import LN2, difference, figure, interval, percent
 from attnaudit.stats.measures import jsd_terms, tvd
 from attnaudit.trace import Trace
 
 METHODS = ("exact", "relaxed")
 CERTIFIED_GAP = 1e-3
 ROUNDING = 1e-9
+SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
+WITHIN = 0.05  # mean TVD up to which a retrained model is said to predict the same
+_AXIS = Scale("ε-max JSD", 0.7, (0.0, 0.2, 0.4, 0.6))
+
+
+def _means(rows: pl.DataFrame) -> tuple[float | None, float | None]:
+    """The means of the divergence found and of its upper bound."""
+    found, upper = (rows[name].fill_nan(None).mean() for name in ("emax_jsd", "emax_jsd_upper"))
+    return (found if isinstance(found, float) else None), (upper if isinstance(upper, float) else None)
+
+
+def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
+    found, upper = _means(rows)
+    markers = [Marker(LN2, "ln 2", after=True)]
+    if found is not None and upper is not None and upper - found >= SEEN_GAP:
+        markers.append(Marker(upper, "mean upper bound", after=upper < LN2 / 2))
+    return markers
+
+
+def _caption(rows: pl.DataFrame) -> str:
+    found, upper = _means(rows)
+    proven = upper is not None and found is not None and upper - found < SEEN_GAP
+    bound = "" if upper is None or proven else f"; under this constraint the mean is at most {figure(upper, 3)}"
+    return (
+        "Jensen–Shannon divergence from the model's own attention to the most different attention found whose output stays within ε. Mean "
+        f"{figure(found, 3)}{', proven to be the maximum' if proven else ''}; no two attentions differ by more than ln 2 = 0.693{bound}. "
+        "The farther right, the less the output determines the weights."
+    )
+
+
+def _peaked_caption(rows: pl.DataFrame) -> str:
+    return (
+        "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. "
+        f"{of_peaked(rows, 'emax_jsd')} Low values there would mean that peaked attention cannot be replaced."
+    )
 
 
 @dataclass(frozen=True)
@@ -40,7 +81,32 @@ class Adversary:
 
     name: ClassVar[str] = "adversary"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[Paper] = JAIN2019
+    question: ClassVar[str] = "How different can attention be with nearly the same output?"
+    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019, WIEGREFFE2019)  # the caution that goes with the divergence is the second's
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure(
+            "emax_jsd", "ε-max JSD, best found",
+            "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2.", "lower",
+        ),
+        Measure(
+            "emax_jsd_upper", "ε-max JSD, upper bound",
+            "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower",
+        ),
+        Measure("certified", "share where found and bound meet", "Share of instances whose divergence is proven maximal to 1e-3."),
+        Measure(
+            "delta_y", "change of output under the adversary, Δŷ",
+            "Total variation distance between the output and the output under the attention found, at most ε.",
+        ),
+    )  # fmt: skip
+    figures: ClassVar[tuple[FigureSpec, ...]] = (
+        FigureSpec(
+            "emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",),
+        ),
+        FigureSpec(
+            "emax-by-weight", "… and does peaked attention resist?",
+            (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption,
+        ),
+    )  # fmt: skip
     seed: int = 0
     method: str = "exact"
     epsilon: float = 0.01
@@ -122,6 +188,63 @@ class Adversary:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         measures = ("emax_jsd", "emax_jsd_upper", "certified", "delta_y")
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(measures)), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, upper = rows.get("adversary", "emax_jsd"), rows.value("adversary", "emax_jsd_upper")
+        if row is None:
+            return
+        loose = upper is not None and upper - row["value"] > SEEN_GAP
+        yield card_row(
+            Adversary.question, "mean ε-max JSD, found", row,
+            f"{f'at most {figure(upper, 3)} (upper bound), ' if loose else ''}ln 2 = 0.693 (maximum of any two attentions)",
+            _sentence(row["value"], loose, rows, about), mark=upper if loose else LN2, scale=(0.0, LN2), places=3,
+        )  # fmt: skip
+
+
+def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:
+    certified, epsilon = rows.value("adversary", "certified"), about.setting("adversary", "epsilon")
+    within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
+    return (
+        f"On average {'a search found' if loose else 'there are'} attention weights that differ {difference(value)} from the model's own "
+        f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
+        f"training would find them (Wiegreffe & Pinter 2019){_by_training(rows)}."
+        f"{'' if certified is None else f' The weights found are proven to be the most different for {percent(certified)} of instances.'}"
+        f"{rows.apart('adversary', 'emax_jsd', 3)}{_over_all_words(rows)}"
+    )
+
+
+def _over_all_words(rows: SummaryRows) -> str:
+    """For a translator: what these weights do to the distribution over its whole vocabulary."""
+    change, within = (rows.get("translation", f"adversary_{name}") for name in ("change", "within"))
+    if change is None or within is None:
+        return of_kept_words(rows)
+    return (
+        f"{of_kept_words(rows)} Over the whole vocabulary the weights found change the output by {figure(change['value'])} "
+        f"{interval(change)} on average, and by at most ε in {percent(within['value'])} of the rows."
+    )
+
+
+def _by_training(rows: SummaryRows) -> str:
+    """What training did find, and another seed alone, where studies are there."""
+    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
+    parts = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
+    parts += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
+    return f" ({'; '.join(parts)})" if parts else ""
+
+
+def furthest_trained(rows: SummaryRows) -> tuple[float, float] | None:
+    """Mean TVD and mean JSD of the model that differs most in attention, of those trained to, within a mean TVD of `WITHIN`."""
+    return max((point for point in trained_adversaries(rows) if point[0] < WITHIN), key=lambda point: point[1], default=None)
+
+
+def trained_adversaries(rows: SummaryRows) -> list[tuple[float, float]]:
+    """Mean TVD and mean JSD of the models trained to attend elsewhere, one for each λ of the study of adversaries."""
+    return [
+        (float(rows.rows["adversary", f"tvd_{name}"]["value"]), float(found["value"]))
+        for (study, measure), found in rows.rows.items()
+        if study == "adversary" and measure.startswith("jsd_adversary_") and (name := measure.removeprefix("jsd_"))
+    ]
 
 
 def divergence(one: Ragged, other: Ragged) -> Float[np.ndarray, " n"]:

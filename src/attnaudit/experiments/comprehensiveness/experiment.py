@@ -1,4 +1,4 @@
-"""Do the tokens that a score ranks first make the output, and are they enough for it? (ERASER: DeYoung et al. 2020)"""
+"""Are the tokens that a score ranks first needed for the output, and enough for it? (ERASER: DeYoung et al. 2020)"""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from attnaudit.experiments.comprehensiveness.rows import bounds, falls, falls_by
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.rows import by_group, keys, no_single_decision, row_streams, vector_column
 from attnaudit.results import summarise_means
+from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
@@ -28,24 +29,51 @@ NO_ROOM = 1e-12
 
 @dataclass(frozen=True)
 class Comprehensiveness:
-    """How far the decided class's probability falls without the tokens of highest score, and with them alone.
+    """How far the probability of the predicted class falls without the tokens of highest score, and with them alone.
 
     The tokens are removed from the attention, the weights left rescaled to sum to 1; the encoder does not run again. A score is
     ``attention``, ``gradient``, ``loo``, any ``importance_<name>``, or ``random``, the mean of ``orders`` random orders.
     ``comprehensiveness_<score>`` (high: the tokens were needed) and ``sufficiency_<score>`` (low: they are enough) are means over the best
-    1, 5, 10, 20 and 50 % of the tokens, one at least; the five numbers stand in ``comprehensiveness_at_<score>`` and
-    ``sufficiency_at_<score>``. With two classes and an identity tail the least and the greatest that any choice of tokens gives are
-    known exactly, and ``normalised_<measure>_<score>`` says where between them, 0 to 1, the score's choice lies.
+    1, 5, 10, 20 and 50 % of the tokens, one at least; the five numbers are in ``comprehensiveness_at_<score>`` and
+    ``sufficiency_at_<score>``. With two classes and an identity tail the minimum and maximum over all choices of tokens are known
+    exactly, and ``normalised_<measure>_<score>`` says where between them, 0 to 1, the score's choice lies.
 
-    ``input_<measure>_<score>`` are the same with the tokens deleted from the text and everything run again, where collecting was asked to
-    (``collect.erase_input``).
+    ``input_<measure>_<score>`` are the same with the tokens deleted from the text and everything run again, in traces collected with
+    ``collect.erase_input``.
 
     A row of one position, and a removal that leaves no weight, is null.
     """
 
     name: ClassVar[str] = "comprehensiveness"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[Paper] = DEYOUNG2020
+    question: ClassVar[str] = "Are the tokens of most attention needed for the prediction, and enough for it?"
+    papers: ClassVar[tuple[Paper, ...]] = (DEYOUNG2020,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure(
+            "normalised_comprehensiveness_{score}", "comprehensiveness between its exact bounds, {score}",
+            "Where the comprehensiveness lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "higher",
+        ),
+        Measure(
+            "normalised_sufficiency_{score}", "sufficiency between its exact bounds, {score}",
+            "Where the sufficiency lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "lower",
+        ),
+        Measure(
+            "input_comprehensiveness_{score}", "fall of the predicted class, top tokens deleted from the text, {score}",
+            "Comprehensiveness with the tokens deleted from the text and the whole model run again.", "higher",
+        ),
+        Measure(
+            "input_sufficiency_{score}", "fall of the predicted class, text of the top tokens alone, {score}",
+            "Sufficiency with the other tokens deleted from the text and the whole model run again.", "lower",
+        ),
+        Measure(
+            "comprehensiveness_{score}", "fall of the predicted class without the top tokens (AOPC), {score}",
+            "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of tokens, mean of the five.", "higher",
+        ),
+        Measure(
+            "sufficiency_{score}", "fall of the predicted class with the top tokens alone (AOPC), {score}",
+            "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.", "lower",
+        ),
+    )  # fmt: skip
     seed: int = 0
     orders: int = 5
 
@@ -58,7 +86,7 @@ class Comprehensiveness:
         ours = {"attention", "gradient", "loo", "random"}
         taken = sorted(name for name in named if name in ours or name.removeprefix("at_") in (named | ours) - {name})
         if taken:
-            return f"the name of column {', '.join(f'importance_{name}' for name in taken)} is taken by what is worked out of another"
+            return f"the name of column {', '.join(f'importance_{name}' for name in taken)} is taken by what is computed from another"
         odd = next((name for name in _of_input(trace) if not _holds_numbers(trace, name)), None)
         if odd is not None:
             return f"column {odd} holds {trace.table.schema.field(odd).type}; it needs a list of numbers for every row"
@@ -93,7 +121,7 @@ def _scores(trace: Trace) -> Iterator[tuple[str, Ragged]]:
 
 
 def _of_input(trace: Trace) -> list[str]:
-    """The columns that collecting left of tokens deleted from the input."""
+    """The columns of the trace about tokens deleted from the input."""
     return [name for name in trace.table.column_names if name.startswith(tuple(f"input_{way}_" for way in WAYS))]
 
 

@@ -1,7 +1,8 @@
-"""Does the decision hang on the weights that are largest? (Serrano & Smith 2019)"""
+"""Does the prediction depend on the largest weights? (Serrano & Smith 2019)"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -14,8 +15,13 @@ from attnaudit.core.papers import SERRANO2019, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.rankings import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, row_streams
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, row_streams
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import Boxes, Crosstab, FigureSpec, Scale, Scatter
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import count, figure, interval, percent
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 
@@ -23,17 +29,50 @@ OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
 MINIMUM = "minimum"
 ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
 MOST_ORDERS = 10_000
+REMOVED = {
+    "removed_random": "random", "removed_attention": "attention", "removed_gradient": "gradient",
+    "removed_gradient_attention": "gradient × attention", "removed_minimum": "smallest set",
+}  # fmt: skip
+
+
+def _removal_caption(rows: pl.DataFrame) -> str:
+    times, proven = rows["times_minimum_attention"].median(), rows["minimum_proven"].mean()
+    compared = f" By attention that is a median of {times:.1f} times the smallest set." if isinstance(times, float) else ""
+    shown = f" (proven for {percent(proven)})" if isinstance(proven, float) else ""
+    return (
+        "Share of tokens removed in the order of a ranking when the prediction first flips: quartiles (bar), 5 to 95 % (line) and median, "
+        f"over the instances that flip.{compared} No ranking can flip a prediction with fewer tokens than the smallest set{shown}: where "
+        "that is large, the prediction depends on many tokens; a ranking far to its right puts other tokens first."
+    )
+
+
+def _one_caption(rows: pl.DataFrame) -> str:
+    known = rows.filter(pl.col("delta_js").is_not_null())
+    excluded = rows.height - known.height
+    note = f" Excluded: {count(excluded, 'instance')} with one token, or with all weight on one." if excluded else ""
+    if known.height == 0:
+        return f"Undefined for every instance.{note}"
+    negative, only = known.select(
+        (pl.col("delta_js") < 0).mean().alias("negative"), (pl.col("flip_max") & ~pl.col("flip_random")).mean().alias("only")
+    ).row(0)
+    mean = known["delta_js"].mean()
+    return (
+        "How much more the output moves (JSD) without the largest weight than without one drawn at random from the others, by how much "
+        f"larger it is. Mean {figure(mean if isinstance(mean, float) else None, 3)}; below 0 for {percent(negative)}: there the other "
+        f"weight mattered more. Right: whether each removal flips the prediction; for {percent(only)} only that of the largest weight "
+        f"does. Points near 0 far to the right would mean that a much larger weight matters no more.{note}"
+    )
 
 
 @dataclass(frozen=True)
 class Erasure:
-    """Attention weights set to 0, the rest rescaled, the output read out again: what does it take to flip the decision?
+    """Attention weights set to 0, the rest rescaled, the output read out again: what does it take to flip the prediction?
 
     One weight: ``delta_js`` is how much more the output moves (JSD) without the largest weight than without that of an ``other`` position,
-    drawn at random, ``delta_alpha`` the difference of the two weights, ``flip_max`` and ``flip_random`` whether the decision flips.
+    drawn at random, ``delta_alpha`` the difference of the two weights, ``flip_max`` and ``flip_random`` whether the prediction flips.
     ``other`` "any" draws from all but the largest; "code", as the released code, from all but the first, the largest itself included.
 
-    Many weights: ``removed_<ranking>`` is the share of T that is gone when the decision first flips, in the order of the ranking:
+    Many weights: ``removed_<ranking>`` is the share of T that is removed when the prediction first flips, in the order of the ranking:
     ``random`` (the mean of those of ``orders`` orders that flip), ``attention``, ``gradient`` (∂p_max/∂alpha), ``gradient_attention`` (the
     product); ``mass_<ranking>`` the share of the attention; null where it never flips. ``removed_minimum`` is the smallest set of all that
     flips, its positions in ``minimum``, with an identity tail exactly; ``minimum_proven`` says whether none is smaller, or none there is.
@@ -45,7 +84,69 @@ class Erasure:
 
     name: ClassVar[str] = "erasure"
     needs: ClassVar[tuple[str, ...]] = ()
-    paper: ClassVar[Paper] = SERRANO2019
+    question: ClassVar[str] = "How many tokens must be removed before the prediction flips?"
+    papers: ClassVar[tuple[Paper, ...]] = (SERRANO2019,)
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure(
+            "delta_js", "ΔJS: change of the output without the largest weight less that without another",
+            "JSD of the output without the largest weight, less that without a random other weight, in nats.", "higher",
+        ),
+        Measure("delta_alpha", "Δα: largest weight less the other", "Difference of the two weights, 0 to 1."),
+        Measure(
+            "negative_delta_js", "share where the other weight changes the output more",
+            "Share of instances with ΔJS below 0.", "lower",
+        ),
+        Measure(
+            "flip_max", "share whose prediction flips without the largest weight",
+            "Share of instances whose predicted class changes when the largest weight is removed.", "higher",
+        ),
+        Measure(
+            "flip_random", "share whose prediction flips without the other weight",
+            "Share of instances whose predicted class changes when a random other weight is removed.",
+        ),
+        Measure("flip_both", "share where either removal flips it", "Share of instances that flip by either of the two removals."),
+        Measure("flip_only_max", "share where only the largest flips it", "Share that flips without the largest weight only.", "higher"),
+        Measure("flip_only_random", "share where only the other flips it", "Share that flips without the other weight only.", "lower"),
+        Measure("flip_neither", "share where neither flips it", "Share of instances that neither removal flips."),
+        Measure(
+            "minimum_proven", "share whose smallest set is proven smallest",
+            "Share of instances where no smaller set flips the prediction, or none does at all.",
+        ),
+        Measure(
+            "removed_{score}", "share of tokens removed at the first flip, {score}",
+            "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.", "lower",
+        ),
+        Measure(
+            "mass_{score}", "share of attention removed at the first flip, {score}",
+            "Sum of the attention weights removed when the prediction first flips.",
+        ),
+        Measure(
+            "times_minimum_{score}", "tokens removed at the first flip, over the smallest set, {score}",
+            "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.", "lower",
+        ),
+        Measure(
+            "kept_{score}", "share of tokens that keep the output, {score}",
+            "Share of the tokens in the shortest beginning of the ranking that, kept alone, leaves the output within TVD ε.", "lower",
+        ),
+        Measure("never_{score}", "share that never flips, {score}", "Share of instances that no removal along the ranking flips."),
+    )  # fmt: skip
+    figures: ClassVar[tuple[FigureSpec, ...]] = (
+        FigureSpec(
+            "removal", "How much must be removed before the prediction flips?",
+            (Boxes(REMOVED, Scale("share of the tokens removed"), missing="never", marked=("smallest set",)),),
+            _removal_caption, reads=("times_minimum_attention", "minimum_proven"),
+            of=lambda rows: rows.filter(pl.col("minimum_proven").is_not_null()),
+        ),
+        FigureSpec(
+            "erasure", "Is the largest weight the one that matters?", (
+                Scatter("delta_alpha", "delta_js", "Δα: largest weight less the other", "ΔJS", "One weight against another"),
+                Crosstab(
+                    "flip_max", "flip_random", "without the largest", "without the other", ("flips", "does not"),
+                    "Whose removal flips the prediction",
+                ),
+            ), _one_caption,
+        ),
+    )  # fmt: skip
     seed: int = 0
     orders: int = 5
     other: str = "any"
@@ -81,6 +182,28 @@ class Erasure:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, _measures), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, least = rows.get("erasure", "removed_attention"), rows.get("erasure", "removed_minimum")
+        if row is None or least is None:
+            return
+        chance = rows.value("erasure", "removed_random")
+        yield card_row(
+            Erasure.question, "share of tokens removed, by attention", row,
+            f"smallest set {figure(least['value'])} {interval(least)}{'' if chance is None else f', random order {figure(chance)}'}",
+            _sentence(row["value"], rows), mark=float(least["value"]),
+        )  # fmt: skip
+
+
+def _sentence(removed: float, rows: SummaryRows) -> str:
+    times, never, proven = (rows.value("erasure", name) for name in ("times_minimum_attention", "never_attention", "minimum_proven"))
+    flips = f" flips {percent(1 - never)} of predictions; where it does," if never else ","
+    sentence = f"Removing tokens by attention{flips} {percent(removed)} of tokens must go{'' if never else ' before the prediction flips'}."
+    if times is not None:
+        smallest = "" if proven is None else f" (proven smallest for {percent(proven)})"
+        sentence += f" On average that is {figure(times, 1)} times as many as in the smallest set that flips it{smallest}."
+    return sentence + of_kept_words(rows)
 
 
 def _single(single: np.ndarray) -> dict[str, np.ndarray]:

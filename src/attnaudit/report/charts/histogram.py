@@ -8,8 +8,9 @@ import altair as alt
 import polars as pl
 
 from attnaudit.report.charts import densities
-from attnaudit.report.charts.palette import Marker, Palette, Scale, marker_layers
+from attnaudit.report.charts.palette import Palette, marker_layers, measured_axis
 from attnaudit.report.charts.svg import Drawing
+from attnaudit.results.charts import Marker, Scale
 
 _WIDTH, _HEIGHT = 330, 190
 
@@ -28,7 +29,7 @@ def histogram_chart(
     y = alt.Y("share:Q", stack=None, title="share of the class", scale=alt.Scale(domain=[0, top], nice=False), axis=percents)
     colour = palette.colour()
     filled = steps.mark_area(opacity=0.06 if crowded else 0.28, interpolate="step-after").encode(
-        x=scale.axis(grid=False), y=y, color=colour
+        x=measured_axis(scale, grid=False), y=y, color=colour
     )
     line = steps.mark_line(interpolate="step-after", strokeWidth=1.6)
     stepped = line.encode(x=alt.X("x:Q"), y=alt.Y("share:Q"), order=alt.Order("order:Q"), color=colour, strokeDash=palette.dash())

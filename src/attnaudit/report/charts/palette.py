@@ -9,6 +9,7 @@ from typing import ClassVar
 import altair as alt
 import polars as pl
 
+from attnaudit.results.charts import Marker, Scale
 from attnaudit.results.words import count
 
 OTHER = "other classes"
@@ -16,7 +17,7 @@ OTHER = "other classes"
 
 @dataclass(frozen=True)
 class Palette:
-    """A colour and a dash pattern for each group, so that no line is told by its colour alone."""
+    """A colour and a dash pattern for each group, so that colour alone never distinguishes two lines."""
 
     groups: tuple[str, ...]
 
@@ -62,30 +63,12 @@ def legend(rows: pl.DataFrame, palette: Palette) -> tuple[LegendEntry, ...]:
     return tuple(LegendEntry(name, hue, " ".join(map(str, dash)), count(sizes.get(name, 0), "instance")) for name, hue, dash in entries)
 
 
-@dataclass(frozen=True)
-class Scale:
-    """The measured axis of a chart: its title, ends and ticks."""
-
-    title: str
-    high: float
-    ticks: tuple[float, ...]
-    low: float = 0.0
-
-    def axis(self, grid: bool) -> alt.X:
-        digits = ".2f" if self.high < 0.2 else ".1f"
-        ends = alt.Scale(domain=[self.low, self.high], nice=False)
-        return alt.X(
-            "x:Q", title=self.title, scale=ends, axis=alt.Axis(grid=grid, values=list(self.ticks), labelFlush=False, format=digits)
-        )
-
-
-@dataclass(frozen=True)
-class Marker:
-    """A vertical line at ``x`` with a word before it, or after it."""
-
-    x: float
-    text: str
-    after: bool = False
+def measured_axis(scale: Scale, grid: bool) -> alt.X:
+    """The horizontal axis of what a chart measures."""
+    digits = ".2f" if scale.high < 0.2 else ".1f"
+    ends = alt.Scale(domain=[scale.low, scale.high], nice=False)
+    axis = alt.Axis(grid=grid, values=list(scale.ticks), labelFlush=False, format=digits)
+    return alt.X("x:Q", title=scale.title, scale=ends, axis=axis)
 
 
 def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:

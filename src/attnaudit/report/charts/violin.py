@@ -8,8 +8,9 @@ import altair as alt
 import polars as pl
 
 from attnaudit.report.charts import densities
-from attnaudit.report.charts.palette import Marker, Palette, Scale, marker_layers
+from attnaudit.report.charts.palette import Palette, marker_layers, measured_axis
 from attnaudit.report.charts.svg import Drawing
+from attnaudit.results.charts import Marker, Scale
 
 _WIDTH = 270  # with the labels at both sides as wide as a histogram
 _HALF = 0.44  # half the height of a violin, in rows
@@ -32,7 +33,7 @@ def violin_chart(
     area = (
         alt.Chart(edges)
         .mark_area(opacity=0.5)
-        .encode(x=scale.axis(grid=True), y=y, y2=alt.Y2("bottom"), color=palette.colour(), detail=["band:O"])
+        .encode(x=measured_axis(scale, grid=True), y=y, y2=alt.Y2("bottom"), color=palette.colour(), detail=["band:O"])
     )
     layers = [area, *_inside(rows, column, place, palette), *marker_layers(markers)]
     return alt.layer(*layers).properties(width=_WIDTH, height=22 * lines + 8)

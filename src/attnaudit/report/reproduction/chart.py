@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from attnaudit.report.charts.palette import Palette, Scale
+from attnaudit.report.charts.palette import Palette, measured_axis
 from attnaudit.report.charts.svg import Drawing
 from attnaudit.report.reproduction.numbers import Model
+from attnaudit.results.charts import Scale
 
 SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "diamond")
 _WIDTH = 205
@@ -27,7 +28,7 @@ def agreement_chart(rows: pl.DataFrame, scale: Scale, models: Sequence[Model], g
     chart = alt.Chart(placed.select("y", "group", "paper", "rerun", "ours", "low", "high"))
     known, published = chart.transform_filter("datum.ours !== null"), chart.transform_filter("datum.paper !== null || datum.rerun !== null")
     both = chart.transform_filter("datum.paper !== null && datum.rerun !== null")
-    x = scale.axis(grid=True)
+    x = measured_axis(scale, grid=True)
     layers = [
         published.transform_calculate(x="datum.paper === null ? datum.rerun : datum.paper").mark_point(opacity=0).encode(x=x, y=y),
         both.mark_rule(strokeWidth=9, opacity=0.32).encode(x=alt.X("paper:Q"), x2=alt.X2("rerun"), y=y, color=colour),

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.core.errors import InputError
+from attnaudit.experiments import measure_label
 from attnaudit.published.compare import (
     ABOVE_SEARCH,
     FARTHER,
@@ -23,7 +24,6 @@ from attnaudit.published.compare import (
 )
 from attnaudit.published.reference import largest_difference, published_corpus
 from attnaudit.report.sections.summary import group_label
-from attnaudit.report.words.labels import measure_label
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import count, figure, interval
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.experiments import REGISTRY, make_experiment
+from attnaudit.experiments import EXPERIMENTS, make_experiment, refusal
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
@@ -42,7 +42,7 @@ def _text(value: Any) -> str:
 
 def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:
     """Experiments without a result, and the reason as far as the trace's first piece tells it."""
-    missing = [name for name in REGISTRY if name not in record.tables]
+    missing = [name for name in EXPERIMENTS if name not in record.tables]
     return [(name, _reason(name, record.about, first)) for name in missing]
 
 
@@ -54,7 +54,4 @@ def _reason(name: str, about: About, first: Trace | None) -> str:
         experiment = make_experiment(name, told.get(name) if isinstance(told, Mapping) else None)
     except InputError as error:
         return str(error)
-    absent = [column for column in experiment.needs if not first.has(column)]
-    if absent:
-        return f"the trace has no column {', '.join(absent)}"
-    return experiment.refuses(first) or "it was not asked for"
+    return refusal(experiment, first) or "it was not asked for"

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Int64
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
 STRIKING, RANDOM, LISTED = 6, 6, 500
+SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,8 @@ def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int) -> Selection:
 
 
 def _striking(rows: pl.DataFrame, fit: Bool[np.ndarray, " n"]) -> Int64[np.ndarray, " s"]:
-    if "emax_jsd" not in rows.columns:
+    if SHOWN_BY not in rows.columns:
         return np.zeros(0, np.int64)
-    divergence = rows["emax_jsd"].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    divergence = rows[SHOWN_BY].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     candidates = np.flatnonzero(fit & ~np.isnan(divergence))
     return candidates[np.argsort(-divergence[candidates], kind="stable")][:STRIKING]

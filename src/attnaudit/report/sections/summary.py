@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.report.words.labels import measure_label
+from attnaudit.experiments import measure_label
 from attnaudit.results.words import figure, interval
 
 _GROUP = "predicted:"
@@ -41,7 +41,7 @@ def _table(experiment: str, part: pl.DataFrame) -> SummaryTable:
     groups = part["group"].unique(maintain_order=True).to_list()
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in part.iter_rows(named=True)}
     measures = part["measure"].unique(maintain_order=True).to_list()
-    rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
+    rows = tuple((name, measure_label(name, experiment), tuple(cells.get((name, group)) for group in groups)) for name in measures)
     return SummaryTable(experiment, tuple(group_label(group) for group in groups), rows)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from attnaudit.report.words.card_rows import WITHIN, furthest_trained, trained_adversaries
+from attnaudit.experiments.adversary.experiment import WITHIN, furthest_trained, trained_adversaries
 from attnaudit.report.words.study_numbers import figure_and_model, model_label, timed_by_chance
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row

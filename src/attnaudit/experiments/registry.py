@@ -1,0 +1,112 @@
+"""The registered experiments, and what each states of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+import polars as pl
+
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.papers import Paper
+from attnaudit.core.registry import Registry
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows
+from attnaudit.results.charts import FigureSpec
+from attnaudit.results.measures import OF_TRANSLATIONS, Measure, label_of
+from attnaudit.trace import Trace
+
+CardRows = Callable[[SummaryRows, About], Iterable[CardRow]]
+
+
+@runtime_checkable
+class Experiment(Protocol):
+    """A question about a trace: a frozen dataclass of settings, and a pure call.
+
+    ``needs`` are the optional columns of a trace that it reads. Calling it gives a table with a row per trace row, in order, whose first
+    columns are `keys(trace)`; ``summarise`` turns that table, of all shards, into summary rows.
+
+    A class may state more of itself, and pages, help and documentation read it: see `Facts`.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]]
+
+    def __call__(self, trace: Trace) -> pl.DataFrame: ...
+
+    def summarise(self, table: pl.LazyFrame) -> pl.DataFrame: ...
+
+
+EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "attnaudit.experiments")
+
+
+def register_experiment(experiment: type[Any]) -> type[Any]:
+    """Add an experiment to those that audits run, and return it, so that it may be used as a decorator.
+
+    Raises InputError where it is no frozen dataclass with ``name``, ``needs`` and ``summarise``, or its name is taken.
+    """
+    missing = [name for name in ("name", "needs", "summarise") if not hasattr(experiment, name)]
+    if missing or not is_dataclass(experiment):
+        got = f"a class without {', '.join(missing)}" if missing else "a class that is no dataclass"
+        raise InputError("register experiment", experiment.__name__, got, "a frozen dataclass with name, needs, __call__ and summarise")
+    return EXPERIMENTS.register(experiment)
+
+
+class Facts(NamedTuple):
+    """What an experiment's class states of itself besides the call; what it does not state is empty.
+
+    ``papers`` are its sources, the first the one that it follows. ``measures`` name and explain what its summary has. ``card_rows`` turns
+    summary rows into rows of the verdict card; ``figures`` say what the report draws of its table.
+    """
+
+    question: str
+    papers: tuple[Paper, ...]
+    measures: tuple[Measure, ...]
+    card_rows: CardRows
+    figures: tuple[FigureSpec, ...]
+
+
+def facts(name: str) -> Facts:
+    """The facts of the registered experiment ``name``, all empty for an unknown one: results may be of an experiment of elsewhere."""
+    stated = EXPERIMENTS.get(name, object)
+    return Facts(
+        question=getattr(stated, "question", ""), papers=getattr(stated, "papers", ()), measures=getattr(stated, "measures", ()),
+        card_rows=getattr(stated, "card_rows", lambda rows, about: ()), figures=getattr(stated, "figures", ()),
+    )  # fmt: skip
+
+
+def measure_label(measure: str, experiment: str | None = None) -> str:
+    """The label of a measure of ``experiment``, else of the first experiment that states one; a name without a label is its own."""
+    names = EXPERIMENTS if experiment is None else (experiment,)
+    return label_of([*(one for name in names for one in facts(name).measures), *OF_TRANSLATIONS], measure)
+
+
+def columns_of_figures() -> set[str]:
+    """The columns that figures of all experiments read of every row."""
+    return {column for name in EXPERIMENTS for spec in facts(name).figures for column in spec.columns}
+
+
+def make_experiment(name: str, settings: Mapping[str, Any] | None = None) -> Any:
+    """The experiment ``name`` with ``settings`` in place of its defaults. Raises InputError for an unknown name or setting."""
+    experiment = EXPERIMENTS.find(name, "audit")()
+    known = {f.name: f for f in fields(experiment)}
+    for key in settings or {}:
+        if key not in known:
+            expected = f"one of {', '.join(known)}" if known else "none: it has no settings"
+            raise InputError("audit", f"setting {name}.{key}", "no such setting", expected, did_you_mean(key, known))
+    return replace(experiment, **(settings or {}))
+
+
+def with_settings() -> Iterator[str]:
+    """The experiments that have settings: the others are in no specification of a run."""
+    return (name for name, experiment in EXPERIMENTS.items() if fields(experiment))
+
+
+def refusal(experiment: Experiment, trace: Trace) -> str | None:
+    """Why an experiment cannot use a trace; None where it can. A class may say so by a method ``refuses``, after its ``needs``."""
+    missing = [name for name in experiment.needs if not trace.has(name)]
+    if missing:
+        return f"the trace has no column {', '.join(missing)}"
+    refuses = getattr(experiment, "refuses", None)
+    return refuses(trace) if refuses is not None else None
