@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from attnaudit.cli import corpora
 from attnaudit.cli import options as o
@@ -109,14 +110,24 @@ def run_(
     show_run(place, as_json)
 
 
-@app.command(short_help="Audit a trace that is already there.")
+class ListsExperiments(TyperCommand):
+    """A command whose help ends with the registered experiments; they are loaded only when the help is shown."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from attnaudit.experiments import EXPERIMENTS, facts
+
+        with formatter.section("Experiments"):
+            formatter.write_dl([(name, facts(name).question) for name in EXPERIMENTS])
+
+
+@app.command(short_help="Audit an existing trace.", cls=ListsExperiments)
 def audit(
     trace: o.TracePath, experiments: o.Experiments = None, settings: o.ExperimentSettings = None, out: o.Out = None, as_json: o.Json = False
 ) -> None:
-    """Put the experiments to a trace that is already there, of this program or of any other.
+    """Audit an existing trace from any tool.
 
-    Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit beside the trace. An earlier
-    audit in DIR gives way to the new one; give another --out to keep both.
+    Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit next to the trace. Overwrites
+    an earlier audit in DIR; give another --out to keep both.
 
     \b
     Examples:
