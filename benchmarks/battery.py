@@ -19,7 +19,7 @@ from scipy.stats import kendalltau
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.experiments import EXPERIMENTS, make_experiment
+from attnaudit.experiments import EXPERIMENTS, make_experiment, refusal
 from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace
 from benchmarks.adversary import sst_sized
@@ -60,7 +60,7 @@ def main() -> None:
     print("| experiment | first call (s) | later calls (s) | summary (s) | plain way (s) | ratio |\n| --- | --- | --- | --- | --- | --- |")
     for name in EXPERIMENTS:
         experiment = make_experiment(name)
-        if not trace.has(*experiment.needs) or experiment.refuses(trace):
+        if refusal(experiment, trace):
             continue
         first = seconds(lambda e=experiment: e(trace))
         later = float(np.median([seconds(lambda e=experiment: e(trace)) for _ in range(options.repeat)]))

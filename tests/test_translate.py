@@ -101,6 +101,13 @@ def test_its_trace_can_be_audited_by_itself(run: Path, tmp_path: Path):
     assert {row["experiment"] for row in read_json(folder / "summary.json")} == {"correlation", "permutation"}
 
 
+def test_known_alignments_are_audited_as_any_experiment(run: Path, tmp_path: Path):
+    audited = read_json(audit_into(tmp_path / "audit", run, ("alignment",), {}) / "summary.json")
+    own = [row for row in read_json(run / "summary.json") if row["experiment"] == "alignment"]
+    assert audited == [row for row in own if not row["measure"].startswith("dictionary_")]
+    assert "alignment" not in read_json(run / "spec.json")["experiments"]  # without settings it changes no spec
+
+
 def test_a_finished_run_is_left_as_it_is(run: Path, pairs: Path):
     before = {path: path.stat().st_mtime_ns for path in run.rglob("*") if path.is_file()}
     translate(spec(pairs), run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import polars as pl
@@ -30,6 +30,7 @@ class Experiment(Protocol):
     A class may state more of itself, and pages, help and documentation read it: see `Facts`.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]]
 

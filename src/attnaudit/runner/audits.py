@@ -62,7 +62,7 @@ def choose(experiments: Sequence[str], settings: Mapping[str, Any], task: str | 
         if names and key.partition(".")[0] not in names:
             raise InputError("audit", f"setting {key}", "not of an experiment asked for", f"a setting of {', '.join(names)}")
     chosen = names or list(resolved)
-    return Battery(chosen, {name: resolved[name] for name in chosen}, chosen=bool(names))
+    return Battery(chosen, {name: resolved.get(name, {}) for name in chosen}, chosen=bool(names))
 
 
 def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
