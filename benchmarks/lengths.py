@@ -22,7 +22,7 @@ from torch.nn import functional
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.models import model_preset
+from attnaudit.models.presets import model_preset
 from attnaudit.models.product import product, whole_blocks
 from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.sides import SIDES, Side, batch_rows

@@ -11,9 +11,10 @@ import torch
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
-from attnaudit.models import AttentionModel, build_model, model_preset
 from attnaudit.models.attention import Additive
 from attnaudit.models.batch import Inputs
+from attnaudit.models.classifier import AttentionModel, build_model
+from attnaudit.models.presets import model_preset
 from attnaudit.trace import Trace
 from tests.traces import make_trace
 

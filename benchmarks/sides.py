@@ -24,8 +24,8 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import make_experiment
 from attnaudit.experiments.permutation_identity import shuffle
 from attnaudit.experiments.rows import row_streams
-from attnaudit.models import AttentionModel
 from attnaudit.models.batch import Batch, pad
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace
 from attnaudit.tracing.gradient import gradient_importance

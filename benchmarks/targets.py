@@ -27,8 +27,8 @@ from attnaudit.core.files import read_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import read_corpus
 from attnaudit.experiments import make_experiment
-from attnaudit.models import AttentionModel, load_model
 from attnaudit.models.batch import Batch, Inputs, batches_by_length, pad
+from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.runner import RunSpec, audit_into
 from attnaudit.trace import Trace, write_shards
 from attnaudit.tracing.texts import BUDGET, collect_shards, frozen, one_thread_an_operation

@@ -19,9 +19,10 @@ from torch.nn import functional
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
-from attnaudit.models import build_model, model_preset
 from attnaudit.models.attention import attend
 from attnaudit.models.batch import Batch, Inputs, pad
+from attnaudit.models.classifier import build_model
+from attnaudit.models.presets import model_preset
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training.loop import TrainingSettings, predict, train

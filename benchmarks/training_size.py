@@ -13,8 +13,8 @@ from dataclasses import replace
 import numpy as np
 
 from attnaudit.corpora import Corpus, Vocabulary, read_corpus, word_vectors
-from attnaudit.models import build_model
 from attnaudit.models.batch import Inputs
+from attnaudit.models.classifier import build_model
 from attnaudit.runner import RunSpec
 from attnaudit.stats.bootstrap import bootstrap_means
 from attnaudit.stats.measures import predicted_class

@@ -16,7 +16,7 @@ from typing import Any
 from attnaudit.core.files import read_json, write_text
 from attnaudit.corpora import read_corpus
 from attnaudit.experiments.adversary import divergence
-from attnaudit.models import load_model
+from attnaudit.models.classifier import load_model
 from attnaudit.report.words.study_numbers import figure_and_model, model_label
 from attnaudit.runner.study import StudySpec, run_study
 from attnaudit.stats.measures import tvd

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from attnaudit.core.errors import AttnauditError, InputError, TraceError
     from attnaudit.corpora import Corpus, planted_corpus, read_corpus
     from attnaudit.experiments import audit
-    from attnaudit.models import load_model
+    from attnaudit.models.classifier import load_model
+    from attnaudit.models.presets import register_encoder
     from attnaudit.report import write_report
     from attnaudit.results import Result, Results
     from attnaudit.runner import RunSpec, run
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
 
 _HOME = {
     "collect": "tracing.texts", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "core.errors",
-    "InputError": "core.errors", "TraceError": "core.errors", "audit": "experiments", "load_model": "models",
-    "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner", "run": "runner", "Trace": "trace",
+    "InputError": "core.errors", "TraceError": "core.errors", "audit": "experiments", "load_model": "models.classifier",
+    "register_encoder": "models.presets", "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner",
+    "run": "runner", "Trace": "trace",
 }  # fmt: skip
 
 __all__ = [
     "AttnauditError", "Corpus", "InputError", "Result", "Results", "RunSpec", "Trace", "TraceError",
-    "audit", "collect", "load_model", "planted_corpus", "read_corpus", "run", "write_report",
+    "audit", "collect", "load_model", "planted_corpus", "read_corpus", "register_encoder", "run", "write_report",
 ]  # fmt: skip
 
 

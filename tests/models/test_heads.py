@@ -14,8 +14,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
 from attnaudit.corpora.prepare.taught import taught_by
 from attnaudit.experiments import audit
-from attnaudit.models import build_model, load_model, model_preset, save_model
-from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
+from attnaudit.models.presets import model_preset
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards

@@ -14,9 +14,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
 from attnaudit.corpora.prepare.removal import marks
-from attnaudit.models import build_model, model_preset
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.classifier import AttentionModel, build_model
+from attnaudit.models.presets import model_preset
 from attnaudit.tracing.texts import collect, collect_shards
 from attnaudit.training.objectives import Adversary, Deceive, labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary

@@ -11,9 +11,9 @@ import torch
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
-from attnaudit.models import build_model, load_model, model_preset, save_model
 from attnaudit.models.batch import Inputs, batches_by_length
-from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
+from attnaudit.models.presets import model_preset
 from attnaudit.training.loop import Epoch, TrainingSettings, best_epoch, halvings, predict, shuffled_batches, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 
 from attnaudit.corpora import Split, Vocabulary
-from attnaudit.models import build_model, model_preset
-from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.heads import TanhHead
+from attnaudit.models.presets import model_preset
 
 WORDS = 40
 

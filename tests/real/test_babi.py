@@ -9,9 +9,8 @@ import polars as pl
 import pytest
 
 from attnaudit.experiments import audit
-from attnaudit.models import load_model
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.permutation import naive_permutation

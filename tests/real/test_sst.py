@@ -11,9 +11,8 @@ from scipy.stats import kendalltau
 
 from attnaudit.experiments import audit
 from attnaudit.experiments.adversary import Adversary
-from attnaudit.models import load_model
 from attnaudit.models.batch import Inputs
-from attnaudit.models.classifier import AttentionModel
+from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out

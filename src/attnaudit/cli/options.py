@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import typer
 
 from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.models.presets import ENCODERS
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -79,7 +80,7 @@ StudyCorpus = Annotated[
 StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive, dynamics or copying.")
 ]
-Encoder = Annotated[str, typer.Option("--encoder", help="bilstm, bigru, cnn, average or none.")]
+Encoder = Annotated[str, typer.Option("--encoder", help=f"One of {', '.join(ENCODERS)}.")]
 Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
 Preset = Annotated[

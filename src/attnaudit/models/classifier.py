@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
+import numpy as np
 import torch
 from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import atomic, read_json, write_json
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
 from attnaudit.models.attention import attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
-from attnaudit.models.encoders import ENCODERS
+from attnaudit.models.encoders import make_encoder
 from attnaudit.models.heads import LinearHead, TanhHead
 from attnaudit.models.presets import ModelSettings
 from attnaudit.models.question import Question
@@ -74,7 +80,7 @@ class AttentionModel(nn.Module):
         self.sentence = Sentence(settings) if settings.hierarchical else None
         read = settings if self.sentence is None else replace(settings, embedding=self.sentence.width)
         self.dropout = nn.Dropout(settings.dropout)
-        self.encoder = ENCODERS[settings.encoder](read)
+        self.encoder = make_encoder(read)
         self.question = Question(settings, len(vocabulary)) if has_question else None
         self.attention = make_attention(settings, self.encoder.width, has_question)
         self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
@@ -156,3 +162,47 @@ class AttentionModel(nn.Module):
         """Total variation distance over the last axis; a single column is the probability of class 1."""
         gap = (p - q).abs().sum(dim=-1)
         return gap if self.activation == "sigmoid" else 0.5 * gap
+
+
+def build_model(
+    settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
+    has_question: bool = False,
+) -> AttentionModel:  # fmt: skip
+    """A fresh model whose embeddings start from ``vectors`` (and have their width); all else is drawn from ``seed`` alone.
+
+    With ``has_question`` it reads a question beside each text.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AttentionModel(replace(settings, embedding=vectors.shape[1]), vocabulary, class_names, has_question)
+    with torch.no_grad():
+        for embedding in (model.embedding, *([model.question.embedding] if model.question else [])):
+            embedding.weight.copy_(torch.from_numpy(vectors))
+    return model
+
+
+def save_model(model: AttentionModel, folder: Path) -> None:
+    """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
+    told = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.has_question}
+    metadata = {"attnaudit": json.dumps(told, sort_keys=True)}
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    with atomic(folder / "weights.safetensors") as temporary:
+        save_file(weights, temporary, metadata=metadata)
+    write_json(folder / "vocab.json", model.vocabulary.to_json())
+
+
+def load_model(folder: str | Path) -> AttentionModel:
+    """The model that `save_model` wrote. Raises RunError when it is missing or damaged."""
+    path = Path(folder) / "weights.safetensors"
+    vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = json.loads(file.metadata()["attnaudit"])
+        stored = metadata["settings"]
+        settings = ModelSettings(**{**stored, "kernels": tuple(stored["kernels"])})
+        model = AttentionModel(settings, vocabulary, metadata["class_names"], metadata["asks"])
+        model.load_state_dict(load_file(path))
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError("load model", str(path), reason, "weights written by attnaudit", "train the model again") from error
+    return model

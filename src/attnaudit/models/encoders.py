@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from functools import partial
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnaudit.models.presets import ModelSettings
+from attnaudit.models.presets import ENCODERS, ModelSettings, resolved
 
 
 class Bidirectional(nn.Module):
@@ -83,10 +83,19 @@ class Transformer(nn.Module):
         return self.values(self.layer(placed, src_key_padding_mask=place >= lengths[:, None]))
 
 
-ENCODERS = {
-    "bilstm": partial(Bidirectional, nn.LSTM), "bigru": partial(Bidirectional, nn.GRU), "cnn": CNN, "average": Average, "none": NoEncoder,
-    "transformer": Transformer,
-}  # fmt: skip
+def bilstm(settings: ModelSettings) -> Bidirectional:
+    """A bidirectional LSTM of one layer."""
+    return Bidirectional(nn.LSTM, settings)
+
+
+def bigru(settings: ModelSettings) -> Bidirectional:
+    """A bidirectional GRU of one layer."""
+    return Bidirectional(nn.GRU, settings)
+
+
+def make_encoder(settings: ModelSettings) -> Any:
+    """A fresh encoder of the registered kind that the settings name. Raises InputError for one that is not registered."""
+    return resolved(ENCODERS.find(settings.encoder, "build model").build)(settings)
 
 
 def places(place: Int[Tensor, " L"], width: int) -> Float[Tensor, "L E"]:

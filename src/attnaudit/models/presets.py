@@ -1,13 +1,105 @@
-"""Which model: encoder × attention and their sizes, with the presets of Jain & Wallace 2019 and of Serrano & Smith 2019."""
+"""Which model: the registered encoders, the settings of a model, and the presets of Jain & Wallace 2019 and of Serrano & Smith 2019.
+
+Nothing here imports torch: names, widths and presets are read by the command line, by plans and by reports.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pkgutil import resolve_name
+from typing import Any, Literal, get_args
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.registry import Registry
+from attnaudit.corpora.spec import Preset
 
-Preset = Literal["paper", "code2019", "flan", "han"]
+PRESETS: tuple[Preset, ...] = get_args(Preset)
+ERASURE_PRESETS = ("flan", "han")
+ATTENTION_NAMES = ("additive", "dot", "uniform", "imposed")
+
+
+@dataclass(frozen=True)
+class EncoderSpec:
+    """An encoder, and all that the rest of the package has to know of it; `register_encoder` makes it known.
+
+    ``build`` makes the module from `ModelSettings`. Called with embedded tokens ``(B, L, E)`` and their ``lengths`` ``(B,)``, BOS and EOS
+    included, the module returns hidden states ``(B, L, m)``, m being its attribute ``width``; those of a text do not depend on padding.
+
+    ``hidden`` is the default of `ModelSettings.hidden` in every preset, ``hidden_of`` names presets with another; ``heads`` is that of
+    `ModelSettings.heads`. With ``self_attention`` the encoder has as many heads as the model, each with its share of the word vectors, and
+    no sentence encoder can be made of it.
+
+    ``summary`` is ``(hidden (B, L, m), Batch) -> (B, m)``: the vector of a question, by default the mean over its positions.
+    ``leave_one_out`` is ``(AttentionModel, Batch, Forward) -> logits (B, L, K)`` without each token in turn; by default the model is run
+    again for each token. Both, and ``build``, may be given as ``"package.module:name"``, which is imported on first use.
+
+    Raises InputError for a name that is no identifier, a width below 1 and an unknown preset.
+    """
+
+    name: str
+    build: Callable[[ModelSettings], Any] | str
+    hidden: int
+    hidden_of: Mapping[str, int] = field(default_factory=dict)
+    heads: int = 1
+    self_attention: bool = False
+    summary: Callable[..., Any] | str = "attnaudit.models.question:mean"
+    leave_one_out: Callable[..., Any] | str = "attnaudit.tracing.leave_one_out:rerun"
+
+    def __post_init__(self) -> None:
+        where = f"encoder {self.name!r}"
+        if not self.name.isidentifier():
+            raise InputError("register encoder", where, "a name that is no identifier", "letters, digits and underscores")
+        if min(self.hidden, self.heads, *self.hidden_of.values()) < 1:
+            raise InputError("register encoder", where, "a width or number of heads below 1", "1 or more")
+        for preset in self.hidden_of:
+            _check_known("register encoder", f"{where}, hidden_of", preset, PRESETS)
+
+
+def _check_known(operation: str, where: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise InputError(operation, where, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
+
+
+def resolved(function: Callable[..., Any] | str) -> Callable[..., Any]:
+    """A function of an `EncoderSpec`, imported if it is given by name."""
+    return resolve_name(function) if isinstance(function, str) else function
+
+
+_HERE = "attnaudit.models.encoders"
+_OF_QUESTION = "attnaudit.models.question"
+_WITHOUT_EACH = "attnaudit.tracing.leave_one_out"
+ENCODERS: Registry[EncoderSpec] = Registry("encoder", "attnaudit.encoders")
+for _spec in (
+    EncoderSpec(
+        "bilstm", f"{_HERE}:bilstm", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_OF_QUESTION}:last_states",
+        leave_one_out=f"{_WITHOUT_EACH}.recurrent:recurrent_without_each",
+    ),
+    EncoderSpec(
+        "bigru", f"{_HERE}:bigru", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_OF_QUESTION}:last_states",
+        leave_one_out=f"{_WITHOUT_EACH}.recurrent:recurrent_without_each",
+    ),
+    EncoderSpec(
+        "cnn", f"{_HERE}:CNN", hidden=64, hidden_of={"code2019": 32, "flan": 50, "han": 50}, summary=f"{_OF_QUESTION}:maximum",
+        leave_one_out=f"{_WITHOUT_EACH}.cnn:cnn_without_each",
+    ),
+    EncoderSpec(
+        "average", f"{_HERE}:Average", hidden=256, hidden_of={"code2019": 128, "flan": 100, "han": 100},
+        leave_one_out=f"{_WITHOUT_EACH}:pointwise_without_each",
+    ),
+    EncoderSpec("none", f"{_HERE}:NoEncoder", hidden=1, leave_one_out=f"{_WITHOUT_EACH}:pointwise_without_each"),
+    EncoderSpec("transformer", f"{_HERE}:Transformer", hidden=128, hidden_of={"flan": 100, "han": 100}, heads=4, self_attention=True),
+):  # fmt: skip
+    ENCODERS.register(_spec)
+
+
+def register_encoder(spec: EncoderSpec) -> EncoderSpec:
+    """Make an encoder known by its name: ``--encoder``, presets, studies and leave-one-out then work as with the built-in ones.
+
+    An installed package registers one by an entry point of the group ``attnaudit.encoders`` that names its `EncoderSpec`; a program that
+    calls the package registers it before use. Returns ``spec``. Raises InputError where the name is taken.
+    """
+    return ENCODERS.register(spec)
 
 
 @dataclass(frozen=True)
@@ -42,10 +134,11 @@ class ModelSettings:
     heads: int = 1
 
     def __post_init__(self) -> None:
-        if self.heads < 1 or self.hidden % self.heads or (self.encoder == "transformer" and self.embedding % self.heads):
+        self_attention = self.encoder in ENCODERS and ENCODERS[self.encoder].self_attention
+        if self.heads < 1 or self.hidden % self.heads or (self_attention and self.embedding % self.heads):
             got = f"{self.heads} with {self.hidden} hidden units and word vectors of {self.embedding}"
             raise InputError("build model", "model.heads", got, "1 or more, of which both are multiples")
-        if self.hierarchical and (self.heads > 1 or self.encoder == "transformer"):
+        if self.hierarchical and (self.heads > 1 or self_attention):
             raise InputError("build model", "preset han", "a transformer, or several heads", "another encoder, and one head")
         if not 0 <= self.dropout < 1:
             raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
@@ -56,36 +149,21 @@ class ModelSettings:
             raise InputError("build model", "model.kernels", str(list(self.kernels)), "odd widths, so that same padding is symmetric")
 
 
-_HIDDEN = {
-    "paper": {"bilstm": 128, "bigru": 128, "cnn": 64, "average": 256, "none": 1, "transformer": 128},
-    "code2019": {"bilstm": 128, "bigru": 128, "cnn": 32, "average": 128, "none": 1, "transformer": 128},
-    "flan": {"bilstm": 50, "bigru": 50, "cnn": 50, "average": 100, "none": 1, "transformer": 100},
-}
-_HIDDEN["han"] = _HIDDEN["flan"]
-HEADS = 4  # of a transformer
-ERASURE_PRESETS = ("flan", "han")
-ATTENTION_NAMES = ("additive", "dot", "uniform", "imposed")
-
-
 def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSettings:
     """The model of a preset. Raises InputError for an unknown name.
 
     ``paper``: as Jain & Wallace 2019 say; ``code2019``: as their released code has it; ``flan`` and ``han``: the flat and the hierarchical
     attention network of Serrano & Smith 2019.
     """
-    for kind, name, known in (
-        ("preset", preset, _HIDDEN),
-        ("encoder", encoder, _HIDDEN["paper"]),
-        ("attention", attention, ATTENTION_NAMES),
-    ):
-        if name not in known:
-            raise InputError("build model", kind, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
-    hidden, heads = _HIDDEN[preset][encoder], HEADS if encoder == "transformer" else 1
+    _check_known("build model", "preset", preset, PRESETS)
+    spec = ENCODERS.find(encoder, "build model")
+    _check_known("build model", "attention", attention, ATTENTION_NAMES)
+    hidden = spec.hidden_of.get(preset, spec.hidden)
     if preset in ERASURE_PRESETS:
         return ModelSettings(
             encoder, attention, embedding=200, hidden=hidden, kernels=(3, 5), attention_units=100, dropout=0.5,
-            hierarchical=preset == "han", heads=heads,
+            hierarchical=preset == "han", heads=spec.heads,
         )  # fmt: skip
     released = preset == "code2019"
     activation = "tanh" if released else "relu"
-    return ModelSettings(encoder, attention, hidden=hidden, activation=activation, attention_decay=not released, heads=heads)
+    return ModelSettings(encoder, attention, hidden=hidden, activation=activation, attention_decay=not released, heads=spec.heads)

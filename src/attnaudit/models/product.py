@@ -14,6 +14,9 @@ from torch.nn import functional
 BLOCK = 128  # rows
 ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
+# MKL settles which machine code its vector functions run when the first of them is called. Of threads that call it at once, one may now and
+# then run another, with other last bits; so the first call is made here, by one, for all models.
+torch.ones(1).exp()
 
 Precision = Literal["float32", "bfloat16"]
 

@@ -8,18 +8,18 @@ from torch import Tensor, nn
 
 from attnaudit.corpora.prepare.vocabulary import PAD
 from attnaudit.models.batch import Batch
-from attnaudit.models.encoders import ENCODERS
-from attnaudit.models.presets import ModelSettings
+from attnaudit.models.encoders import make_encoder
+from attnaudit.models.presets import ENCODERS, ModelSettings, resolved
 
 
 class Question(nn.Module):
-    """Q is the last hidden state of both directions (bilstm, bigru), the maximum over positions (cnn) or their mean (average, none)."""
+    """Embeds and encodes a question apart from its text; Q is the summary that the encoder registers (`EncoderSpec.summary`)."""
 
     def __init__(self, settings: ModelSettings, words: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, settings.embedding, padding_idx=PAD)
-        self.encoder = ENCODERS[settings.encoder](settings)
-        self.summary = SUMMARIES[settings.encoder]
+        self.encoder = make_encoder(settings)
+        self.summary = resolved(ENCODERS[settings.encoder].summary)
 
     def forward(self, batch: Batch) -> Float[Tensor, "B m"]:
         return self.summary(self.encoder(self.embedding(batch.ids), batch.lengths), batch)
@@ -33,11 +33,10 @@ def last_states(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "
 
 
 def maximum(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    """The maximum of each unit over positions, padding excluded."""
     return hidden.masked_fill(~batch.inside[..., None], -torch.inf).amax(dim=1)
 
 
 def mean(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    """The mean over positions, padding excluded."""
     return (hidden * batch.inside[..., None]).sum(dim=1) / batch.lengths[:, None]
-
-
-SUMMARIES = {"bilstm": last_states, "bigru": last_states, "cnn": maximum, "average": mean, "none": mean}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from attnaudit.models.attention import attend, make_attention
 from attnaudit.models.batch import Batch
-from attnaudit.models.encoders import ENCODERS
+from attnaudit.models.encoders import make_encoder
 from attnaudit.models.presets import ModelSettings
 
 
@@ -17,7 +17,7 @@ class Sentence(nn.Module):
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()
-        self.encoder = ENCODERS[settings.encoder](settings)
+        self.encoder = make_encoder(settings)
         self.attention = make_attention(settings, self.encoder.width)
         self.dropout = nn.Dropout(settings.dropout)
         self.width = self.encoder.width

@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+import attnaudit.models.product  # noqa: F401 - its first call of MKL
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
 from attnaudit.models.pairs import PairBatch

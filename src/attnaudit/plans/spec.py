@@ -14,9 +14,9 @@ from attnaudit.core.files import read_json
 from attnaudit.core.settings import coerce, from_plain, override
 from attnaudit.corpora.named.registry import task_of
 from attnaudit.corpora.spec import CorpusSpec, Preset
+from attnaudit.models.presets import ModelSettings, model_preset
 
 if TYPE_CHECKING:
-    from attnaudit.models.presets import ModelSettings
     from attnaudit.trace.probe import Probe
     from attnaudit.tracing.texts import CollectSettings
     from attnaudit.training.loop import TrainingSettings
@@ -67,7 +67,6 @@ class RunSpec:
         Where they, or ``vectors``, say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other
         fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
         """
-        from attnaudit.models.presets import model_preset
         from attnaudit.tracing.texts import CollectSettings
         from attnaudit.training.loop import training_preset
 
@@ -102,7 +101,6 @@ class RunSpec:
     @classmethod
     def read(cls, folder: str | Path) -> RunSpec:
         """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
-        from attnaudit.models.presets import ModelSettings
         from attnaudit.trace.probe import Probe
         from attnaudit.tracing.texts import CollectSettings
         from attnaudit.training.loop import TrainingSettings

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
     from attnaudit.corpora import Corpus
-    from attnaudit.models import AttentionModel
+    from attnaudit.models.classifier import AttentionModel
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch, StepCallback
 
@@ -154,7 +154,7 @@ class _Run:
 
     def _fit(self, checkpoint: Path) -> _Fitted:
         from attnaudit.corpora import Vocabulary, word_vectors
-        from attnaudit.models import build_model
+        from attnaudit.models.classifier import build_model
         from attnaudit.training.loop import train
 
         spec, corpus = self.spec, self.corpus
@@ -193,7 +193,7 @@ class _Run:
             write_json(self.ledger.out / "spec.json", self.plain)
 
     def _save(self, fitted: _Fitted, checkpoint: Path) -> dict[str, Any]:
-        from attnaudit.models import save_model
+        from attnaudit.models.classifier import save_model
         from attnaudit.training.loop import best_epoch
 
         save_model(fitted.model, self.ledger.out / "model")
@@ -223,7 +223,7 @@ class _Run:
         )  # fmt: skip
 
     def _shards(self, train: Record, splits: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Trace]:
-        from attnaudit.models import load_model
+        from attnaudit.models.classifier import load_model
         from attnaudit.tracing.texts import collect_shards
 
         model = load_model(self.ledger.out / "model").to(self.device)

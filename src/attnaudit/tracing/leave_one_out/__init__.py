@@ -1,37 +1,49 @@
-"""Leave-one-out, Algorithm 1 of Jain & Wallace 2019: every token deleted in turn, everything run again, attention included.
+"""Leave-one-out, Algorithm 1 of Jain & Wallace 2019: delete each token in turn and run the model again, attention included.
 
-Exact, but without redoing work: each kind of encoder has its own file that says which hidden states a deletion leaves alone (a
-transformer's leaves none alone, and several heads are run again). Where
-positions are sentences, a sentence is deleted, and the vectors of the others are those they were.
+Exact, but without redundant work: an encoder registers the algorithm that knows which hidden states a deletion does not change
+(`EncoderSpec.leave_one_out`), by default `rerun`, which knows none. Where positions are sentences, a sentence is deleted, and the vectors
+of the others do not change.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.tracing.leave_one_out.average import average_without_each
-from attnaudit.tracing.leave_one_out.cnn import cnn_without_each
-from attnaudit.tracing.leave_one_out.recurrent import recurrent_without_each
-from attnaudit.tracing.leave_one_out.rerun import logits_without_each
-
-WITHOUT_EACH = {
-    "average": average_without_each, "none": average_without_each, "cnn": cnn_without_each,
-    "bilstm": recurrent_without_each, "bigru": recurrent_without_each,
-}  # fmt: skip
+from attnaudit.models.presets import ENCODERS, resolved
+from attnaudit.tracing.leave_one_out.pooling import attention_scores, logits_of_pools, outside_window
 
 
 def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
     """TVD between the prediction and the one without the token at each attended position; other positions hold no meaning.
 
-    A text of one token leaves nothing to attend to: its prediction without it is that of the offset alone. A question stays as it is,
-    and so do the answers that are allowed. ``done`` is the model's own pass over ``batch``.
+    A text of one token leaves nothing to attend to: its prediction without it is that of the offset alone. The question and the candidate
+    answers do not change. ``done`` is the model's own pass over ``batch``. A model with several heads is always rerun.
     """
-    if done.alpha.ndim == 3 or model.settings.encoder not in WITHOUT_EACH:
-        logits = logits_without_each(model, batch).double()
-    else:
-        pooled = WITHOUT_EACH[model.settings.encoder](model, batch, done).readout()
-        logits = model.logits(pooled + done.asked.offset[:, None].double(), batch)
+    without_each = rerun if done.alpha.ndim == 3 else resolved(ENCODERS[model.settings.encoder].leave_one_out)
+    logits = without_each(model, batch, done).double()
     return model.distance(model.probabilities(logits), model.probabilities(done.logits.double())[:, None])
+
+
+def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
+    """The logits without the token at each attended position, by a forward pass for each position; 0 elsewhere."""
+    attended, found = batch.attended, []
+    for position in range(batch.ids.shape[1]):
+        there = attended[:, position]
+        if not there.any():
+            found.append(torch.zeros(len(there), model.outputs, device=there.device))
+            continue
+        ids = torch.cat([batch.ids[:, :position], batch.ids[:, position + 1 :]], dim=1)
+        found.append(model(replace(batch, ids=ids, lengths=batch.lengths - there.long())).logits)
+    return torch.stack(found, dim=1)
+
+
+def pointwise_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
+    """The logits without each token, in O(T), for an encoder of single tokens: a deletion changes no other hidden state, nor its score."""
+    pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius=0)
+    return logits_of_pools(model, batch, done, pools)

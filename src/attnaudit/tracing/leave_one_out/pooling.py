@@ -1,4 +1,4 @@
-"""Attention pooling when some of its terms are left out or replaced: sums of ``exp(score)`` and ``exp(score) · readout``."""
+"""Attention pooling when some of its terms are excluded or replaced: sums of ``exp(score)`` and ``exp(score) · readout``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from attnaudit.models.batch import Batch
+from attnaudit.models.classifier import AttentionModel, Forward
 
 UNDERFLOW = 1e-280
 
@@ -89,3 +92,14 @@ def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"
         again = pool_of_terms(scores[row].masked_fill(distance <= radius, -torch.inf), readouts[row])
         pool.peak[row, place], pool.mass[row, place], pool.moment[row, place] = again.peak, again.mass, again.moment
     return pool
+
+
+def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
+    """The score of every attended position in the model's own pass, −∞ elsewhere."""
+    query = None if done.asked.query is None else done.asked.query[:, None]
+    return model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
+
+
+def logits_of_pools(model: AttentionModel, batch: Batch, done: Forward, pools: Pool) -> Float[Tensor, "B L K"]:
+    """The logits of a pool for each position, ``(B, L)``, in float64."""
+    return model.logits(pools.readout() + done.asked.offset[:, None].double(), batch)
