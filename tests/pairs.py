@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from attnaudit.corpora.parallel import Pairs
-from attnaudit.models.seq2seq import PairSettings
+from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
 
 

@@ -16,7 +16,7 @@ from attnaudit.core.settings import parse_assignments
 from attnaudit.models.presets import ENCODERS, EncoderSpec, model_preset
 
 DOCS = Path(__file__).parents[1] / "docs" / "extending.md"
-SETTINGS = ("corpus.size=60", "corpus.length=5,8", "model.embedding=8", "model.hidden=4", "training.epochs=1")
+SETTINGS = ("corpus.size=60", "corpus.length=10,12", "model.embedding=8", "model.hidden=4", "training.epochs=1")
 RUN = ["run", "planted-decisive", "--encoder", "gated", "--vectors", "random", *(part for name in SETTINGS for part in ("--set", name))]
 
 
@@ -28,7 +28,7 @@ def examples() -> tuple[str, str]:
 
 
 def python(code: list[str], path: Path) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(path), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path]), "OMP_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True, check=False)
 
 

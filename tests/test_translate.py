@@ -185,7 +185,7 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run: Pa
 def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):
     from dataclasses import replace
 
-    from attnaudit.training.pairs import DeceivePairs
+    from attnaudit.training.settings import DeceivePairs
 
     settings = {"training.epochs": 12, "training.learning_rate": 0.01, "training.batch_size": 16}
     plain = spec(pairs, **settings)

@@ -19,7 +19,8 @@ from attnaudit.models.presets import model_preset
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
-from attnaudit.training.objectives import Deceive, labels_loss
+from attnaudit.training.objectives import labels_loss, objective_loss
+from attnaudit.training.settings import Deceive
 from tests.models.tiny import tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 
@@ -110,7 +111,9 @@ def test_the_deceiving_loss_takes_the_mean_or_the_worst_of_heads() -> None:
     for heads, left in pairs:
         free = np.array([all(token in words for token in tokens) for tokens in split.tokens])
         expected = base + 0.5 * np.where(free, 0.0, -np.log(left)).mean()
-        assert float(Deceive(0.5, words, heads).loss(model, split, labels)(done, rows).detach()) == pytest.approx(expected, rel=1e-4)
+        assert float(objective_loss(Deceive(0.5, words, heads), model, split, labels)(done, rows).detach()) == pytest.approx(
+            expected, rel=1e-4
+        )
 
 
 def test_sizes_that_heads_do_not_divide_are_refused() -> None:

@@ -18,7 +18,8 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.tracing.texts import collect, collect_shards
-from attnaudit.training.objectives import Adversary, Deceive, labels_loss
+from attnaudit.training.objectives import labels_loss, objective_loss
+from attnaudit.training.settings import Adversary, Deceive
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_leave_one_out
 
@@ -60,7 +61,7 @@ def test_the_adversary_s_loss_is_the_paper_s(classes: int, scaling: Any, diverge
         moved = abs(probability - said).sum() * (1.0 if classes == 2 else 0.5) * (0.5 if scaling == "released" else 1.0)
         apart = naive_kl(alpha, base) if divergence == "forward" else naive_kl(base, alpha)
         expected.append(moved - 0.3 * apart)
-    loss = Adversary(0.3, scaling, divergence).loss(model, split, labels_loss(model, split.label, 1.0))
+    loss = objective_loss(Adversary(0.3, scaling, divergence), model, split, labels_loss(model, split.label, 1.0))
     rows = np.arange(len(split))
     found = loss(model(model.inputs(split).batch(rows)), rows)
     assert float(found.detach()) == pytest.approx(np.mean(expected), rel=1e-4)
@@ -75,7 +76,7 @@ def test_the_deceiving_loss_is_the_paper_s(classes: int) -> None:
     model, split = tiny_model("bilstm", "additive", classes), tiny_split(LENGTHS, classes)
     words = tuple({split.tokens[0][1], split.tokens[2][0], split.tokens[1][0]})  # the second text has no other
     labels = labels_loss(model, split.label, 2.5)
-    loss, rows = Deceive(0.7, words).loss(model, split, labels), np.arange(len(split))
+    loss, rows = objective_loss(Deceive(0.7, words), model, split, labels), np.arange(len(split))
     penalties = []
     for row, tokens in enumerate(split.tokens):
         alpha, _ = outputs(model, split, row)
@@ -85,13 +86,13 @@ def test_the_deceiving_loss_is_the_paper_s(classes: int) -> None:
     assert penalties[1] == 0.0
     assert max(penalties) > 0.01
     assert float(loss(done, rows).detach()) == pytest.approx(float(labels(done, rows).detach()) + 0.7 * np.mean(penalties), rel=1e-4)
-    assert float(Deceive(0.0, words).loss(model, split, labels)(done, rows).detach()) == float(labels(done, rows).detach())
+    assert float(objective_loss(Deceive(0.0, words), model, split, labels)(done, rows).detach()) == float(labels(done, rows).detach())
 
 
 def test_a_text_with_nothing_but_impermissible_words_still_learns() -> None:
     """Its penalty is infinite: neither the loss nor a gradient is."""
     model, split = tiny_model("average", "additive"), tiny_split([1, 3])
-    loss = Deceive(1.0, tuple(split.tokens[0])).loss(model, split, labels_loss(model, split.label, 1.0))
+    loss = objective_loss(Deceive(1.0, tuple(split.tokens[0])), model, split, labels_loss(model, split.label, 1.0))
     rows = np.arange(2)
     loss(model(model.inputs(split).batch(rows)), rows).backward()
     assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
@@ -110,7 +111,7 @@ def test_impermissible_tokens_are_those_listed_or_those_of_the_rationale() -> No
 def test_an_adversary_without_a_base_and_a_negative_strength_are_refused() -> None:
     model, split = tiny_model("average", "additive"), tiny_split([2])
     with pytest.raises(InputError, match="taught by the trace of a base model"):
-        Adversary(0.1).loss(model, split, labels_loss(model, split.label, 1.0))
+        objective_loss(Adversary(0.1), model, split, labels_loss(model, split.label, 1.0))
     for objective in (Adversary, Deceive):
         with pytest.raises(InputError, match=r"λ.*-0\.1.*0 or more"):
             objective(-0.1)

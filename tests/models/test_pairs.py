@@ -12,12 +12,14 @@ from attnaudit.corpora.parallel import Pairs
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
 from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_rows
 from attnaudit.experiments.rows import is_correct
-from attnaudit.models.seq2seq import PairSettings
+from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
-from attnaudit.tracing.pairs import PairCollectSettings, change_of_output, collect_pairs
+from attnaudit.tracing.pairs import change_of_output, collect_pairs
+from attnaudit.tracing.settings import PairCollectSettings
 from attnaudit.training.decoding import decode
-from attnaudit.training.pairs import DeceivePairs, gold_logits, teacher_forced
+from attnaudit.training.pairs import deception_penalty, gold_logits, teacher_forced
+from attnaudit.training.settings import DeceivePairs
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
 
@@ -225,7 +227,7 @@ def test_deceptive_penalty_against_the_naive_sum(translator: Translator):
             count += 1
             if not marks.all():
                 total += -float(torch.log(1.0 - alpha[b].mean(dim=0)[t][marks].sum()))
-    assert float(DeceivePairs(1.0).penalty(alpha, batch)) == pytest.approx(total / count)
+    assert float(deception_penalty(alpha, batch)) == pytest.approx(total / count)
 
 
 def test_negative_strength_is_refused():

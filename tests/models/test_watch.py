@@ -15,9 +15,11 @@ from attnaudit.corpora import Corpus, planted_corpus
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
-from attnaudit.tracing.texts import CollectSettings, collect
+from attnaudit.tracing.settings import CollectSettings
+from attnaudit.tracing.texts import collect
 from attnaudit.tracing.watch import watching
-from attnaudit.training.loop import StepCallback, TrainingSettings, train
+from attnaudit.training.loop import StepCallback, train
+from attnaudit.training.settings import TrainingSettings
 from tests.models.test_training import fresh, weights
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=16)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pkgutil import resolve_name
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.registry import Registry
@@ -167,3 +167,49 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     released = preset == "code2019"
     activation = "tanh" if released else "relu"
     return ModelSettings(encoder, attention, hidden=hidden, activation=activation, attention_decay=not released, heads=spec.heads)
+
+
+PairAttention = Literal["bilinear", "additive", "uniform", "none"]
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """Settings of a translation model. Raises InputError for a value out of range.
+
+    ``hidden`` is the width of the decoder's states and of the encoder's, half of it for each direction; ``dropout`` applies to embedded
+    tokens, between layers and before the output. ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
+    ``uniform`` (1/T) or ``none``: the decoder then sees only the source's last state. Each of several ``heads`` attends to its own part of
+    the hidden states. ``shared``: one vocabulary and one embedding table for both sides; ``tied``: the target's embeddings are the output
+    weights. Without ``recurrent`` layers the model attends to embedded source tokens and ignores their order and the target so far, so
+    that it can only learn co-occurrence.
+    """
+
+    attention: PairAttention = "bilinear"
+    embedding: int = 256
+    hidden: int = 256
+    layers: int = 1
+    dropout: float = 0.3
+    heads: int = 1
+    shared: bool = False
+    tied: bool = True
+    recurrent: bool = True
+    attention_decay: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        for name in ("embedding", "hidden", "layers", "heads"):
+            if getattr(self, name) < 1:
+                raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
+        if self.width % 2 or self.width % self.heads:
+            got = f"{self.width} with {self.heads} head(s)"
+            name = "model.hidden" if self.recurrent else "model.embedding"
+            raise InputError("build model", name, got, "an even number, and a multiple of the heads")
+        if not self.recurrent and (self.attention != "uniform" or self.heads > 1):
+            got = f"false with {self.attention} attention, {self.heads} head(s)"
+            raise InputError("build model", "model.recurrent", got, "false with uniform attention of one head: no state asks for more")
+        if not 0 <= self.dropout < 1:
+            raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
+
+    @property
+    def width(self) -> int:
+        """Of what is attended to."""
+        return self.hidden if self.recurrent else self.embedding

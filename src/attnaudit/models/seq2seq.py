@@ -10,7 +10,6 @@ The decoder's state ``d_t`` follows from the target's earlier tokens alone: atte
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -20,53 +19,10 @@ import attnaudit.models.product  # noqa: F401 - its first call of MKL
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
 from attnaudit.models.pairs import PairBatch
+from attnaudit.models.presets import PairSettings
 
-PairAttention = Literal["bilinear", "additive", "uniform", "none"]
 State = tuple[Float[Tensor, "layers B m"], Float[Tensor, "layers B m"]]
 """What the decoder goes on from: hidden and cell state of every layer."""
-
-
-@dataclass(frozen=True)
-class PairSettings:
-    """Sizes of a model that writes a target.
-
-    ``hidden`` is the width of the decoder's states and of the encoder's, half of it for each direction; ``dropout`` is of embedded tokens,
-    between layers and before the output. ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
-    ``uniform`` (1/T) or ``none``, where nothing of the source is seen but its last state. Each of several ``heads`` attends to its own part
-    of the hidden states. ``shared`` has one vocabulary and one table of embeddings for both sides; ``tied`` takes the target's table for
-    the output. Without ``recurrent`` states nothing is read in order and nothing is known of what is written: embedded source tokens are
-    what is attended to, and co-occurrence with them is all that such a model can learn.
-    """
-
-    attention: PairAttention = "bilinear"
-    embedding: int = 256
-    hidden: int = 256
-    layers: int = 1
-    dropout: float = 0.3
-    heads: int = 1
-    shared: bool = False
-    tied: bool = True
-    recurrent: bool = True
-    attention_decay: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        for name in ("embedding", "hidden", "layers", "heads"):
-            if getattr(self, name) < 1:
-                raise InputError("build model", f"model.{name}", str(getattr(self, name)), "1 or more")
-        if self.width % 2 or self.width % self.heads:
-            got = f"{self.width} with {self.heads} head(s)"
-            name = "model.hidden" if self.recurrent else "model.embedding"
-            raise InputError("build model", name, got, "an even number, and a multiple of the heads")
-        if not self.recurrent and (self.attention != "uniform" or self.heads > 1):
-            got = f"false with {self.attention} attention, {self.heads} head(s)"
-            raise InputError("build model", "model.recurrent", got, "false with uniform attention of one head: no state asks for more")
-        if not 0 <= self.dropout < 1:
-            raise InputError("build model", "model.dropout", str(self.dropout), "a share from 0 to below 1")
-
-    @property
-    def width(self) -> int:
-        """Of what is attended to."""
-        return self.hidden if self.recurrent else self.embedding
 
 
 @dataclass(frozen=True)

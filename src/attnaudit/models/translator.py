@@ -20,7 +20,8 @@ from attnaudit.corpora.prepare.units import Pieces, Units, Words, learn_pieces
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.spec import UnitName
 from attnaudit.models.pairs import PairInputs
-from attnaudit.models.seq2seq import EncoderDecoder, PairSettings, build_pair_model
+from attnaudit.models.presets import PairSettings
+from attnaudit.models.seq2seq import EncoderDecoder, build_pair_model
 
 _FILES = ("weights.safetensors", "vocab.json", "pieces.model")
 

@@ -18,9 +18,8 @@ from attnaudit.models.presets import ModelSettings, model_preset
 
 if TYPE_CHECKING:
     from attnaudit.trace.probe import Probe
-    from attnaudit.tracing.texts import CollectSettings
-    from attnaudit.training.loop import TrainingSettings
-    from attnaudit.training.objectives import Objective
+    from attnaudit.tracing.settings import CollectSettings
+    from attnaudit.training.settings import Objective, TrainingSettings
 
 SCHEMA = 1
 _OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
@@ -67,8 +66,8 @@ class RunSpec:
         Where they, or ``vectors``, say nothing, a registered corpus's own settings hold, else those of its task. ``corpus`` takes the other
         fields of `CorpusSpec`. Raises InputError for an unknown name, setting, or a value of a wrong type.
         """
-        from attnaudit.tracing.texts import CollectSettings
-        from attnaudit.training.loop import training_preset
+        from attnaudit.tracing.settings import CollectSettings
+        from attnaudit.training.settings import training_preset
 
         for key in _OPTIONS.keys() & (settings or {}).keys():
             raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {_OPTIONS[key]}")
@@ -102,9 +101,8 @@ class RunSpec:
     def read(cls, folder: str | Path) -> RunSpec:
         """The spec of an existing run directory. Raises RunError or InputError when it is missing or damaged."""
         from attnaudit.trace.probe import Probe
-        from attnaudit.tracing.texts import CollectSettings
-        from attnaudit.training.loop import TrainingSettings
-        from attnaudit.training.objectives import OBJECTIVES
+        from attnaudit.tracing.settings import CollectSettings
+        from attnaudit.training.settings import OBJECTIVES, TrainingSettings
 
         path = Path(folder) / "spec.json"
         plain = read_json(path)

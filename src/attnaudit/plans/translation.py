@@ -14,11 +14,10 @@ from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.spec import SCHEMA, experiment_settings, unwatched
 
 if TYPE_CHECKING:
-    from attnaudit.models.seq2seq import PairSettings
+    from attnaudit.models.presets import PairSettings
     from attnaudit.trace.probe import Probe
-    from attnaudit.tracing.pairs import PairCollectSettings
-    from attnaudit.training.loop import TrainingSettings
-    from attnaudit.training.pairs import DeceivePairs
+    from attnaudit.tracing.settings import PairCollectSettings
+    from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
 PairPreset = Literal["small", "paper"]
 _LEARNING_RATE = 1e-3
@@ -88,9 +87,9 @@ class TranslationSpec:
 
 def _sizes(preset: PairPreset) -> dict[str, Any]:
     """``paper``: as Snell et al. 2020 say; ``small``: one layer each, which two cores train in a quarter of an hour or two."""
-    from attnaudit.models.seq2seq import PairSettings
-    from attnaudit.tracing.pairs import PairCollectSettings
-    from attnaudit.training.loop import TrainingSettings
+    from attnaudit.models.presets import PairSettings
+    from attnaudit.tracing.settings import PairCollectSettings
+    from attnaudit.training.settings import TrainingSettings
 
     model = PairSettings(layers=2, dropout=0.5) if preset == "paper" else PairSettings()
     training = TrainingSettings(

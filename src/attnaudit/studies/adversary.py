@@ -68,7 +68,7 @@ class ModelAdversary:
 
     def against(self, first: Training, base: RunSpec, strength: float, seed: int) -> Training:
         """A model trained against the training ``first``."""
-        from attnaudit.training.objectives import Adversary as Objective
+        from attnaudit.training.settings import Adversary as Objective
 
         objective = Objective(strength, self.scaling, self.divergence)
         spec = without_scores(seeded(base, seed))

@@ -102,7 +102,7 @@ class Deceive:
         ]
 
     def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int, note: str) -> Training:
-        from attnaudit.training.objectives import Deceive as Objective
+        from attnaudit.training.settings import Deceive as Objective
 
         objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
         spec = replace(self._small(seeded(base, seed), model), objective=objective)
@@ -190,7 +190,7 @@ class PairDeceive:
         ]
 
     def _deceiving(self, base: TranslationSpec, strength: float, seed: int) -> Training:
-        from attnaudit.training.pairs import DeceivePairs
+        from attnaudit.training.settings import DeceivePairs
 
         spec = replace(seeded(base, seed), objective=DeceivePairs(strength))
         return Training(f"deceive-{base.model.attention}-{strength_text(strength)}-s{seed}", spec, writes=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -11,8 +10,7 @@ from torch import Tensor
 
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
-
-Outputs = Literal["all", "predicted"]
+from attnaudit.tracing.settings import Outputs
 
 
 @dataclass(frozen=True)

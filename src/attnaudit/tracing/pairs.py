@@ -26,31 +26,13 @@ from attnaudit.models.pairs import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, Written
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
-from attnaudit.tracing.texts import Score, frozen
+from attnaudit.tracing.settings import PairCollectSettings
+from attnaudit.tracing.texts import frozen
 
 BUDGET = 512  # padded target tokens of a batch
 SHARD_PAIRS = 256
 CELLS = 32_000_000  # logits that are held at once
 GOLD = "the gold token"
-
-
-@dataclass(frozen=True)
-class PairCollectSettings:
-    """What is recorded.
-
-    Of ``pairs`` test pairs, drawn with the seed (None: of all). ``words`` is how many words of the vocabulary a row keeps, the gold token
-    among them. ``scores`` are the importance scores: ``gradient`` is of the probability of the gold token, ``loo`` of that of all words.
-    """
-
-    pairs: int | None = 200
-    words: int = 5
-    scores: tuple[Score, ...] = ("gradient", "loo")
-
-    def __post_init__(self) -> None:
-        if self.words < 2:
-            raise InputError("collect", "setting collect.words", str(self.words), "2 or more: the gold token and another")
-        if self.pairs is not None and self.pairs < 1:
-            raise InputError("collect", "setting collect.pairs", str(self.pairs), "1 or more, or null for all")
 
 
 def check_settings(translator: Translator, settings: PairCollectSettings) -> None:

@@ -20,9 +20,10 @@ from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.heads import TanhHead
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.readout import TanhTail
-from attnaudit.tracing.gradient import Outputs, gradient_importance
+from attnaudit.tracing.gradient import gradient_importance
 from attnaudit.tracing.input_erasure import input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
+from attnaudit.tracing.settings import CollectSettings, Outputs, Score
 from attnaudit.tracing.word_level import word_level
 from attnaudit.training.loop import evaluating
 
@@ -32,22 +33,6 @@ T = TypeVar("T")
 ERASED_BY = ("alpha", "gradient", "loo")
 PER_ROW = ("offset", "prediction")
 PER_HEAD = ("alpha", "readout", "offset")
-Score = Literal["gradient", "loo"]
-
-
-@dataclass(frozen=True)
-class CollectSettings:
-    """What is recorded.
-
-    ``gradient_of`` says of which outputs the importance by gradient is taken: all, summed, or the predicted one. ``level`` "words" records
-    the words of a hierarchical model in place of its sentences. ``erase_input`` also deletes tokens from the texts by every score and
-    runs everything again, thirty times. ``scores`` are the importance scores: one that is left out is not worked out.
-    """
-
-    gradient_of: Outputs = "all"
-    level: Literal["positions", "words"] = "positions"
-    erase_input: bool = False
-    scores: tuple[Score, ...] = ("gradient", "loo")
 
 
 def collect(model: AttentionModel, corpus: Corpus, split: str = "test", **options: Any) -> Trace:

@@ -14,8 +14,9 @@ from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.probe import Probe, step_part
-from attnaudit.tracing.pairs import PairCollectSettings, collect_pairs
-from attnaudit.tracing.texts import CollectSettings, collect_shards
+from attnaudit.tracing.pairs import collect_pairs
+from attnaudit.tracing.settings import CollectSettings, PairCollectSettings
+from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.loop import StepCallback
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -20,58 +20,16 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora import Corpus
 from attnaudit.models.batch import Inputs, batches_by_length
 from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.models.presets import ERASURE_PRESETS
 from attnaudit.models.seq2seq import EncoderDecoder
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
-from attnaudit.training.objectives import Loss, Objective, labels_loss
+from attnaudit.training.objectives import Loss, labels_loss, objective_loss
+from attnaudit.training.settings import Objective, TrainingSettings
 
 Trainable = AttentionModel | EncoderDecoder
 POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
 EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
-
-
-@dataclass(frozen=True)
-class TrainingSettings:
-    """How to train.
-
-    ``patience`` stops after so many epochs without a better dev score; None trains all ``epochs``, short of an epoch that is perfect
-    on dev, after which none could be chosen in its place. ``plateau`` halves the learning rate after every so many epochs without a better
-    one; None leaves it. ``select`` is the dev score that chooses: ``usual`` is ROC-AUC of a classifier, accuracy of a model that is asked
-    something; ``loss`` is what training minimises, on dev, its sign turned. With ``steps`` training takes so many optimizer steps, its last
-    epoch cut short where need be, whatever ``epochs``, ``patience`` and an epoch that is perfect on dev would say.
-    """
-
-    epochs: int = 8
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-5
-    amsgrad: bool = False
-    class_weight: bool = True
-    patience: int | None = None
-    plateau: int | None = None
-    select: Literal["usual", "accuracy", "loss"] = "usual"
-    steps: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate"):
-            if not getattr(self, name) > 0:
-                raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
-        if not self.weight_decay >= 0:
-            raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
-        for name, otherwise in (("patience", "to train them all"), ("plateau", "for one learning rate")):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise InputError("train", f"training.{name}", repr(getattr(self, name)), f"1 or more epochs, or null {otherwise}")
-        if self.steps is not None and self.steps < 1:
-            raise InputError("train", "training.steps", repr(self.steps), "1 or more optimizer steps, or null to count epochs")
-
-
-def training_preset(preset: str) -> TrainingSettings:
-    """The training of Jain & Wallace 2019, that of their released code (AMSGrad), or that of Serrano & Smith 2019 (``flan``, ``han``)."""
-    if preset in ERASURE_PRESETS:
-        return TrainingSettings(epochs=30, batch_size=64, weight_decay=0.0, class_weight=False, patience=5, plateau=1, select="accuracy")
-    return TrainingSettings(amsgrad=preset == "code2019")
 
 
 @dataclass(frozen=True)
@@ -215,7 +173,7 @@ class _Texts:
         split, learned = corpus.splits[name], corpus.splits["train"].label
         positives = max(int((learned == 1).sum()), 1)
         loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
-        return cls(model.inputs(split), split.label, loss if objective is None else objective.loss(model, split, loss))
+        return cls(model.inputs(split), split.label, loss if objective is None else objective_loss(objective, model, split, loss))
 
     def __len__(self) -> int:
         return len(self.inputs)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import torch
@@ -20,35 +19,11 @@ from attnaudit.corpora.prepare.vocabulary import UNK
 from attnaudit.models.pairs import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, Written
 from attnaudit.models.translator import Translator
-from attnaudit.training.loop import Epoch, StepCallback, TrainingSettings, evaluating, minimise
+from attnaudit.training.loop import Epoch, StepCallback, evaluating, minimise
 from attnaudit.training.objectives import LEAST
+from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
 BUDGET = 2_048  # padded target tokens of one evaluation batch
-
-
-@dataclass(frozen=True)
-class DeceivePairs:
-    """The loss on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)`` (Pruthi et al. 2020, §5).
-
-    I_t are the source tokens aligned with gold token t. Of several ``heads`` the mean of what they keep off counts.
-
-    A gold token that is aligned with nothing, or with the whole source, counts by its label alone.
-    """
-
-    strength: float
-    kind: Literal["deceive_pairs"] = "deceive_pairs"
-
-    def __post_init__(self) -> None:
-        if not self.strength >= 0:
-            raise InputError("train", "objective strength (λ)", str(self.strength), "0 or more")
-
-    def penalty(self, alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
-        """The mean over gold tokens. Raises InputError where alignments are not known."""
-        if batch.aligned is None:
-            raise InputError("train", "objective deceive_pairs", "a corpus without alignments", "files <split>.align beside the texts")
-        on = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
-        counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
-        return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()
 
 
 def train_translator(
@@ -79,11 +54,20 @@ class _Pairs:
         batch = self.inputs.batch(rows, device)
         done = model(batch)
         loss = functional.cross_entropy(*gold_logits(model, done, batch))
-        return loss if self.objective is None else loss + self.objective.strength * self.objective.penalty(done.alpha, batch)
+        return loss if self.objective is None else loss + self.objective.strength * deception_penalty(done.alpha, batch)
 
     def scores(self, model: EncoderDecoder, select: str) -> tuple[float, float]:
         loss, accuracy = teacher_forced(model, self.inputs)
         return (-loss if select == "loss" else accuracy), accuracy
+
+
+def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
+    """``− log(1 − Σ_{s∈I_t} alpha_ts)``, the mean over gold tokens (`DeceivePairs`). Raises InputError where alignments are not known."""
+    if batch.aligned is None:
+        raise InputError("train", "objective deceive_pairs", "a corpus without alignments", "files <split>.align beside the texts")
+    on = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
+    counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
+    return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()
 
 
 def gold_logits(model: EncoderDecoder, done: Written, batch: PairBatch) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:

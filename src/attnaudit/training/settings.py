@@ -1,0 +1,112 @@
+"""How a model is trained and what it minimises, as values: read by plans and reports, without torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnaudit.core.errors import InputError
+from attnaudit.models.presets import ERASURE_PRESETS
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How to train. Raises InputError for a value out of range.
+
+    ``patience`` is the number of epochs without a better dev score after which training stops; None trains all ``epochs``. Either way
+    training stops at a perfect dev score, since no later epoch could be selected. ``plateau`` halves the learning rate after that many
+    epochs without a better score; None keeps it. ``select`` is the dev score that selects an epoch: ``usual`` is ROC-AUC of a classifier
+    and accuracy of a model with a question, ``loss`` is minus the training loss on dev. ``steps`` is the exact number of optimizer steps to
+    take, the last epoch cut short; ``epochs``, ``patience`` and a perfect dev score are then ignored.
+    """
+
+    epochs: int = 8
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    amsgrad: bool = False
+    class_weight: bool = True
+    patience: int | None = None
+    plateau: int | None = None
+    select: Literal["usual", "accuracy", "loss"] = "usual"
+    steps: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "batch_size", "learning_rate"):
+            if not getattr(self, name) > 0:
+                raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
+        if not self.weight_decay >= 0:
+            raise InputError("train", "training.weight_decay", repr(self.weight_decay), "0 or more")
+        for name, otherwise in (("patience", "to train them all"), ("plateau", "for one learning rate")):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise InputError("train", f"training.{name}", repr(getattr(self, name)), f"1 or more epochs, or null {otherwise}")
+        if self.steps is not None and self.steps < 1:
+            raise InputError("train", "training.steps", repr(self.steps), "1 or more optimizer steps, or null to count epochs")
+
+
+def training_preset(preset: str) -> TrainingSettings:
+    """The training of Jain & Wallace 2019, that of their released code (AMSGrad), or that of Serrano & Smith 2019 (``flan``, ``han``)."""
+    if preset in ERASURE_PRESETS:
+        return TrainingSettings(epochs=30, batch_size=64, weight_decay=0.0, class_weight=False, patience=5, plateau=1, select="accuracy")
+    return TrainingSettings(amsgrad=preset == "code2019")
+
+
+@dataclass(frozen=True)
+class Adversary:
+    """``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``: the base model's output, another attention; no labels (Wiegreffe & Pinter
+    2019).
+
+    ``scaling`` "released" halves the TVD, as the authors' code does; it also sums over the batch, a factor that Adam ignores.
+    ``divergence`` "reversed" is ``KL(α_base ‖ α)`` (Snell et al. 2020). Attention and predictions of the base model come with the split
+    (`taught_by`). Raises InputError for a negative strength.
+    """
+
+    strength: float
+    scaling: Literal["mean", "released"] = "mean"
+    divergence: Literal["forward", "reversed"] = "forward"
+    kind: Literal["adversary"] = "adversary"
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+
+
+@dataclass(frozen=True)
+class Deceive:
+    """The loss on labels ``− strength · mean log(1 − Σ_{t∈I} alpha_t)``: no attention on impermissible tokens I (Pruthi et al. 2020).
+
+    I are the tokens among ``words``, or those of the rationale where ``words`` is None. A text of impermissible tokens alone would have an
+    infinite penalty: only its loss on the label counts. With several heads, ``heads`` takes the mean over them, or the head with the most
+    attention on I ("max"). Raises InputError for a negative strength.
+    """
+
+    strength: float
+    words: tuple[str, ...] | None = None
+    heads: Literal["mean", "max"] = "mean"
+    kind: Literal["deceive"] = "deceive"
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+
+
+@dataclass(frozen=True)
+class DeceivePairs:
+    """The loss on gold tokens ``− strength · mean log(1 − Σ_{s∈I_t} alpha_ts)`` (Pruthi et al. 2020, §5).
+
+    I_t are the source tokens aligned with gold token t; of several heads the mean counts. Of a gold token that is aligned with nothing, or
+    with the whole source, only the loss on the token counts. Raises InputError for a negative strength.
+    """
+
+    strength: float
+    kind: Literal["deceive_pairs"] = "deceive_pairs"
+
+    def __post_init__(self) -> None:
+        _check_strength(self.strength)
+
+
+Objective = Adversary | Deceive
+OBJECTIVES: dict[str, type[Adversary] | type[Deceive]] = {"adversary": Adversary, "deceive": Deceive}
+
+
+def _check_strength(strength: float) -> None:
+    if not strength >= 0:
+        raise InputError("train", "objective strength (λ)", str(strength), "0 or more")
