@@ -95,7 +95,7 @@ def our_gradients(model: AttentionModel, batch: Batch) -> Tensor:
 
 def with_attention_held(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:
     done = model.from_embedded(embedded, batch)
-    return model.probabilities(model.under(done.alpha.detach(), done.hidden, done.asked, batch))[:, 0]
+    return model.probabilities(model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch))[:, 0]
 
 
 def with_attention(model: AttentionModel, batch: Batch, embedded: Tensor) -> Tensor:

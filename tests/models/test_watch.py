@@ -48,7 +48,7 @@ def test_a_training_does_not_notice_that_it_is_watched(corpus: Corpus, tmp_path:
     alone, seen = (fresh(corpus, encoder, **({"heads": 1} if encoder == "transformer" else {}), **settings) for _ in range(2))
     expected = train(alone, corpus, SETTINGS, seed=3)
     random = torch.random.get_rng_state()
-    history = train(seen, corpus, SETTINGS, seed=3, watch=watched(corpus, seen, tmp_path))
+    history = train(seen, corpus, SETTINGS, seed=3, callback=watched(corpus, seen, tmp_path))
     assert weights(seen) == weights(alone)
     assert [(epoch.loss, epoch.dev) for epoch in history] == [(epoch.loss, epoch.dev) for epoch in expected]
     assert torch.equal(random, torch.random.get_rng_state())
@@ -68,7 +68,7 @@ def test_looking_leaves_gradients_modes_and_what_wants_a_gradient(corpus: Corpus
 
 def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_path: Path) -> None:
     model = fresh(corpus)
-    train(model, corpus, SETTINGS, watch=watched(corpus, model, tmp_path))
+    train(model, corpus, SETTINGS, callback=watched(corpus, model, tmp_path))
     test = corpus.splits["test"]
     rows = PROBE.rows(test.instance)
     assert len(rows) == 12
@@ -88,7 +88,7 @@ def test_what_is_traced_is_the_model_after_so_many_steps(corpus: Corpus, tmp_pat
 def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path, stop_after: int) -> None:
     settings = replace(SETTINGS, steps=40)
     whole = fresh(corpus, dropout=0.3)
-    train(whole, corpus, settings, watch=watched(corpus, whole, tmp_path / "whole"))
+    train(whole, corpus, settings, callback=watched(corpus, whole, tmp_path / "whole"))
     begun = fresh(corpus, dropout=0.3)
     seen = watched(corpus, begun, tmp_path / "again")
     epochs = iter(range(10**6))
@@ -99,9 +99,9 @@ def test_a_resumed_training_leaves_the_same_files(corpus: Corpus, tmp_path: Path
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(begun, corpus, settings, checkpoint=tmp_path / "again", watch=StepCallback(tuple(range(41)), stopped))
+        train(begun, corpus, settings, checkpoint=tmp_path / "again", callback=StepCallback(tuple(range(41)), stopped))
     resumed = fresh(corpus, dropout=0.3)
-    train(resumed, corpus, settings, checkpoint=tmp_path / "again", watch=watched(corpus, resumed, tmp_path / "again"))
+    train(resumed, corpus, settings, checkpoint=tmp_path / "again", callback=watched(corpus, resumed, tmp_path / "again"))
     assert weights(resumed) == weights(whole)
     assert files(tmp_path / "again") == files(tmp_path / "whole")
     assert len(files(tmp_path / "whole")) == len(PROBE.steps)
@@ -111,7 +111,7 @@ def test_so_many_steps_are_taken_whatever_epochs_and_patience_say(corpus: Corpus
     seen: list[int] = []
     model = fresh(corpus)
     every = StepCallback(tuple(range(100)), seen.append)
-    train(model, corpus, replace(SETTINGS, steps=33, epochs=1, patience=1, learning_rate=0.05), watch=every)
+    train(model, corpus, replace(SETTINGS, steps=33, epochs=1, patience=1, learning_rate=0.05), callback=every)
     assert seen == list(range(34))
     with pytest.raises(InputError, match=r"training\.steps: 0; expected 1 or more optimizer steps"):
         replace(SETTINGS, steps=0)

@@ -54,7 +54,7 @@ def naive_gradient(model: AttentionModel, row: Inputs, *, detach_attention: bool
     else:
         embedded = one_hot = model.embed(batch).detach().requires_grad_()
     done = model.from_embedded(embedded, batch)
-    logits = model.under(done.alpha.detach(), done.hidden, done.asked, batch) if detach_attention else done.logits
+    logits = model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch) if detach_attention else done.logits
     prediction = model.probabilities(logits)[0]
     total = np.zeros(len(row.positions[0]))
     for c in [int(prediction.argmax())] if outputs == "predicted" else range(len(prediction)):

@@ -17,7 +17,7 @@ def weighted(model: EncoderDecoder, one: PairBatch, at: int, head: int, alpha: F
         done = model(one)
         mine = done.alpha.clone()
         mine[0, head, at] = torch.from_numpy(alpha)
-        return torch.softmax(model.logits(model.under(mine, done.hidden, done.states))[0, at], dim=-1).numpy()
+        return torch.softmax(model.logits(model.combined_from_attention(mine, done.hidden, done.states))[0, at], dim=-1).numpy()
 
 
 def relevance(model: EncoderDecoder, one: PairBatch, at: int, head: int) -> list[float]:
@@ -46,7 +46,7 @@ def gradient_of_gold(model: EncoderDecoder, one: PairBatch, at: int, step: float
     def gold(scaled: torch.Tensor) -> float:
         hidden, start = model.from_embedded(scaled)
         states, _ = model.decoder(model.target_embedding(one.before), start)
-        logits = model.logits(model.under(alpha, hidden, states))[0, at]
+        logits = model.logits(model.combined_from_attention(alpha, hidden, states))[0, at]
         return float(torch.softmax(logits, dim=-1)[one.gold[0, at]])
 
     found = []

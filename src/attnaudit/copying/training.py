@@ -33,7 +33,7 @@ PAUSE = 60.0  # seconds: a checkpoint holds three numbers for each weight of eve
 
 @dataclass(frozen=True)
 class Stage:
-    """``steps`` of training on ``sequences``; with ``uniform`` attention is even and stays so."""
+    """``steps`` of training on ``sequences``; with ``uniform`` attention is held at 1/T."""
 
     sequences: Sequences
     steps: int
@@ -41,8 +41,8 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Course:
-    """All that a training of copying follows from; ``target`` says what is to be written of a source (`corpora.copying.TARGETS`)."""
+class CopyingConfig:
+    """All settings of a copying training; ``target`` names the function from source to target (`corpora.planted.sequences.TARGETS`)."""
 
     stages: tuple[Stage, ...]
     sizes: Sizes
@@ -76,7 +76,7 @@ class Measured:
 
     Two do not suppose where attention should look: ``agreement``, the share whose largest weight is at a position among the top 5 % by
     output relevance (`stats.agreement`, with its way with ties), and ``attended``, the median number of positions by which the largest
-    weight is after the right one; negative: before it. What concerns attention is None where it is held even.
+    weight is after the right one; negative: before it. Measures of attention are None where it is uniform.
     """
 
     loss: float
@@ -101,22 +101,22 @@ class Trained:
     alpha: Float[np.ndarray, "seeds T S"]
 
 
-def train(course: Course, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
+def train(config: CopyingConfig, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
     """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where a stopped training goes on.
 
     Raises RunError for a checkpoint of another training.
     """
     with workers(threads) as pool:
-        work = _Work(course, pool, tell, keep)
+        work = _Work(config, pool, tell, keep)
         work.told(0)
-        for number in range(work.stage, len(course.stages)):
+        for number in range(work.stage, len(config.stages)):
             work.through(number)
         return work.ended()
 
 
 @dataclass
 class _Work:
-    course: Course
+    config: CopyingConfig
     pool: ThreadPoolExecutor
     tell: Progress
     keep: Path | None
@@ -124,7 +124,7 @@ class _Work:
     curves: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.models = SideBySide.fresh(self.course.sizes, self.course.seeds)
+        self.models = SideBySide.fresh(self.config.sizes, self.config.seeds)
         self.saved = time.monotonic()
         self.finished = 0  # seeds × steps, for the bar
         if self.keep is not None and (self.keep / FILE).exists():
@@ -132,7 +132,7 @@ class _Work:
 
     def through(self, number: int) -> None:
         """What is left of a stage."""
-        stage, course = self.course.stages[number], self.course
+        stage, config = self.config.stages[number], self.config
         if self.stage < number:
             self.stage = number
             self.models.rest()
@@ -141,75 +141,77 @@ class _Work:
             self._measure(number)
         while self.models.steps < stage.steps:
             first = self.models.steps
-            steps = min(course.every, stage.steps - first)
+            steps = min(config.every, stage.steps - first)
             self.models.advance(
-                self.pool, lambda seed, step: course.pair(stage.sequences, seed, purpose, step * course.batch, course.batch), steps, first,
-                begin=stage.sequences.begin, learning_rate=course.learning_rate, uniform=stage.uniform, tell=partial(self.told, steps),
+                self.pool, lambda seed, step: config.pair(stage.sequences, seed, purpose, step * config.batch, config.batch), steps, first,
+                begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform, tell=partial(self.told, steps),
             )  # fmt: skip
             self._measure(number)
             self._save()
 
     def ended(self) -> Trained:
         """The last word: every seed on test sequences."""
-        stage, course = self.course.stages[-1], self.course
-        source, gold = course.pair(stage.sequences, 0, "test", 0, course.test)
+        stage, config = self.config.stages[-1], self.config
+        source, gold = config.pair(stage.sequences, 0, "test", 0, config.test)
         found = self.models.each(self.pool, lambda place: self._on(place, stage, source, gold))
         alpha = self.models.each(self.pool, lambda place: self._alpha(place, stage, source[:1], gold[:1]))
-        final = [{"seed": seed, **asdict(one)} for seed, one in zip(course.seeds, found, strict=True)]
+        final = [{"seed": seed, **asdict(one)} for seed, one in zip(config.seeds, found, strict=True)]
         return Trained(self.curves, final, np.stack(alpha))
 
     def _measure(self, number: int) -> None:
-        stage, course = self.course.stages[number], self.course
-        source, gold = course.pair(stage.sequences, 0, "probe", 0, course.probe)
+        stage, config = self.config.stages[number], self.config
+        source, gold = config.pair(stage.sequences, 0, "probe", 0, config.probe)
         found = self.models.each(self.pool, lambda place: self._on(place, stage, source, gold))
-        rows = zip(course.seeds, found, strict=True)
+        rows = zip(config.seeds, found, strict=True)
         self.curves += [{"seed": seed, "stage": number, "step": self.models.steps, **asdict(one)} for seed, one in rows]
 
     def _on(self, place: int, stage: Stage, source: np.ndarray, gold: np.ndarray) -> Measured:
-        positions = right_positions(self.course.target, source.shape[1])
+        positions = right_positions(self.config.target, source.shape[1])
         return measure(
-            self.course.sizes, self.models.of(place), self.models.room(), source, gold, stage.sequences.begin, positions, stage.uniform
+            self.config.sizes, self.models.of(place), self.models.room(), source, gold, stage.sequences.begin, positions, stage.uniform
         )
 
     def _alpha(self, place: int, stage: Stage, source: np.ndarray, gold: np.ndarray) -> np.ndarray:
         xs, ys = as_tensors(source, gold)
-        made = forward(self.course.sizes, self.models.of(place), Workspace(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
+        made = forward(self.config.sizes, self.models.of(place), Workspace(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
         return made.alpha[0].mean(0).numpy()
 
     def told(self, steps: int) -> None:
         """So many more steps of one seed are done."""
         self.finished += steps
-        self.tell("train", self.finished, self.course.steps * len(self.course.seeds))
+        self.tell("train", self.finished, self.config.steps * len(self.config.seeds))
 
     def _save(self) -> None:
         if self.keep is None or time.monotonic() - self.saved < PAUSE:
             return
-        told = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.course)}
+        state = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.config)}
         with atomic(self.keep / FILE) as temporary:
-            save_file({"weights": self.models.weights, "moments": self.models.moments}, temporary, metadata={"attnaudit": json.dumps(told)})
+            save_file(
+                {"weights": self.models.weights, "moments": self.models.moments}, temporary, metadata={"attnaudit": json.dumps(state)}
+            )
         self.saved = time.monotonic()
 
     def _restore(self, path: Path) -> None:
-        """Go on from a checkpoint of this very course. Raises RunError for any other."""
+        """Resume from a checkpoint of this training. Raises RunError for any other."""
         try:
             with safe_open(path, framework="pt") as file:
-                told = json.loads(file.metadata()["attnaudit"])
+                found = json.loads(file.metadata()["attnaudit"])
                 weights, moments = file.get_tensor("weights"), file.get_tensor("moments")
-            if told["course"] != _plain(self.course):
+            if found["course"] != _plain(self.config):
                 raise ValueError("a checkpoint of another training")
             self.models.weights.copy_(weights)
             self.models.moments.copy_(moments)
-            self.stage, self.models.steps, self.curves = told["stage"], told["steps"], told["curves"]
+            self.stage, self.models.steps, self.curves = found["stage"], found["steps"], found["curves"]
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
             raise RunError("resume training", str(path), reason, "a checkpoint of this training", "remove it to train anew") from error
-        earlier = sum(stage.steps for stage in self.course.stages[: self.stage])
-        self.finished = (earlier + self.models.steps) * len(self.course.seeds)
+        earlier = sum(stage.steps for stage in self.config.stages[: self.stage])
+        self.finished = (earlier + self.models.steps) * len(self.config.seeds)
 
 
-def _plain(course: Course) -> Any:
-    """What a checkpoint is of: a course, and what was measured on it."""
-    return json.loads(json.dumps({**asdict(course), "measures": [one.name for one in fields(Measured)]}))
+def _plain(config: CopyingConfig) -> Any:
+    """What a checkpoint is of: a config, and what was measured on it."""
+    return json.loads(json.dumps({**asdict(config), "measures": [one.name for one in fields(Measured)]}))
 
 
 def measure(

@@ -1,8 +1,8 @@
 """Attention: one score per position, and the distribution over the attended ones.
 
-A model that is asked something scores positions in the light of the question's summary Q. The question's share of a score is worked
-out once per text (`condition`) and handed to the other functions in a shape that broadcasts against the hidden states. With several heads
-a position has a score for each, in the last axis.
+In a model with a question the scores also depend on the question's summary Q. Its share of a score is computed once per text (`condition`)
+and passed to the other functions in a shape that broadcasts against the hidden states. With several heads a position has a score for each,
+in the last axis.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ and from the share ``(B, a)`` of the other part."""
 
 
 class Additive(nn.Module):
-    """``v · tanh(W₁ h + W₂ Q)`` (Bahdanau et al. 2015), by default with half as many units as ``h`` has; no ``Q`` where none is asked."""
+    """``v · tanh(W₁ h + W₂ Q)`` (Bahdanau et al. 2015), by default with half as many units as ``h`` has; no ``Q`` without a question."""
 
-    def __init__(self, width: int, asked: bool = False, units: int | None = None, heads: int = 1) -> None:
+    def __init__(self, width: int, has_question: bool = False, units: int | None = None, heads: int = 1) -> None:
         super().__init__()
         units = units or max(width // 2, 1)
         self.units = nn.Linear(width, units)
-        self.asked = nn.Linear(width, units, bias=False) if asked else None
+        # The attribute names the weights in stored models.
+        self.asked = nn.Linear(width, units, bias=False) if has_question else None
         self.score = nn.Linear(units, heads, bias=False)
 
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B a"]:
-        """What a question adds to the units of every position."""
+        """The question's share of the units of every position."""
         assert self.asked is not None
         return self.asked(question)
 
@@ -63,11 +64,11 @@ class Additive(nn.Module):
 
 
 class Dot(nn.Module):
-    """``h · Q / √m``, with a learned vector in the place of ``Q`` where nothing is asked (Vaswani et al. 2017)."""
+    """``h · Q / √m``, with a learned vector for ``Q`` without a question (Vaswani et al. 2017)."""
 
-    def __init__(self, width: int, asked: bool = False, heads: int = 1) -> None:
+    def __init__(self, width: int, has_question: bool = False, heads: int = 1) -> None:
         super().__init__()
-        self.query = None if asked else nn.Linear(width, heads, bias=False)
+        self.query = None if has_question else nn.Linear(width, heads, bias=False)
         self.scale = width**-0.5
 
     def condition(self, question: Float[Tensor, "B m"]) -> Float[Tensor, "B m"]:
@@ -114,11 +115,11 @@ class Uniform(nn.Module):
 Attention = Additive | Dot | Uniform
 
 
-def make_attention(settings: ModelSettings, width: int, asked: bool = False) -> Attention:
+def make_attention(settings: ModelSettings, width: int, has_question: bool = False) -> Attention:
     """The attention of a model whose hidden states have ``width`` numbers; ``imposed`` weights need no scores of their own."""
     if settings.attention == "additive":
-        return Additive(width, asked, settings.attention_units, settings.heads)
-    return Dot(width, asked, settings.heads) if settings.attention == "dot" else Uniform()
+        return Additive(width, has_question, settings.attention_units, settings.heads)
+    return Dot(width, has_question, settings.heads) if settings.attention == "dot" else Uniform()
 
 
 def attend(scores: Float[Tensor, "B *H L"], attended: Bool[Tensor, "B *one L"]) -> Float[Tensor, "B *H L"]:

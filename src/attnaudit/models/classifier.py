@@ -31,10 +31,10 @@ from attnaudit.stats.measures import Activation
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What a question does to its text: ``query`` ``(B, a)`` conditions the attention, ``offset`` ``(B, P)`` enters the output.
+class QuestionTerms:
+    """How a question enters the pass over its text: ``query`` ``(B, a)`` in the attention, ``offset`` ``(B, P)`` in the output.
 
-    Where nothing is asked, ``query`` is None and ``offset`` the bias.
+    Without a question ``query`` is None and ``offset`` is the bias.
     """
 
     query: Float[Tensor, "B a"] | None
@@ -43,30 +43,32 @@ class Asked:
 
 @dataclass(frozen=True)
 class Forward:
-    """What a forward pass leaves: ``embedded`` and ``hidden`` states, ``alpha``, ``logits``, and what was ``asked``.
+    """The results of a forward pass; with several heads ``alpha`` is ``(B, H, L)``.
 
-    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞. With several heads ``alpha`` has an axis
-    of heads before that of positions.
+    K = 1 for two classes without a question. The logit of an answer that is no candidate is −∞.
     """
 
     embedded: Float[Tensor, "B L E"]
     hidden: Float[Tensor, "B L m"]
     alpha: Float[Tensor, "B *H L"]
     logits: Float[Tensor, "B K"]
-    asked: Asked
+    question_terms: QuestionTerms
 
     def detached(self) -> Forward:
-        """The same numbers, without what a pass backward would need."""
-        asked = Asked(None if self.asked.query is None else self.asked.query.detach(), self.asked.offset.detach())
-        return Forward(self.embedded.detach(), self.hidden.detach(), self.alpha.detach(), self.logits.detach(), asked)
+        """The same numbers without the graph of the backward pass."""
+        query, offset = self.question_terms.query, self.question_terms.offset.detach()
+        terms = QuestionTerms(None if query is None else query.detach(), offset)
+        return Forward(self.embedded.detach(), self.hidden.detach(), self.alpha.detach(), self.logits.detach(), terms)
 
 
 class AttentionModel(nn.Module):
     """``logits = tail(offset + Σ_t alpha_t · readout_t)``.
 
-    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``has_question`` the model
-    reads a question too (or a hypothesis), which conditions the attention and enters the output through a tanh layer, and ends
-    in a softmax. A hierarchical model makes a vector of every sentence first: its positions are sentences.
+    A classifier has one linear layer: one sigmoid output for two classes, a softmax for more. With ``has_question`` the model also reads a
+    question (or a hypothesis), which conditions the attention and enters the output through a tanh layer; its output is a softmax. The
+    positions of a hierarchical model are sentences, each with a vector made from its words.
+
+    Raises InputError for an encoder that is not registered, and for a hierarchical model with a question.
     """
 
     def __init__(self, settings: ModelSettings, vocabulary: Vocabulary, class_names: Sequence[str], has_question: bool = False) -> None:
@@ -102,44 +104,46 @@ class AttentionModel(nn.Module):
         return Inputs.of(split, self.vocabulary, self.settings.hierarchical)
 
     def embed(self, batch: Batch) -> Float[Tensor, "B L E"]:
-        """What the encoder reads: a vector for every word, or for every sentence."""
+        """The encoder's input: a vector for every word, or for every sentence."""
         if self.sentence is None:
             return self.dropout(self.embedding(batch.ids))
         vectors = [self.sentence(self.dropout(self.embedding(sentences.ids)), sentences) for sentences in batch.sentences]
         return functional.embedding(batch.ids, torch.cat([self.embedding.weight.new_zeros(len(SPECIAL), self.sentence.width), *vectors]))
 
-    def ask(self, batch: Batch) -> Asked:
-        """Read the question of every row."""
+    def _question_terms(self, batch: Batch) -> QuestionTerms:
+        """The question of every row, read and encoded."""
         if self.question is None:
-            return Asked(None, self.head.offset(None).expand(len(batch.ids), -1))
+            return QuestionTerms(None, self.head.offset(None).expand(len(batch.ids), -1))
         assert batch.question is not None
         summary = self.question(batch.question)
-        return Asked(self.attention.condition(summary), self.head.offset(summary))
+        return QuestionTerms(self.attention.condition(summary), self.head.offset(summary))
 
     def from_embedded(self, embedded: Float[Tensor, "B L E"], batch: Batch) -> Forward:
-        """The pass from embedded tokens on."""
-        asked = self.ask(batch)
+        """The forward pass from embedded tokens on."""
+        terms = self._question_terms(batch)
         hidden = self.dropout(self.encoder(embedded, batch.lengths))
-        alpha = self._given(batch) if self.settings.attention == "imposed" else self._attend(hidden, asked, batch)
-        return Forward(embedded, hidden, alpha, self.under(alpha, hidden, asked, batch), asked)
+        alpha = self._imposed(batch) if self.settings.attention == "imposed" else self._attend(hidden, terms, batch)
+        return Forward(embedded, hidden, alpha, self.logits_from_attention(alpha, hidden, terms, batch), terms)
 
-    def _attend(self, hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B *H L"]:
-        scores = self.attention(hidden, None if asked.query is None else asked.query[:, None])
+    def _attend(self, hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch) -> Float[Tensor, "B *H L"]:
+        scores = self.attention(hidden, None if terms.query is None else terms.query[:, None])
         return attend(scores, batch.attended) if scores.ndim == 2 else attend(scores.movedim(-1, 1), batch.attended[:, None])
 
-    def _given(self, batch: Batch) -> Float[Tensor, "B L"]:
+    def _imposed(self, batch: Batch) -> Float[Tensor, "B L"]:
         if batch.weights is None:
             expected = "a corpus taught by a trace, which gives the weights of every text"
             raise InputError("read a text", "imposed attention", "a text without weights", expected, "attnaudit study guide gives them")
         return batch.weights
 
-    def under(self, alpha: Float[Tensor, "B *H L"], hidden: Float[Tensor, "B L m"], asked: Asked, batch: Batch) -> Float[Tensor, "B K"]:
-        """The logits under the attention ``alpha``, the model's own or another; each head attends to its own part of the hidden states."""
+    def logits_from_attention(
+        self, alpha: Float[Tensor, "B *H L"], hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch
+    ) -> Float[Tensor, "B K"]:
+        """The logits with attention ``alpha``, the model's own or any other; each head attends to its own part of the hidden states."""
         if alpha.ndim == 2:
             context = torch.einsum("bl,blm->bm", alpha, hidden)
         else:
             context = torch.einsum("bhl,blhd->bhd", alpha, hidden.unflatten(-1, (alpha.shape[1], -1))).flatten(1)
-        return self.logits(asked.offset + self.head.readout(context), batch)
+        return self.logits(terms.offset + self.head.readout(context), batch)
 
     def readouts(self, hidden: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B L H P"]:
         """What each position contributes to the output through each head."""
@@ -168,9 +172,9 @@ def build_model(
     settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
     has_question: bool = False,
 ) -> AttentionModel:  # fmt: skip
-    """A fresh model whose embeddings start from ``vectors`` (and have their width); all else is drawn from ``seed`` alone.
+    """A fresh model whose embeddings start from ``vectors`` ``(V, E)``, a row for each word; all other weights follow from ``seed``.
 
-    With ``has_question`` it reads a question beside each text.
+    With ``has_question`` it reads a question along with each text. Raises InputError for settings that cannot be built.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -183,8 +187,8 @@ def build_model(
 
 def save_model(model: AttentionModel, folder: Path) -> None:
     """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-    told = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.has_question}
-    metadata = {"attnaudit": json.dumps(told, sort_keys=True)}
+    described = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.has_question}
+    metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     with atomic(folder / "weights.safetensors") as temporary:
         save_file(weights, temporary, metadata=metadata)
@@ -204,5 +208,5 @@ def load_model(folder: str | Path) -> AttentionModel:
         model.load_state_dict(load_file(path))
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise RunError("load model", str(path), reason, "weights written by attnaudit", "train the model again") from error
+        raise RunError("load model", str(path), reason, "weights written by attnaudit", "retrain the model") from error
     return model

@@ -22,15 +22,13 @@ from attnaudit.models.pairs import PairBatch
 from attnaudit.models.presets import PairSettings
 
 State = tuple[Float[Tensor, "layers B m"], Float[Tensor, "layers B m"]]
-"""What the decoder goes on from: hidden and cell state of every layer."""
+"""Hidden and cell state of every layer of the decoder."""
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a pass over a batch leaves.
-
-    Source states ``hidden``, decoder states ``states``, ``alpha`` of every head and target position over the source, and ``combined``, what
-    goes into the output layer (`EncoderDecoder.logits`).
+class PairForward:
+    """The results of a forward pass over pairs: source states ``hidden``, decoder states ``states``, attention ``alpha`` over the source of
+    every head and target position, and ``combined``, the input of the output layer (`EncoderDecoder.logits`).
     """
 
     hidden: Float[Tensor, "B T m"]
@@ -75,7 +73,7 @@ class Uniform(nn.Module):
 
 
 class BagEncoder(nn.Module):
-    """Where an LSTM would read: every embedded token is its own state, and the last state tells nothing."""
+    """Instead of an LSTM: every embedded token is its own state, and the last state is zero."""
 
     def __init__(self, layers: int) -> None:
         super().__init__()
@@ -87,7 +85,7 @@ class BagEncoder(nn.Module):
 
 
 class BlankDecoder(nn.Module):
-    """Where an LSTM would follow what is written: states of zeros."""
+    """Instead of an LSTM: states of zeros, which ignore the target so far."""
 
     def forward(self, embedded: Float[Tensor, "B U e"], start: State | None = None) -> tuple[Float[Tensor, "B U e"], State | None]:
         return torch.zeros_like(embedded), start
@@ -123,28 +121,28 @@ class EncoderDecoder(nn.Module):
         if settings.tied:
             self.output.weight = self.target_embedding.weight
 
-    def forward(self, batch: PairBatch) -> Written:
+    def forward(self, batch: PairBatch) -> PairForward:
         return self.follow(batch.source, batch.before)
 
-    def follow(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Written:
-        """A pass over sources, and over what is written before each target token."""
-        hidden, start = self.read(source)
+    def follow(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> PairForward:
+        """A forward pass over sources and the tokens ``before`` each target token."""
+        hidden, start = self.encode(source)
         states, _ = self.decoder(self.dropout(self.target_embedding(before)), start)
         return self.attend(hidden, states)
 
     def write(self, source: Int[Tensor, "B T"], before: Int[Tensor, "B U"]) -> Float[Tensor, "B U e"]:
-        """`Written.combined` alone, also of a source without a token, of which nothing is seen."""
+        """`PairForward.combined` alone; a source without tokens contributes nothing."""
         if source.shape[1]:
             return self.follow(source, before).combined
         states, _ = self.decoder(self.dropout(self.target_embedding(before)))
         return self.of_state(states)
 
-    def read(self, source: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B T m"], State]:
-        """The states of sources of one length, and what the decoder starts from."""
+    def encode(self, source: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B T m"], State]:
+        """The states of sources of one length, and the decoder's initial state."""
         return self.from_embedded(self.dropout(self.source_embedding(source)))
 
     def from_embedded(self, embedded: Float[Tensor, "B T e"]) -> tuple[Float[Tensor, "B T m"], State]:
-        """As `read`, from embedded tokens on."""
+        """As `encode`, from embedded tokens on."""
         hidden, (last, cell) = self.encoder(embedded)
         return hidden, (self._both_ways(last), self._both_ways(cell))
 
@@ -152,15 +150,15 @@ class EncoderDecoder(nn.Module):
         """Last states of forward and backward side by side, layer by layer."""
         return last.unflatten(0, (self.settings.layers, 2)).movedim(1, 2).flatten(2).contiguous()
 
-    def attend(self, hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]) -> Written:
-        """Attention, and what it and the decoder's states give together."""
+    def attend(self, hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]) -> PairForward:
+        """Attention over the source, and the decoder's states combined with what it attends to."""
         alpha = torch.softmax(self.attention(states, hidden), dim=-1)
-        return Written(hidden, states, alpha, self.under(alpha, hidden, states))
+        return PairForward(hidden, states, alpha, self.combined_from_attention(alpha, hidden, states))
 
-    def under(
+    def combined_from_attention(
         self, alpha: Float[Tensor, "B H U T"], hidden: Float[Tensor, "B T m"], states: Float[Tensor, "B U m"]
     ) -> Float[Tensor, "B U e"]:
-        """`Written.combined` under the attention ``alpha``, the model's own or another."""
+        """`PairForward.combined` with attention ``alpha``, the model's own or any other."""
         if self.settings.attention == "none":
             return self.of_state(states)
         context = (alpha @ _parts(hidden, self.settings.heads)).movedim(1, 2).flatten(2)
@@ -170,7 +168,7 @@ class EncoderDecoder(nn.Module):
         return self.output(self.dropout(combined))
 
     def readouts(self, hidden: Float[Tensor, "B T m"]) -> Float[Tensor, "B H T e"]:
-        """What each position adds to `Written.combined` through each head, for a weight of 1."""
+        """What each position adds to `PairForward.combined` through each head, for a weight of 1."""
         parts, heads = _parts(hidden, self.settings.heads), self.settings.heads
         weight = self.of_context.weight.unflatten(1, (heads, -1))
         return torch.einsum("bhtd,ehd->bhte", parts, weight)

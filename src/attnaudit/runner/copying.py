@@ -28,7 +28,7 @@ from attnaudit.runner.place import alone, check_place
 from attnaudit.runner.steps import RESULTS, manifest
 
 if TYPE_CHECKING:
-    from attnaudit.copying.training import Course, Trained
+    from attnaudit.copying.training import CopyingConfig, Trained
 
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
@@ -75,13 +75,13 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     return out
 
 
-def course_of(study: Copying) -> Course:
+def config_of(study: Copying) -> CopyingConfig:
     """The training that a study asks for."""
     from attnaudit.copying.network import Sizes
-    from attnaudit.copying.training import Course, Stage
+    from attnaudit.copying.training import CopyingConfig, Stage
 
     before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
-    return Course(
+    return CopyingConfig(
         stages=(*before, Stage(study.sequences, study.steps)),
         sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads, study.embedding_scale, study.encoder),
         seeds=tuple(range(study.seed, study.seed + study.seeds)), batch=study.batch, learning_rate=study.learning_rate,
@@ -95,7 +95,7 @@ def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int
         from attnaudit.models.product import products_of
 
         with products_of(study.precision):
-            return train(course_of(study), min(threads, study.seeds), ledger.scratch, progress)
+            return train(config_of(study), min(threads, study.seeds), ledger.scratch, progress)
 
     def keep(trained: Trained) -> dict[str, Any]:
         places = [{"seed": row["seed"], "target": t} for row in trained.final for t in range(trained.alpha.shape[1])]

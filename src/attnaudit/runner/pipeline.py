@@ -171,11 +171,11 @@ class _Run:
         )
         has_question = corpus.task != "classification"
         model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
-        watch = self._watch(model, checkpoint)
+        callback = self._watch(model, checkpoint)
         self._claim()
         history = train(
             model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
-            objective=spec.objective, watch=watch,
+            objective=spec.objective, callback=callback,
         )  # fmt: skip
         return _Fitted(model, history, vectors.note)
 

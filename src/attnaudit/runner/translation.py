@@ -139,7 +139,7 @@ class _Run:
             write_json(self.ledger.out / "spec.json", self.plain)
         history = train_translator(
             translator, self.corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
-            objective=spec.objective, watch=self._watch(translator, checkpoint),
+            objective=spec.objective, callback=self._watch(translator, checkpoint),
         )  # fmt: skip
         return _Fitted(translator, history, remarks)
 

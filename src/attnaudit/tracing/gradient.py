@@ -35,7 +35,7 @@ def gradient_importance(model: AttentionModel, batch: Batch, outputs: Outputs = 
     of = _of_predicted if outputs == "predicted" and model.activation == "softmax" else _of_all
     with torch.enable_grad():
         done = model.from_embedded(embedded, batch)
-        held = model.under(done.alpha.detach(), done.hidden, done.asked, batch)
+        held = model.logits_from_attention(done.alpha.detach(), done.hidden, done.question_terms, batch)
         return Importance(of(model, embedded, held), of(model, embedded, done.logits), done.detached())
 
 

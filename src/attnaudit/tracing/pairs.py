@@ -23,7 +23,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.parallel import Pairs
 from attnaudit.corpora.prepare.vocabulary import EOS
 from attnaudit.models.pairs import PairBatch, PairInputs
-from attnaudit.models.seq2seq import EncoderDecoder, Written
+from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.settings import PairCollectSettings
@@ -85,7 +85,7 @@ def change_of_output(translator: Translator, pairs: Pairs, trace: Trace, alpha: 
             for head in range(heads):
                 mine = done.alpha.clone()
                 mine[:, head] = given[:, head]
-                changed = torch.softmax(model.logits(model.under(mine, done.hidden, done.states)), dim=-1)
+                changed = torch.softmax(model.logits(model.combined_from_attention(mine, done.hidden, done.states)), dim=-1)
                 moved = (0.5 * (changed - base).abs().sum(dim=-1)).cpu().numpy()
                 for place, block in enumerate(blocks):
                     found[block[head::heads]] = moved[place, : len(block) // heads]
@@ -165,7 +165,7 @@ def _rows_of(measured: Mapping[str, Tensor], there: Tensor, head: int) -> dict[s
             for name, value in measured.items()}  # fmt: skip
 
 
-def _measure(model: EncoderDecoder, done: Written, batch: PairBatch, words: int) -> dict[str, Tensor]:
+def _measure(model: EncoderDecoder, done: PairForward, batch: PairBatch, words: int) -> dict[str, Tensor]:
     """Attention, readout, offset, prediction and relevance of every target position, a few texts at a time."""
     heads, (size, longest), length = done.alpha.shape[1], batch.gold.shape, batch.source.shape[1]
     at_once = max(1, CELLS // (heads * longest * length * len(model.target)))
@@ -173,7 +173,7 @@ def _measure(model: EncoderDecoder, done: Written, batch: PairBatch, words: int)
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-def _measure_some(model: EncoderDecoder, done: Written, batch: PairBatch, rows: slice, words: int) -> dict[str, Tensor]:
+def _measure_some(model: EncoderDecoder, done: PairForward, batch: PairBatch, rows: slice, words: int) -> dict[str, Tensor]:
     alpha, gold = done.alpha[rows], batch.gold[rows]
     logits = model.logits(done.combined[rows])
     of_position = model.readouts(done.hidden[rows]) @ model.output.weight.T  # (B, H, T, V)
@@ -208,7 +208,9 @@ def _gradient(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B U T"]
         hidden, start = model.from_embedded(embedded)
         states, _ = model.decoder(model.target_embedding(batch.before), start)
         alpha = model.attend(hidden.detach(), states.detach()).alpha
-        gold = torch.softmax(model.logits(model.under(alpha, hidden, states)), dim=-1).gather(-1, batch.gold[..., None])[..., 0]
+        gold = torch.softmax(model.logits(model.combined_from_attention(alpha, hidden, states)), dim=-1).gather(-1, batch.gold[..., None])[
+            ..., 0
+        ]
         slopes = [torch.autograd.grad(gold[:, at].sum(), embedded, retain_graph=True)[0] for at in range(gold.shape[1])]
     return torch.stack([(slope * embedded.detach()).sum(dim=-1).abs() for slope in slopes], dim=1)
 

@@ -156,7 +156,7 @@ class _Work:
 
     def _read_out(self, done: Forward) -> dict[str, torch.Tensor]:
         """Of several heads each by itself: what the others add to the output is in its offset."""
-        alpha, offset, prediction = done.alpha, done.asked.offset, self.model.probabilities(done.logits)
+        alpha, offset, prediction = done.alpha, done.question_terms.offset, self.model.probabilities(done.logits)
         if alpha.ndim == 2:
             return {"alpha": alpha, "readout": self.model.head.readout(done.hidden), "offset": offset, "prediction": prediction}
         alpha = alpha.movedim(1, 2)

@@ -36,7 +36,7 @@ def decode(model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: P
 
 def _search(model: EncoderDecoder, source: Int[Tensor, "B T"], beam: int) -> list[list[int]]:
     rows, longest = len(source), 2 * source.shape[1] + 10
-    hidden, state = model.read(source)
+    hidden, state = model.encode(source)
     hidden = hidden.repeat_interleave(beam, dim=0)
     state = state[0].repeat_interleave(beam, dim=1), state[1].repeat_interleave(beam, dim=1)
     last = source.new_full((rows * beam,), BOS)

@@ -34,10 +34,10 @@ EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
 
 @dataclass(frozen=True)
 class Epoch:
-    """What one epoch gave.
+    """The result of one epoch: ``loss`` is the mean training loss (nats), ``seconds`` its duration.
 
-    ``dev`` is the score that selects the model: ROC-AUC of a classifier (one against the rest for several classes), or accuracy, as of a
-    model that is asked something, or minus the loss.
+    ``dev`` is the score that selects the epoch: ROC-AUC of a classifier (one against the rest for several classes), accuracy (always with
+    a question), or minus the loss.
     """
 
     epoch: int
@@ -49,38 +49,37 @@ class Epoch:
 
 @dataclass(frozen=True)
 class StepCallback:
-    """Who looks on while a model trains: ``look(step)`` is called after each of these many optimizer steps, 0 before the first.
+    """``function(step)`` is called after each of these optimizer ``steps``, 0 being before the first.
 
-    What it sees is the model of ``train``, in training mode; it leaves weights, gradients, modes and random numbers as they are. Steps of
-    epochs that a checkpoint has are not looked at again.
+    The model is then in training mode; the function must not change weights, gradients, modes or random state. Steps of epochs that a
+    checkpoint already holds are not repeated.
     """
 
     steps: tuple[int, ...]
-    look: Callable[[int], None]
+    function: Callable[[int], None]
 
     def __call__(self, step: int) -> None:
         if step in self.steps:
-            self.look(step)
+            self.function(step)
 
 
 def train(
     model: AttentionModel, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
     device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
-    objective: Objective | None = None, watch: StepCallback | None = None,
+    objective: Objective | None = None, callback: StepCallback | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
 
-    What is minimised is the loss on labels, or the ``objective`` that stands in its place. ``watch`` looks on. Raises InputError.
-
-    With ``checkpoint`` the state after each epoch is kept in that folder, and training goes on from there, ending as it would have
-    without the interruption. The test split is never looked at.
+    It minimises the loss on labels, or ``objective``. ``callback`` is called after selected steps. With ``checkpoint`` the state after each
+    epoch is stored in that folder, and an interrupted training resumes from it with the same result. The test split is not used. Raises
+    InputError for a split that lacks what the objective needs and for a loss that is not finite.
     """
     data, dev = (_Texts.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
-    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, watch=watch)
+    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, callback=callback)
 
 
 @runtime_checkable
-class Part(Protocol):
+class TrainingSplit(Protocol):
     """A split as training reads it."""
 
     def __len__(self) -> int: ...
@@ -90,7 +89,7 @@ class Part(Protocol):
         ...
 
     def loss(self, model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
-        """What is minimised, a mean over the batch of ``rows``."""
+        """The loss, a mean over the batch of ``rows``."""
         ...
 
     def scores(self, model: Any, select: str) -> tuple[float, float]:
@@ -99,16 +98,17 @@ class Part(Protocol):
 
 
 def minimise(
-    model: Trainable, data: Part, dev: Part, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
-    checkpoint: Path | None = None, progress: Progress | None = None, watch: StepCallback | None = None,
+    model: Trainable, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, *, seed: int = 0,
+    device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
+    callback: StepCallback | None = None,
 ) -> list[Epoch]:  # fmt: skip
-    """The loop of `train`, of whatever has a loss on ``data`` and a score on ``dev``."""
+    """The training loop: minimise the loss on ``data``, select the epoch by the score on ``dev``; see `train`."""
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(model, optimizer, checkpoint)
     steps = len(data.batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
-    if watch is not None and not history:
-        watch(0)
+    if callback is not None and not history:
+        callback(0)
     epochs = _epochs(settings, steps)
     for number in range(len(history), epochs):
         if settings.steps is None and _exhausted(history, settings):
@@ -116,11 +116,11 @@ def minimise(
         started = time.perf_counter()
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
-        with _dropout_of(seed, number):
+        with _dropout_seed(seed, number):
             batches = data.batches(settings.batch_size, np.random.default_rng((seed, number)))
             left = len(batches) if settings.steps is None else settings.steps - number * steps
-            tell = None if progress is None else _telling(progress, number, epochs, settings.steps or epochs * steps)
-            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, watch, tell)
+            report = None if progress is None else _step_progress(progress, number, epochs, settings.steps or epochs * steps)
+            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, callback, report)
         history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -130,21 +130,21 @@ def minimise(
     return history
 
 
-def _telling(progress: Progress, number: int, epochs: int, steps: int) -> Callable[[int], None]:
-    """Tells of how many optimizer steps all epochs have, and which of them it is in."""
+def _step_progress(progress: Progress, number: int, epochs: int, steps: int) -> Callable[[int], None]:
+    """Reports optimizer steps done, of those of all epochs."""
     return lambda done: progress(f"train, epoch {number + 1} of {epochs}", done, steps)
 
 
 @contextmanager
-def _dropout_of(seed: int, epoch: int) -> Iterator[None]:
-    """What dropout leaves out in one epoch, whichever epochs went before it in this process."""
+def _dropout_seed(seed: int, epoch: int) -> Iterator[None]:
+    """Within it dropout depends on the seed and the epoch alone, so that a resumed training drops the same units."""
     with torch.random.fork_rng():
         torch.manual_seed(int(np.random.SeedSequence((seed, epoch)).generate_state(1, np.uint64)[0]) >> 1)
         yield
 
 
 def _epochs(settings: TrainingSettings, steps: int) -> int:
-    """How many epochs there are at most, of so many steps each, the last perhaps cut short."""
+    """The largest number of epochs, of ``steps`` each; the last may be cut short."""
     return settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)
 
 
@@ -161,15 +161,15 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
 
 @dataclass(frozen=True)
 class _Texts:
-    """A split of texts with labels, and what is minimised on it."""
+    """A split of labelled texts, and the loss on it."""
 
     inputs: Inputs
     label: np.ndarray
-    of_pass: Loss
+    batch_loss: Loss
 
     @classmethod
     def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Texts:
-        """Positives weigh as many times as train has negatives for each of them."""
+        """``weighted``: positives weigh as much as there are negatives per positive in train."""
         split, learned = corpus.splits[name], corpus.splits["train"].label
         positives = max(int((learned == 1).sum()), 1)
         loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
@@ -182,7 +182,7 @@ class _Texts:
         return shuffled_batches(self.inputs.lengths, size, random)
 
     def loss(self, model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
-        return self.of_pass(model(self.inputs.batch(rows, device)), rows)
+        return self.batch_loss(model(self.inputs.batch(rows, device)), rows)
 
     def scores(self, model: AttentionModel, select: str) -> tuple[float, float]:
         probabilities = predict(model, self.inputs)
@@ -195,7 +195,7 @@ class _Texts:
         return classification_scores(self.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
 
     def _mean_loss(self, model: AttentionModel) -> float:
-        return sum(float(self.of_pass(done, rows)) * len(rows) for rows, done in _passes(model, self.inputs)) / len(self)
+        return sum(float(self.batch_loss(done, rows)) * len(rows) for rows, done in _passes(model, self.inputs)) / len(self)
 
 
 def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
@@ -215,7 +215,7 @@ def _passes(model: AttentionModel, inputs: Inputs) -> Iterator[tuple[np.ndarray,
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within it nothing is dropped out; afterwards every module is in the mode that it was in."""
+    """Within it dropout is off; afterwards every module is back in its mode."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -236,8 +236,8 @@ def _optimizer(model: Trainable, settings: TrainingSettings) -> torch.optim.Adam
 
 
 def _epoch(
-    model: Trainable, optimizer: torch.optim.Adam, data: Part, settings: TrainingSettings, batches: list[np.ndarray], before: int,
-    watch: StepCallback | None, tell: Callable[[int], None] | None,
+    model: Trainable, optimizer: torch.optim.Adam, data: TrainingSplit, settings: TrainingSettings, batches: list[np.ndarray], before: int,
+    callback: StepCallback | None, report: Callable[[int], None] | None,
 ) -> float:  # fmt: skip
     """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
     device = next(model.parameters()).device
@@ -249,10 +249,10 @@ def _epoch(
         loss.backward()
         optimizer.step()
         total += _finite(float(loss.detach()), settings) * len(rows)
-        if watch is not None:
-            watch(before + done + 1)
-        if tell is not None:
-            tell(before + done + 1)
+        if callback is not None:
+            callback(before + done + 1)
+        if report is not None:
+            report(before + done + 1)
     return total / sum(map(len, batches))
 
 

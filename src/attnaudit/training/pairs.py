@@ -17,7 +17,7 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.parallel import ParallelCorpus
 from attnaudit.corpora.prepare.vocabulary import UNK
 from attnaudit.models.pairs import PairBatch, PairInputs
-from attnaudit.models.seq2seq import EncoderDecoder, Written
+from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.training.loop import Epoch, StepCallback, evaluating, minimise
 from attnaudit.training.objectives import LEAST
@@ -29,14 +29,17 @@ BUDGET = 2_048  # padded target tokens of one evaluation batch
 def train_translator(
     translator: Translator, corpus: ParallelCorpus, settings: TrainingSettings, *, seed: int = 0, device: str | torch.device = "cpu",
     checkpoint: Path | None = None, progress: Progress | None = None, objective: DeceivePairs | None = None,
-    watch: StepCallback | None = None,
+    callback: StepCallback | None = None,
 ) -> list[Epoch]:  # fmt: skip
-    """Train the translator's model in place, as `attnaudit.training.train` does a classifier, on gold tokens with teacher forcing.
+    """Train the translator's model in place on gold tokens, with teacher forcing, and keep the weights of its best epoch on dev.
 
-    The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy. ``watch`` looks on. Raises InputError.
+    The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy. ``checkpoint`` and ``callback`` are as in
+    `attnaudit.training.loop.train`. Raises InputError.
     """
     data, dev = (_Pairs(translator.inputs(corpus.splits[name], f"{name} split"), objective) for name in ("train", "dev"))
-    return minimise(translator.model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, watch=watch)
+    return minimise(
+        translator.model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, callback=callback
+    )
 
 
 @dataclass(frozen=True)
@@ -70,13 +73,13 @@ def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tens
     return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()
 
 
-def gold_logits(model: EncoderDecoder, done: Written, batch: PairBatch) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
+def gold_logits(model: EncoderDecoder, done: PairForward, batch: PairBatch) -> tuple[Float[Tensor, "N V"], Int[Tensor, " N"]]:
     """The logits at every gold token of a batch, and its number."""
     there = batch.written
     return model.logits(done.combined[there]), batch.gold[there]
 
 
-def passes(model: EncoderDecoder, inputs: PairInputs, budget: int = BUDGET) -> Iterator[tuple[np.ndarray, PairBatch, Written]]:
+def passes(model: EncoderDecoder, inputs: PairInputs, budget: int = BUDGET) -> Iterator[tuple[np.ndarray, PairBatch, PairForward]]:
     """Every batch of ``inputs`` with what a pass over it leaves, without gradients and without dropout."""
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):

@@ -21,7 +21,7 @@ def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Floa
     radius = max(model.settings.kernels) // 2
     pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius)
     if radius:  # else nothing but the token itself sees it
-        query = None if done.asked.query is None else done.asked.query[:, None, None]
+        query = None if done.question_terms.query is None else done.question_terms.query[:, None, None]
         hidden = changed_hidden(model, done.embedded, radius)
         there = neighbours(batch.attended, radius)
         near_scores = model.attention(hidden, query).masked_fill(~there, -float("inf"))

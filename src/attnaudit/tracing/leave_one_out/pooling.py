@@ -96,10 +96,10 @@ def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"
 
 def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
     """The score of every attended position in the model's own pass, −∞ elsewhere."""
-    query = None if done.asked.query is None else done.asked.query[:, None]
+    query = None if done.question_terms.query is None else done.question_terms.query[:, None]
     return model.attention(done.hidden, query).masked_fill(~batch.attended, -float("inf"))
 
 
 def logits_of_pools(model: AttentionModel, batch: Batch, done: Forward, pools: Pool) -> Float[Tensor, "B L K"]:
     """The logits of a pool for each position, ``(B, L)``, in float64."""
-    return model.logits(pools.readout() + done.asked.offset[:, None].double(), batch)
+    return model.logits(pools.readout() + done.question_terms.offset[:, None].double(), batch)

@@ -30,7 +30,7 @@ def recurrent_without_each(model: AttentionModel, batch: Batch, done: Forward) -
     half = model.settings.hidden
     ahead, behind = slice(0, half), slice(half, 2 * half)
     mirror = reversal(batch.lengths, done.embedded.shape[1])
-    query = done.asked.query
+    query = done.question_terms.query
     later = _terms_after(model, query, model.encoder.forward_rnn, ahead, behind, done.embedded, done.hidden, batch.attended)
     earlier = _terms_after(
         model, query, model.encoder.backward_rnn, behind, ahead,
