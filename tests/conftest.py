@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
+
+os.environ["NUMBA_NUM_THREADS"] = "2"  # how many there can be, read when numba is imported
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from tests import typecheck
+from tests import threads, typecheck
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
@@ -22,6 +25,7 @@ def _modules_without_kernels() -> list[str]:
     return [".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files]
 
 
+threads.take_one()
 install_import_hook(_modules_without_kernels(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import polars as pl
 import pytest
@@ -16,6 +15,7 @@ from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
+from tests.threads import two_threads
 from tests.traces import make_trace
 
 
@@ -186,16 +186,10 @@ def test_rows_do_not_depend_on_their_company(kind: str):
 
 
 def test_threads_change_nothing():
-    most = numba.get_num_threads()
-    if most < 2:
-        pytest.skip("one thread only")
     trace = tail_trace(12, (4, 12), 3, 8, 9)
-    both = Adversary()(trace)
-    numba.set_num_threads(1)
-    try:
-        assert Adversary()(trace).equals(both)
-    finally:
-        numba.set_num_threads(most)
+    alone = Adversary()(trace)
+    with two_threads():
+        assert Adversary()(trace).equals(alone)
 
 
 def permuted(trace: Trace, order: np.ndarray) -> Trace:

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-from numba import get_num_threads, set_num_threads
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit
 from attnaudit.trace import Trace, write_shards
+from tests.threads import two_threads
 from tests.traces import make_trace
 
 SETTINGS = {"adversary": {"method": "relaxed", "steps": 15}}
@@ -76,13 +76,9 @@ def test_a_file_in_pieces_and_tables_on_disk(tmp_path: Path, trace: Trace, piece
 
 @pytest.mark.parametrize(("name", "settings"), CASES)
 def test_the_number_of_threads(trace: Trace, name: str, settings: dict):
-    threads = get_num_threads()
-    whole = one(trace, name, settings)
-    set_num_threads(1)
-    try:
-        alone = one(trace, name, settings)
-    finally:
-        set_num_threads(threads)
+    alone = one(trace, name, settings)
+    with two_threads():
+        whole = one(trace, name, settings)
     assert all(a.equals(b) for a, b in zip(whole, alone, strict=True))
 
 

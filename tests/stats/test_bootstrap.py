@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from numba import get_num_threads, set_num_threads
 
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
+from tests.threads import two_threads
 
 
 def values(n: int = 400) -> np.ndarray:
@@ -53,12 +53,8 @@ def test_order_of_rows_and_threads_do_not_matter():
     table = values()
     whole = bootstrap_means(table, seed=7)
     np.testing.assert_array_equal(bootstrap_means(table[::-1].copy(), seed=7), whole)
-    threads = get_num_threads()
-    set_num_threads(1)
-    try:
+    with two_threads():
         np.testing.assert_array_equal(bootstrap_means(table, seed=7), whole)
-    finally:
-        set_num_threads(threads)
 
 
 def test_another_seed_is_another_interval():
