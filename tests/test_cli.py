@@ -200,7 +200,7 @@ def test_a_planted_corpus_is_in_nobodys_tables(finished: Path, capsys: pytest.Ca
         (PermissionError(errno.EACCES, "Permission denied", "runs/x"), "runs/x: Permission denied", 2),
         (MemoryError(), "out of memory", 2),
         (RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory: you tried"), "out of memory", 2),
-        (KeyboardInterrupt(), "the same command goes on", 130),
+        (KeyboardInterrupt(), "the same command resumes", 130),
     ],
 )
 def test_what_the_machine_refuses_is_one_line(
@@ -249,7 +249,7 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     assert process.returncode == 130, told
     *stages, line = told.splitlines()
     assert said == ""
-    assert "the same command goes on" in line
+    assert "the same command resumes" in line
     assert all(map(STAGE.fullmatch, stages))
 
 

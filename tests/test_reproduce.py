@@ -76,7 +76,7 @@ def test_a_plan_is_narrowed_by_names() -> None:
         ({"encoders": ["lstm"]}, "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?"),
         ({"quick": True, "corpora": ["imdb"]}, "--quick: no cell of what is named; expected some of sst bilstm additive, "),
         ({"quick": True, "encoders": ["cnn"], "attentions": ["dot"]}, "snli average additive; name others or leave --quick out"),
-        ({"quick": True, "seeds": 5}, "--seeds: 5 beside --quick; expected one of the two"),
+        ({"quick": True, "seeds": 5}, "--seeds: 5 together with --quick; expected one of the two"),
     ],
 )
 def test_what_names_no_cell_is_refused(chosen: dict, message: str) -> None:

@@ -17,7 +17,7 @@ from attnaudit.corpora.planted.texts import KINDS
 from .corpus_files import write_reviews, write_trees
 from .writing import ROWS, encoded, write, write_folder
 
-SKIP = ", or go on without such rows: --on-bad-row skip"
+SKIP = ", or skip such rows: --on-bad-row skip"
 
 
 def refused(source: Path | str, **options: object) -> str:

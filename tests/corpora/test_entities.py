@@ -96,7 +96,7 @@ def test_answers_that_train_lacks_are_left_out_and_counted(tmp_path: Path) -> No
     for split in ("validation", "test"):
         put(tmp_path / "cnn" / split / "9.question", "u\n\n@entity88 met @entity1 .\n\nwho is @placeholder\n\n@entity88\n\n")
     corpus = read_corpus("cnn", data_dir=tmp_path)
-    assert "rows of test left out by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
+    assert "rows of test excluded by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
     assert len(corpus.splits["test"]) == 4
     assert corpus.splits["test"].candidates is not None
     assert corpus.splits["test"].candidates.sum(1).min() >= 3  # @entity13, which train lacks, is no candidate

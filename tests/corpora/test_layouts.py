@@ -110,7 +110,7 @@ def test_two_classes_of_the_news_and_four(tmp_path: Path) -> None:
     two, four = (read_corpus(name, data_dir=tmp_path) for name in ("ag_news", "ag_news4"))
     assert counts(two) == {"train": [17, 17], "dev": [3, 3], "test": [20, 20]}
     assert counts(four) == {"train": [17] * 4, "dev": [3] * 4, "test": [20] * 4}
-    assert "rows of train left out by the corpus's definition: 40 of another class" in two.notes
+    assert "rows of train excluded by the corpus's definition: 40 of another class" in two.notes
     assert two.splits["test"].tokens[1][:2] == ["field", "qqq"]
     assert two.splits["test"].tokens[1][-1] == "qqq"
     assert len(four.splits["test"].tokens[2]) == 2 * len(two.splits["test"].tokens[1])  # title and description
@@ -185,7 +185,7 @@ def test_the_users_own_tweets(tmp_path: Path) -> None:
     write_table(tmp_path / "adr" / "tweets.csv", rows).rename(tmp_path / "adr" / "tweets.csv.gz")
     corpus = read_corpus("adr", data_dir=tmp_path)
     assert sum(map(sum, counts(corpus).values())) == 79
-    assert "rows left out by the corpus's definition: 1 at most 5 words" in corpus.notes
+    assert "rows excluded by the corpus's definition: 1 at most 5 words" in corpus.notes
     (tmp_path / "adr" / "tweets.csv.gz").rename(tmp_path / "adr" / "train.csv.gz")
     assert "no test split among train.csv.gz; expected test.csv beside train.csv.gz; withdrawn by the authors" in refused("adr", tmp_path)
     write_table(tmp_path / "adr" / "test.csv.gz", rows)
@@ -242,7 +242,7 @@ def test_inference_with_unlabelled_pairs(tmp_path: Path) -> None:
     assert corpus.task == "inference"
     assert corpus.class_names == ("contradiction", "entailment", "neutral")
     assert counts(corpus) == {split: [6, 6, 6] for split in ("train", "dev", "test")}
-    assert "rows of dev left out by the corpus's definition: 6 without a gold label" in corpus.notes
+    assert "rows of dev excluded by the corpus's definition: 6 without a gold label" in corpus.notes
     assert corpus.splits["dev"].question is not None
     assert corpus.splits["dev"].question[:3] == [["he", "is", name, "."] for name in ("entailment", "neutral", "contradiction")]
     assert corpus.splits["dev"].label.tolist()[:3] == [1, 2, 0]

@@ -47,7 +47,7 @@ def test_patients_stay_together_and_nothing_is_lost(tmp_path: Path) -> None:
         words = [word for tokens in split.tokens for word in tokens]
         assert not {"name", "[", "un", "nursing", "outpatient"} & set(words)
     assert "no lists of admissions (train_hadm.csv, test_hadm.csv): split 68/12/20 by a hash of SUBJECT_ID" in corpus.notes
-    told = next(note for note in corpus.notes if note.startswith("rows of train left out"))
+    told = next(note for note in corpus.notes if note.startswith("rows of train excluded"))
     assert "60 notes of another category" in told
     assert "1 summaries without an admission" in told
     assert "1 admissions without a discharge summary" in told
@@ -101,7 +101,7 @@ def add_notes(folder: Path, *lines: str) -> Path:
 def test_admissions_in_no_list_are_counted(tmp_path: Path) -> None:
     write_mimic(tmp_path / "diabetes", 60)
     write_lists(tmp_path / "diabetes", train=list(range(40)), test=list(range(40, 53)))
-    assert "rows of train left out by the corpus's definition: 60 notes of another category" in " ".join(read(tmp_path).notes)
+    assert "rows of train excluded by the corpus's definition: 60 notes of another category" in " ".join(read(tmp_path).notes)
     assert sum("7 admissions in no list" in note for note in read(tmp_path).notes) == 1
 
 

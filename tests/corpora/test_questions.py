@@ -133,7 +133,7 @@ def test_bad_cells_are_bad_rows(tmp_path: Path, cells: dict, got: str) -> None:
     path = write(tmp_path / "a.jsonl", changed(2, **cells))
     told = refused(path, **COLUMNS, rationale="why")
     assert told.startswith(f"read corpus: {path}: row 2 (line 3): {got}")
-    assert told.endswith("; expected a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
+    assert told.endswith("; expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip")
     corpus = read_corpus(path, **COLUMNS, rationale="why", on_bad_row="skip")
     assert sum(sizes(corpus)) == 29
     assert corpus.skipped[0].reason.startswith(got)

@@ -69,7 +69,7 @@ def test_samples_say_so(name: str, classes: int, real_data: Path) -> None:
 
 def test_reviews_in_folders(real_data: Path) -> None:
     corpus = read_corpus("imdb", data_dir=real_data / "raw")
-    assert "rows of train left out by the corpus's definition: 3 400 words or more" in corpus.notes
+    assert "rows of train excluded by the corpus's definition: 3 400 words or more" in corpus.notes
     assert counts(corpus) == {"train": [14, 15], "dev": [4, 4], "test": [3, 4]}
 
 

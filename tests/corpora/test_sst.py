@@ -89,8 +89,8 @@ def test_published_counts(sst: Corpus, real_data: Path) -> None:
     code = read_corpus("sst", data_dir=real_data / "raw", preset="code2019")
     assert classes(code) == {"train": [3034, 3321], "dev": [397, 424], "test": [863, 862]}
     assert not [note for corpus in (sst, code) for note in corpus.notes if "published" in note]
-    assert "rows of test left out by the corpus's definition: 389 neutral, 95 at most 5 words" in sst.notes
-    assert "rows of test left out by the corpus's definition: 389 neutral, 95 at most 5 words, 1 52 words or more" in code.notes
+    assert "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words" in sst.notes
+    assert "rows of test excluded by the corpus's definition: 389 neutral, 95 at most 5 words, 1 52 words or more" in code.notes
 
 
 def test_trees_and_table_hold_the_same_sentences(sst: Corpus, real_data: Path) -> None:

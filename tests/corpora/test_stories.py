@@ -79,7 +79,7 @@ def test_an_answer_that_train_lacks_is_left_out(tmp_path: Path) -> None:
     path.write_text(path.read_text() + STORY)
     corpus = read_corpus("babi1", data_dir=tmp_path)
     assert len(corpus.splits["test"]) == 19
-    assert "rows of test left out by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
+    assert "rows of test excluded by the corpus's definition: 1 with an answer that train does not have" in corpus.notes
 
 
 BAD = [
@@ -112,7 +112,7 @@ def test_damaged_stories(damaged: str, reasons: list[str], tmp_path: Path) -> No
     assert told.startswith(
         f"read corpus: {path}: row 18 (line {55 + damaged[:-1].count(chr(10)) if len(reasons) == 1 else 55}): {reasons[0]}"
     )
-    assert told.endswith("expected a text, a question and a label; correct the row, or go on without such rows: --on-bad-row skip")
+    assert told.endswith("expected a text, a question and a label; correct the row, or skip such rows: --on-bad-row skip")
     corpus = read_corpus("babi1", data_dir=tmp_path, on_bad_row="skip")
     assert [row.reason for row in corpus.skipped] == reasons
     assert len(corpus.splits["train"]) + len(corpus.splits["dev"]) == 18

@@ -61,7 +61,7 @@ def test_importance_and_marks_are_scaled_and_rows_without_any_are_told(corpus: C
         np.testing.assert_allclose(split.attention.sum(), 1.0, rtol=1e-5)
         assert (split.attention.values >= 0).all()
     assert [note for note in taught.notes if "no weight by gradient" in note] == [
-        f"1 row(s) of {name} have no weight by gradient at all: even weights there" for name in ("train", "dev", "test")
+        f"1 row(s) of {name} have no weight by gradient at all: uniform weights there" for name in ("train", "dev", "test")
     ]
     marked = taught_by(corpus, trace_of(corpus), "rationale", "here").splits["test"]
     assert marked.attention is not None

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return fail(f"out of memory: {error}; try shorter texts (--max-tokens) or --set training.batch_size=16")
     if status == INTERRUPTED:
-        return fail("interrupted; what is finished is kept, and the same command goes on from there", INTERRUPTED)
+        return fail("interrupted; finished steps are kept, and the same command resumes", INTERRUPTED)
     return status if isinstance(status, int) else DONE
 
 

@@ -11,7 +11,7 @@ class AttnauditError(Exception):
 
 
 class InputError(AttnauditError):
-    """Bad input, told in one line.
+    """Bad input, reported in one line.
 
     ``operation`` is what was being done, ``where`` the file and row, the instance or the option,
     ``got`` what was found there, ``expected`` what would have been right, ``do`` what the user can do.

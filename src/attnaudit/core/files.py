@@ -22,7 +22,7 @@ def user_cache() -> Path:
 
 @contextlib.contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """A temporary path beside ``path``; on leaving, it is synced and renamed to ``path``, or removed after an error.
+    """A temporary path next to ``path``; on leaving, it is synced and renamed to ``path``, or removed after an error.
 
     Raises RunError when the disk is full or the place cannot be written.
     """

@@ -73,7 +73,7 @@ class Ragged:
         return np.repeat(per_row, self.lengths, axis=0)
 
     def positions(self, rows: Int64[np.ndarray, " m"]) -> Int64[np.ndarray, " M"]:
-        """Where the values of the chosen rows stand in ``values``, row after row."""
+        """Indices into ``values`` of the values of the chosen rows, row after row."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
         within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - lengths, lengths)

@@ -38,8 +38,8 @@ class PairBatch:
 class PairInputs:
     """The pairs of a split as numbers of two vocabularies.
 
-    ``links`` (3, k) are the alignments: row, source position, target position. ``unlinked`` are the lines some of whose alignments are
-    left out, since it is not known which pieces are of the words that they link.
+    ``links`` (3, k) are the alignments: row, source position, target position. ``unlinked`` are the lines with excluded alignments, where
+    it is not known which pieces belong to the linked words.
     """
 
     source: Ragged

@@ -66,7 +66,7 @@ class Study(Protocol):
 
 
 def usual(base: RunSpec | TranslationSpec, seed: int) -> Training:
-    """The model under study, trained as ever with ``seed``, on the splits that the seed of ``base`` draws."""
+    """The model under study, trained as usual with ``seed``, on the splits that the seed of ``base`` draws."""
     return Training(f"base-s{seed}", seeded(base, seed))
 
 

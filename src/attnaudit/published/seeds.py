@@ -1,4 +1,4 @@
-"""Runs that differ in their seed alone, taken together and held against the published numbers."""
+"""Runs that differ only in their seed, combined and compared with the published numbers."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def plan(
     _check("--encoder", encoders, ENCODERS)
     _check("--attention", attentions, ATTENTIONS)
     if quick and seeds is not None:
-        raise InputError("reproduce", "--seeds", f"{seeds} beside --quick", "one of the two", "--quick has seed 0 alone")
+        raise InputError("reproduce", "--seeds", f"{seeds} together with --quick", "one of the two", "--quick has seed 0 alone")
     expected = (corpora or CORPORA, encoders or ENCODERS, attentions or ATTENTIONS)
     everything = QUICK if quick else _whole(corpora or CORPORA, seeds)
     chosen = [cell for cell in everything if all(part in names for part, names in zip(cell.parts, expected, strict=True))]

@@ -25,7 +25,7 @@ class Uniform:
     """The model as it is against one that cannot choose where to look, trained alike with the same ``seeds``.
 
     The table has a row per model, seed and instance with the ``probabilities``. The summary has accuracy, F1 and ROC-AUC of both, and
-    ``difference_<figure>_uniform``: uniform less base, with an interval over seeds and instances, paired. A corpus where uniform does as
+    ``difference_<figure>_uniform``: uniform minus base, with an interval over seeds and instances, paired. A corpus where uniform does as
     well cannot decide anything about attention.
     """
 

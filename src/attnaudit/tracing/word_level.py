@@ -19,7 +19,7 @@ def word_level(sentences: Trace, model: AttentionModel, inputs: Inputs, budget: 
 
     A word's weight is that of its sentence times its own within the sentence; it contributes what its sentence does, so that the output
     is the same sum. How weight lies within a sentence, then, moves the output only through the sentence's vector, which is fixed here.
-    Importance by gradient and by leave-one-out is of sentences, and is not there.
+    Importance by gradient and by leave-one-out is of sentences, and is missing.
     """
     assert inputs.sentences is not None
     lengths = inputs.sentences.values

@@ -20,7 +20,7 @@ FILE = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What training needs to go on besides the model and optimiser, which are restored in place."""
+    """What training needs to resume besides the model and optimiser, which are restored in place."""
 
     history: list[dict[str, Any]]
     best: dict[str, Tensor]
@@ -52,7 +52,7 @@ def load_checkpoint(folder: Path, model: nn.Module, optimizer: torch.optim.Optim
         optimizer.load_state_dict({**optimizer.state_dict(), "state": _moments(_part(tensors, "optimizer."))})
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
-        raise RunError("resume training", str(path), reason, "a checkpoint of this very model", "remove it to train anew") from error
+        raise RunError("resume training", str(path), reason, "a checkpoint of this very model", "remove it to retrain") from error
     return Checkpoint(history, _part(tensors, "best."))
 
 

@@ -33,7 +33,7 @@ PATIENCE = Patience()
 
 
 class CutOff(Exception):
-    """What came in the way of a file and may pass: a connection that broke, a server that is busy."""
+    """What interrupts a download and may pass: a connection that broke, a server that is busy."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,10 @@ class Resuming:
                 break
             except CutOff as error:
                 if number == self.patience.tries:
-                    expected, do = "the whole file", "check the network or the proxy; what has come is kept, and the same command goes on"
+                    expected, do = (
+                        "the whole file",
+                        "check the network or the proxy; the part downloaded is kept, and the same command resumes",
+                    )
                     raise InputError("fetch", url, f"{error}, {number} times", expected, do) from error
                 time.sleep(self.patience.wait * 2 ** (number - 1))
         self.part.replace(output_file)

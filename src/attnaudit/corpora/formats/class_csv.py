@@ -28,7 +28,7 @@ def class_csv(
 ) -> Layout:
     """Files of ``fields`` columns; ``text`` makes a text of them, ``classes`` gives the label of an index.
 
-    The layout is not there where the train file begins with no number: then it has a header.
+    The layout does not apply where the train file does not begin with a number: then it has a header.
     """
     plain = split_files(files, partial(class_rows, fields=fields, text=text, classes=classes, left_out=left_out or {}), note=note)
 

@@ -110,7 +110,7 @@ def renamed_source(source: SplitSource, classes: Mapping[str, str], left_out: Ma
 
 
 def renamed(rows: Iterator[Row], classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> Iterator[Row]:
-    """Rows with the labels that ``classes`` gives for theirs; those with a label of ``left_out`` are left out for that reason."""
+    """Rows with the labels that ``classes`` gives for theirs; those with a label of ``left_out`` are excluded for that reason."""
     reasons = left_out or {}
     expected = ", ".join(list(classes)[:10])
     for row in rows:

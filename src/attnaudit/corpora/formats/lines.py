@@ -1,4 +1,4 @@
-"""Lines of a plain or gzipped text file, with every way in which a file can be unreadable told as an InputError."""
+"""Lines of a plain or gzipped text file, with every way in which a file can be unreadable reported as an InputError."""
 
 from __future__ import annotations
 

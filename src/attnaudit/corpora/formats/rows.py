@@ -21,7 +21,7 @@ _MISSING = {"", "nan", "null"}
 class Row:
     """A row as its file has it: ``row`` counts from 0 after the header, ``line`` from 1 (None where a format has no lines).
 
-    ``problem`` is what came when the row could not be split into its columns, ``left_out`` the reason why a corpus by its own
+    ``problem`` is the text of a row that could not be split into its columns, ``left_out`` the reason why a corpus by its own
     definition does not use the row. ``question`` goes with the text where the task has one; ``evidence`` are the stretches of the
     text, as (start, stop) characters, that are known to decide the label (None: not known); ``answers`` are the labels that the row
     allows (None: all). ``file`` is the row's own file where the source is a folder.
@@ -63,7 +63,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class SplitSource:
-    """Where the rows of one split come from; ``rows()`` reads the file anew, ``note`` is what the user should know of it."""
+    """Where the rows of one split come from; ``rows()`` reads the file again, ``note`` is what the user should know of it."""
 
     path: Path
     rows: Callable[[], Iterator[Row]]
@@ -71,7 +71,7 @@ class SplitSource:
 
 
 class BadCell(ValueError):
-    """A text or a label that cannot be used; the message says what came."""
+    """A text or a label that cannot be used; the message quotes it."""
 
 
 def usable_text(value: object, called: str = "text") -> str:

@@ -15,7 +15,7 @@ _LINE_NUMBER = re.compile(r"[0-9]{1,9}")
 
 @dataclass(frozen=True)
 class Question:
-    """A question and all that its story told before it: ``facts`` by line number, ``support`` the numbers of those that decide."""
+    """A question and all facts of its story before it: ``facts`` by line number, ``support`` the numbers of those that decide."""
 
     facts: dict[int, str]
     text: str

@@ -9,7 +9,7 @@ _LABELS = frozenset("01234")
 
 
 class BadTree(ValueError):
-    """A line that is no tree; the message says what came."""
+    """A line that is not a tree; the message quotes it."""
 
 
 def read_tree(line: str) -> tuple[str, list[str]]:

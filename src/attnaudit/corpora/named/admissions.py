@@ -25,7 +25,7 @@ _BY_PATIENT = "no lists of admissions (train_hadm.csv, test_hadm.csv): split 68/
 
 @dataclass(frozen=True)
 class Diagnosed:
-    """The label of an admission, or why it is left out."""
+    """The label of an admission, or why it is excluded."""
 
     label: str = ""
     left_out: str = ""

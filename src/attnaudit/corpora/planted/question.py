@@ -14,7 +14,7 @@ _FACT_WORDS = 3
 
 
 def question_split(rows: int, length: tuple[int, int], rng: np.random.Generator, share: float | None) -> Split:
-    """``rows`` texts with `FACTS` facts "<person> in <room>" each, at random places; every answer is asked for about equally often."""
+    """``rows`` texts with `FACTS` facts "<person> in <room>" each, at random positions; every answer is asked for about equally often."""
     label = rng.permutation(np.arange(rows) % len(ROOMS))
     lengths = rng.integers(length[0], length[1] + 1, size=rows).tolist()
     texts = [_text(answer, tokens, rng) for answer, tokens in zip(label.tolist(), lengths, strict=True)]

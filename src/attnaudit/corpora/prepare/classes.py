@@ -9,7 +9,7 @@ from attnaudit.corpora.corpus import SPLITS, SkippedRow
 from attnaudit.corpora.formats.rows import column_option, ordered_classes
 from attnaudit.corpora.prepare.gathered import Example, Gathered
 
-_REMEDY = "add rows of that class to train, or go on without such rows: --on-bad-row skip"
+_REMEDY = "add rows of that class to train, or skip such rows: --on-bad-row skip"
 
 
 def learnt_classes(train: Sequence[Example]) -> tuple[str, ...]:
@@ -54,7 +54,7 @@ def refuse_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...],
 
 
 def leave_out_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...]) -> None:
-    """Rows of dev or test whose label train lacks are left out and counted."""
+    """Rows of dev or test whose label train lacks are excluded and counted."""
     names = set(known)
     for rows in _others(gathered):
         kept = [example for example in rows.examples if example.label in names]

@@ -17,7 +17,7 @@ from attnaudit.corpora.prepare.gathered import Example, Gathered
 
 Progress = Callable[[str, int], None]
 _PROGRESS_EVERY = 1000
-_REMEDY = "correct the row, or go on without such rows: --on-bad-row skip"
+_REMEDY = "correct the row, or skip such rows: --on-bad-row skip"
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ LONG = 10_000  # tokens; far above the longest review or article of the literatu
 
 
 def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) -> Iterator[str]:
-    """What was left out, skipped, cut, or is very long."""
+    """What is excluded, skipped, cut, or very long."""
     for name, rows in gathered.items():
         of = "" if name == "all" else f" of {name}"
         left_out = [f"{count} {reason}" for reason, count in rows.left_out.items() if count]
         if left_out:
-            yield f"rows{of} left out by the corpus's definition: {', '.join(left_out)}"
+            yield f"rows{of} excluded by the corpus's definition: {', '.join(left_out)}"
         if rows.skipped:
             reasons = Counter(_kind(row.reason) for row in rows.skipped)
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))

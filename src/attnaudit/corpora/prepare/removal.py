@@ -14,14 +14,14 @@ Removed = Literal["rationale"] | tuple[str, ...]
 
 
 def without_words(corpus: Corpus, removed: Removed) -> Corpus:
-    """The corpus without the listed words, or without those of the rationale; texts with no other are left out, and counted in a note.
+    """The corpus without the listed words, or without those of the rationale; texts with no other are excluded, and counted in a note.
 
-    Raises InputError where the rationale is wanted and not known of a text.
+    Raises InputError where the rationale is needed and not known of a text.
     """
     splits, notes = {}, []
     for name, split in corpus.splits.items():
         splits[name], empty = _without(split, name, removed)
-        notes += [f"{empty} row(s) of {name} are left out: all their words are removed"] if empty else []
+        notes += [f"{empty} row(s) of {name} are skipped: all their words are removed"] if empty else []
     digests = {name: row_digests(split) for name, split in splits.items()}
     told = "the words of the rationale" if removed == "rationale" else ", ".join(removed)
     notes.append(f"removed from every text: {told}")

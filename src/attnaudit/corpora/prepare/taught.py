@@ -19,8 +19,8 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
     """The corpus with the trace's predictions, and the column ``column`` as attention, in every split.
 
     The trace has a row for every row of train, dev and test, with the same tokens. ``alpha`` is taken as it is; of an importance measure
-    the absolute values, of ``rationale`` the marks, are scaled to sum to 1; a row where all are 0 gets even weights, and the corpus a note.
-    ``origin`` names the trace in errors. Raises InputError.
+    the absolute values, of ``rationale`` the marks, are scaled to sum to 1; a row where all are 0 gets uniform weights, and the corpus a
+    note. ``origin`` names the trace in errors. Raises InputError.
     """
     known = [name for name in trace.table.column_names if name in ("alpha", "gradient", "loo", RATIONALE) or name.startswith("importance_")]
     if column not in known:
@@ -30,7 +30,7 @@ def taught_by(corpus: Corpus, trace: Trace, column: str, origin: str) -> Corpus:
         found = trace.take(_rows(trace, name, split, origin))
         weights, even = _weights(found, column, name, origin)
         splits[name] = replace(split, attention=weights, prediction=found.prediction)
-        notes += [f"{even} row(s) of {name} have no weight by {column} at all: even weights there"] if even else []
+        notes += [f"{even} row(s) of {name} have no weight by {column} at all: uniform weights there"] if even else []
     return replace(corpus, splits=splits, notes=(*corpus.notes, *notes))
 
 
