@@ -236,7 +236,7 @@ def test_another_study_in_the_folder_is_refused(done: Path) -> None:
 def test_a_checkpoint_that_is_no_checkpoint_is_told(tmp_path: Path) -> None:
     (tmp_path / "out" / ".unfinished").mkdir(parents=True)
     (tmp_path / "out" / ".unfinished" / "side_by_side.safetensors").write_bytes(b"nothing")
-    with pytest.raises(RunError, match="remove it to train anew"):
+    with pytest.raises(RunError, match="remove it to retrain"):
         run_copying(copying_study("iid", 1, TINY), tmp_path / "out")
 
 

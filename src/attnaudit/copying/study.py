@@ -32,10 +32,10 @@ _LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
 class Copying:
     """The copying task: sources of ``length`` out of ``symbols`` (None: as many as in the paper), ``seeds`` trainings of ``steps`` each.
 
-    ``pretraining`` are steps before these with attention held even, on sequences of ``pretraining_kind``: of permutations even attention
-    learns nothing, since every source holds the same symbols. The ``encoder`` reads forwards, or from both ends (``bilstm``): then the
-    states before a symbol know it too, and may be where attention looks. ``hidden`` is the width of both sides' states (of ``bilstm`` half
-    in each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every
+    ``pretraining`` are earlier steps with uniform attention, on sequences of ``pretraining_kind``: from permutations, uniform attention
+    learns nothing, since every source has the same symbols. The ``encoder`` reads forwards, or from both ends (``bilstm``): then the
+    states before a symbol know it too, and may be where attention looks. ``hidden`` is the width of both sides' states (of ``bilstm``
+    half in each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every
     ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. Token accuracy above 0.95 is success,
     below 0.6 failure. With ``precision`` bfloat16 products are of factors rounded to 16 bits where the processor has such: several times
     faster, and rounded as that processor does.
@@ -88,7 +88,7 @@ class Copying:
 
     @property
     def before(self) -> Sequences | None:
-        """What is read before, with even attention, or nothing."""
+        """The sequences of pretraining, with uniform attention, or None."""
         return Sequences(self.pretraining_kind, self.length, self.sequences.symbols) if self.pretraining else None
 
 
@@ -113,8 +113,8 @@ def passing(curves: pl.DataFrame) -> pl.DataFrame:
 def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     """Shares of the outcomes, and of seeds that come to attend, with Wilson intervals; medians over seeds, of all and by outcome.
 
-    ``attending`` is the share whose attention is at the right position more often than not in the end: token accuracy can be had without.
-    ``upside_down`` is the share in whose relevance the right position is the least of all more often than not, and the greatest not.
+    ``attending`` is the share whose attention is at the correct position in most cases at the end: token accuracy is possible without it.
+    ``upside_down`` is the share in which the correct position has the lowest relevance of all in most cases, and not the highest.
     """
     told = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
     rows = [_share(outcome, told["outcome"] == outcome) for outcome in OUTCOMES]

@@ -1,4 +1,4 @@
-"""A training of many seeds to copy, with what is measured on the way."""
+"""A training of many seeds to copy, with measurements during training."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class Trained:
 
 
 def train(config: CopyingConfig, threads: int, keep: Path | None = None, tell: Progress = silent) -> Trained:
-    """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where a stopped training goes on.
+    """Train all seeds; a checkpoint in the folder ``keep``, at most every `PAUSE` seconds, is where an interrupted training resumes.
 
     Raises RunError for a checkpoint of another training.
     """
@@ -204,7 +204,7 @@ class _Work:
             self.stage, self.models.steps, self.curves = found["stage"], found["steps"], found["curves"]
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
-            raise RunError("resume training", str(path), reason, "a checkpoint of this training", "remove it to train anew") from error
+            raise RunError("resume training", str(path), reason, "a checkpoint of this training", "remove it to retrain") from error
         earlier = sum(stage.steps for stage in self.config.stages[: self.stage])
         self.finished = (earlier + self.models.steps) * len(self.config.seeds)
 
@@ -218,7 +218,7 @@ def measure(
     sizes: Sizes, weights: Weights, room: Workspace, source: Int64[np.ndarray, "N S"], gold: Int64[np.ndarray, "N T"], begin: int,
     positions: Int64[np.ndarray, " T"], uniform: bool = False,
 ) -> Measured:  # fmt: skip
-    """What the model does with sequences, ``positions`` telling where what is written stands in the source."""
+    """What the model does with sequences, ``positions`` are the source positions of the written symbols."""
     parts, right = [], torch.from_numpy(positions)
     for start in range(0, len(source), _AT_ONCE):
         xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])

@@ -68,7 +68,7 @@ class NoEncoder(nn.Module):
 
 
 class Transformer(nn.Module):
-    """A layer of self-attention over words and their places (Vaswani et al. 2017), and the values that the attention above it takes."""
+    """A layer of self-attention over words and their positions (Vaswani et al. 2017), and the values that the attention above it takes."""
 
     def __init__(self, settings: ModelSettings) -> None:
         super().__init__()

@@ -108,9 +108,9 @@ class ModelSettings:
 
     ``hidden`` is units per direction (bilstm, bigru), filters per kernel (cnn) or units (average); the encoder ``none`` has no layer.
     ``activation`` follows the linear layer of the average encoder. ``attention_units`` are those of additive attention, None for half the
-    width of the hidden states. ``dropout`` is the share of the numbers of embedded tokens and of hidden states that is left out in
-    training. ``attention_decay`` tells whether weight decay also acts on the attention's parameters and ``unknown_vectors`` what a word
-    starts from that a file of vectors lacks, zero or N(0, 1).
+    width of the hidden states. ``dropout`` is the dropout rate of embedded tokens and of hidden states in training. ``attention_decay``
+    tells whether weight decay also acts on the attention's parameters and ``unknown_vectors`` what a word starts from that a file of
+    vectors lacks, zero or N(0, 1).
 
     ``attention`` is additive or dot; ``uniform`` is 1/T and learns nothing, ``imposed`` is given with each text (Wiegreffe & Pinter 2019).
 

@@ -25,7 +25,8 @@ Precision = Literal["float32", "bfloat16"]
 def products_of(precision: Precision) -> Iterator[None]:
     """Within, oneDNN may round the factors of its products to 16 bits (``bfloat16``), and sums what they give in 32; else it may not.
 
-    Processors that have such products do several at the time of one of 32 bits; others go on as before. It is so in the whole process.
+    Processors that have such products do several at the time of one of 32 bits; others are unaffected. The setting holds for the whole
+    process.
     """
     place: Any = getattr(torch.backends.mkldnn, "matmul", None)  # torch before 2.9 has no such choice
     if place is None:

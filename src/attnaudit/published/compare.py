@@ -1,4 +1,4 @@
-"""A run beside the published numbers, and whether it differs more from them than the authors' two runs do from each other."""
+"""A run compared with the published numbers, and whether it differs more from them than the authors' two runs do from each other."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ def _adversary() -> pl.DataFrame:
 
 
 def _violins() -> pl.DataFrame:
-    # SNLI is left out: its figures have a third class labelled "all", and which class that is differs between the revisions.
+    # SNLI is skipped: its figures have a third class labelled "all", and which class that is differs between the revisions.
     frame = _read("violins").filter(pl.col("corpus") != "snli")
     named = frame.with_columns(measure=pl.col("statistic").replace(_VIOLINS), statistic=pl.lit("median"))
     return named.rename({"q50": "value", "max_attention_bin": "bin"}).drop("q25", "q75")

@@ -73,6 +73,6 @@ def card_row(
     question: str, measure: str, row: Mapping[str, Any], yardstick: str, sentence: str, *,
     mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2,
 ) -> CardRow:  # fmt: skip
-    """The card row of the summary row ``row``: ``value`` and interval with ``places`` decimals, ``mark`` and ``scale`` for drawing."""
+    """The card row of the summary row ``row``: ``value`` and interval, rounded, ``mark`` and ``scale`` for drawing."""
     value, low, high = float(row["value"]), row.get("low"), row.get("high")
     return CardRow(question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale)

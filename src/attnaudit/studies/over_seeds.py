@@ -47,7 +47,7 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
 
 
 def mean_rows(experiment: str, label: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
-    """``<measure>_<label>``: means over seeds and instances of ``table``, which has a row for each of both; NaN is left out and counted."""
+    """``<measure>_<label>``: means over seeds and instances of ``table``, which has a row for each of both; NaN is excluded and counted."""
     return means(experiment, table, {f"{measure}_{label}": measure for measure in measures}, seed)
 
 

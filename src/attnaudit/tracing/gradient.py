@@ -29,7 +29,7 @@ def gradient_importance(model: AttentionModel, batch: Batch, outputs: Outputs = 
     """Both gradients of a batch: summed over the outputs, or those of the predicted one.
 
     An instance's logits depend on its own tokens only, so that one backward pass serves the whole batch; both gradients share one pass
-    forward. The derivative of the activation is worked out in float64, where it does not underflow.
+    forward. The derivative of the activation is computed in float64, where it does not underflow.
     """
     embedded = model.embed(batch).detach().requires_grad_()
     of = _of_predicted if outputs == "predicted" and model.activation == "softmax" else _of_all

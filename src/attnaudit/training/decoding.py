@@ -16,7 +16,8 @@ BUDGET = 4_096  # padded target tokens of the pairs that are decoded together
 
 
 def decode(model: EncoderDecoder, inputs: PairInputs, beam: int = 5, progress: Progress | None = None) -> list[list[int]]:
-    """The target that the model writes for every source: of ``beam`` that are kept at each step the one of greatest mean log-probability.
+    """The target that the model writes for every source: of the ``beam`` hypotheses kept at each step, the one with the highest mean
+    log-probability.
 
     A target ends with EOS, or at twice the source's length and ten tokens more. Unknown words are never written.
     """

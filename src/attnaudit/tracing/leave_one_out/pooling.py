@@ -73,7 +73,7 @@ def outside_window(scores: Float[Tensor, "B L"], readouts: Float[Tensor, "B L K"
     """For every position the pool of all others that are more than ``radius`` away.
 
     Sums from the left and from the right instead of a total less the window, so that nothing cancels. They are scaled by the largest score
-    of the row: where that lies in the window and all others underflow, the pool is taken anew.
+    of the row: where that lies in the window and all others underflow, the pool is recomputed.
     """
     scores, readouts = scores.double(), readouts.double()
     peak = scores.amax(dim=1, keepdim=True)
