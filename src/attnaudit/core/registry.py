@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from attnaudit.core.errors import InputError, did_you_mean
 
@@ -22,16 +22,17 @@ class Registry(Mapping[str, Entry]):
     """Entries by their ``name``, in the order in which they were registered.
 
     ``kind`` is the word for an entry in error messages. Installed packages add entries by entry points of ``group``, each of which names
-    an entry; they are loaded when the registry is first read.
+    an entry; they are loaded when the registry is first read. ``check`` raises InputError for what is no entry of this kind.
     """
 
-    def __init__(self, kind: str, group: str) -> None:
-        self.kind, self.group = kind, group
+    def __init__(self, kind: str, group: str, check: Callable[[Any], None] = lambda entry: None) -> None:
+        self.kind, self.group, self.check = kind, group, check
         self._entries: dict[str, Entry] = {}
         self._complete = False
 
     def register(self, entry: Entry) -> Entry:
-        """Add ``entry`` and return it. Raises InputError where its name is taken."""
+        """Add ``entry`` and return it. Raises InputError where it is no such entry, or its name is taken."""
+        self.check(entry)
         if self._entries.setdefault(entry.name, entry) is not entry:
             raise InputError(f"register {self.kind}", entry.name, "a name that is taken", "another name")
         return entry

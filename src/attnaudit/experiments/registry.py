@@ -39,18 +39,21 @@ class Experiment(Protocol):
     def summarise(self, table: pl.LazyFrame) -> pl.DataFrame: ...
 
 
-EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "attnaudit.experiments")
-
-
-def register_experiment(experiment: type[Any]) -> type[Any]:
-    """Add an experiment to those that audits run, and return it, so that it may be used as a decorator.
-
-    Raises InputError where it is no frozen dataclass with ``name``, ``needs`` and ``summarise``, or its name is taken.
-    """
+def _check(experiment: type[Any]) -> None:
     missing = [name for name in ("name", "needs", "summarise") if not hasattr(experiment, name)]
     if missing or not is_dataclass(experiment):
         got = f"a class without {', '.join(missing)}" if missing else "a class that is no dataclass"
         raise InputError("register experiment", experiment.__name__, got, "a frozen dataclass with name, needs, __call__ and summarise")
+
+
+EXPERIMENTS: Registry[type[Experiment]] = Registry("experiment", "attnaudit.experiments", _check)
+
+
+def register_experiment(experiment: type[Any]) -> type[Any]:
+    """Add an experiment to those that audits run, and return it, so that this call may be a decorator.
+
+    Raises InputError where it is no frozen dataclass with ``name``, ``needs`` and ``summarise``, or its name is taken.
+    """
     return EXPERIMENTS.register(experiment)
 
 
