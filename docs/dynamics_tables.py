@@ -23,7 +23,7 @@ from attnaudit.corpora.named.pairs import PARALLEL
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.runner import copying_study, run_copying
-from attnaudit.runner.study import StudySpec, run_study
+from attnaudit.runner.studies import StudySpec, run_study
 from attnaudit.studies.dynamics.measures import NEEDED, timing_of_seeds
 from attnaudit.trace.probe import STEPS
 

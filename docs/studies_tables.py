@@ -18,7 +18,7 @@ from attnaudit.corpora import read_corpus
 from attnaudit.experiments.adversary import divergence
 from attnaudit.models.classifier import load_model
 from attnaudit.report.words.study_numbers import figure_and_model, model_label
-from attnaudit.runner.study import StudySpec, run_study
+from attnaudit.runner.studies import StudySpec, run_study
 from attnaudit.stats.measures import tvd
 from attnaudit.tracing.texts import collect
 

@@ -19,8 +19,10 @@ from attnaudit.core.files import read_json
 from attnaudit.corpora.named.pairs import read_parallel
 from attnaudit.experiments import measure_label
 from attnaudit.report.translation_page import sentence_matrices
-from attnaudit.runner import TranslationSpec, audit_into, translate
-from attnaudit.runner.translation import read_translations, train_into
+from attnaudit.runner import TranslationSpec, audit_into
+from attnaudit.runner import run as translate
+from attnaudit.runner.pipeline import train_into
+from attnaudit.runner.tasks.pairs import read_translations
 from attnaudit.trace import Trace
 from tests.pairs import edit, write_pairs
 

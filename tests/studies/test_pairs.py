@@ -18,7 +18,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.runner import StudySpec, run_study
-from attnaudit.runner.translation import read_translations
+from attnaudit.runner.tasks.pairs import read_translations
 from attnaudit.stats.agreement import agreement
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
@@ -37,7 +37,7 @@ TINY = {
 
 def tiny(study: str, pairs: Path, **settings: Any) -> StudySpec:
     known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in PAIR_STUDIES or key.startswith(study)}
-    return StudySpec.of_pairs(study, pairs, device="cpu", settings=known | settings)
+    return StudySpec.of(study, pairs, device="cpu", settings=known | settings)
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import seeded, strength_text, usual
 from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import RunSpec, StudySpec, run_study
-from attnaudit.runner.study import AUDIT, TRAININGS, key_of
+from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics import Dynamics
@@ -48,9 +48,9 @@ def digests(folder: Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def no_page(folder: Path, metadata: object, notes: object = ()) -> Path:
+def no_page(folder: Path, metadata: object, notes: object = (), page: Path | None = None) -> Path:
     """In place of the real pages, whose charts take seconds."""
-    page = folder / "report.html"
+    page = page or folder / "report.html"
     page.write_text("page")
     return page
 
@@ -59,7 +59,7 @@ def no_page(folder: Path, metadata: object, notes: object = ()) -> Path:
 def quick_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("attnaudit.report.study_page.write_study", no_page)
     monkeypatch.setattr("attnaudit.report.study_page.write_studies", no_page)
-    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace: no_page(folder, trace))
+    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace, page: no_page(folder, trace, page=page))
 
 
 @pytest.fixture(scope="module")
@@ -199,7 +199,9 @@ import attnaudit.report.study_page as page
 from attnaudit.core.files import read_json
 from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import StudySpec, run_study
-page.write_study = page.write_studies = report.write_report = lambda folder, metadata, notes=(): (folder / "report.html").write_text("page")
+page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
+page.write_study = lambda folder, metadata, notes, page: page.write_text("page")
+report.write_report = lambda folder, trace, page: page.write_text("page")
 spec = StudySpec.of("{study}", "planted-decisive", vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:

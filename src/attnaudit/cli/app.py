@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -15,9 +13,6 @@ from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.spec import CorpusSpec
-
-if TYPE_CHECKING:
-    from attnaudit.runner import StudySpec
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 app.add_typer(corpora.app, name="corpora", short_help="Which corpora there are, what is in one, how to get one.")
@@ -68,15 +63,15 @@ def demo(out: o.Out = None, as_json: o.Json = False) -> None:
 @o.takes(CorpusSpec)
 def run_(
     corpus: o.CorpusName,
-    encoder: o.Encoder = "bilstm",
-    attention: o.Attention = "additive",
+    encoder: o.Encoder = None,
+    attention: o.Attention = None,
     seed: o.Seed = 0,
     out: o.Out = None,
     settings: o.Settings = None,
     vectors: o.Vectors = None,
-    preset: o.Preset = "paper",
+    preset: o.Preset = None,
     epochs: o.Epochs = None,
-    device: o.Device = "auto",
+    device: o.Device = None,
     as_json: o.Json = False,
     **texts: Any,
 ) -> None:
@@ -98,9 +93,8 @@ def run_(
     given = parse_assignments(settings or ())
     if epochs is not None and given.setdefault("training.epochs", str(epochs)) != str(epochs):
         raise InputError("read settings", f"--epochs {epochs}", f"--set training.epochs={given['training.epochs']}", "one of the two")
-    spec = RunSpec.of(
-        corpus, encoder=encoder, attention=attention, preset=preset, vectors=vectors, seed=seed, device=device, settings=given, **texts
-    )
+    chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
+    spec = RunSpec.of(corpus, seed=seed, settings=given, **chosen)
     place = Path(out or f"runs/{spec.name}")
     before = (place / "manifest.json").exists()
     with progress() as bar:
@@ -180,14 +174,14 @@ def compare(
 def study(
     name: o.StudyName,
     corpus: o.StudyCorpus,
-    encoder: o.Encoder = "bilstm",
-    attention: o.Attention = "additive",
+    encoder: o.Encoder = None,
+    attention: o.Attention = None,
     seed: o.Seed = 0,
     out: o.Out = None,
     settings: o.Settings = None,
     vectors: o.Vectors = None,
     preset: o.StudyPreset = None,
-    device: o.Device = "auto",
+    device: o.Device = None,
     as_json: o.Json = False,
     **texts: Any,
 ) -> None:
@@ -222,42 +216,15 @@ def study(
       attnaudit study copying permutations --out runs/copying/permutations --set copying.seeds=4
     """
     from attnaudit.cli.show import show_study
-    from attnaudit.runner import parse_assignments, run_study
+    from attnaudit.runner import parse_assignments
+    from attnaudit.runner import study as run_study
 
-    given = parse_assignments(settings or ())
-    data_dir = texts.pop("data_dir")
-    common = {"seed": seed, "device": device, "settings": given, "data_dir": data_dir}
-    of_texts = {"encoder": encoder, "attention": attention, "vectors": vectors, **texts}
-    if name == "copying":
-        fixed = of_texts | {"data_dir": data_dir, "preset": preset, "device": device}
-        _refuse(fixed, "copying", "the task and its model are given by --set copying.NAME=…")
-        return _copying(corpus, seed, out, given, as_json)
-    spec = _spec_of_study(name, corpus, preset, common, of_texts)
+    chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
     with progress() as bar:
-        folder = run_study(spec, out or Path("runs/studies") / spec.base.name, bar, lambda line: typer.echo(line, err=True))
-    return show_study(folder, as_json)
-
-
-def _spec_of_study(name: str, corpus: str, preset: str | None, common: dict[str, Any], of_texts: dict[str, Any]) -> StudySpec:
-    """Of a parallel corpus the study of a translator, which options ``of_texts`` do not concern; else of a classifier."""
-    from attnaudit.corpora.named.pairs import is_parallel
-    from attnaudit.runner import StudySpec
-
-    if not common["settings"].keys() & _OF_PAIRS and not is_parallel(corpus):
-        return StudySpec.of(name, corpus, preset=preset or "paper", **common, **of_texts)
-    _refuse(of_texts, f"{name} on {corpus}", "the translator and its texts are given by --set model.NAME=… and corpus.NAME=…")
-    return StudySpec.of_pairs(name, corpus, preset=preset or "small", **common)
-
-
-def _copying(kind: str, seed: int, out: Path | None, settings: Mapping[str, Any], as_json: bool) -> None:
-    """The study that makes its sequences up, and has no corpus, no base and no traces."""
-    from attnaudit.cli.show import show_copying
-    from attnaudit.runner import copying_study, run_copying
-
-    task = copying_study(kind, seed, settings)
-    with progress() as bar:
-        folder = run_copying(task, out or Path("runs/studies") / f"copying-{kind}", bar)
-    show_copying(folder, as_json)
+        folder = run_study(
+            name, corpus, out, bar, lambda line: typer.echo(line, err=True), seed=seed, settings=parse_assignments(settings or ()), **chosen
+        )
+    show_study(folder, as_json)
 
 
 @app.command(short_help="Train a translator, translate, audit where it looks.")
@@ -267,8 +234,10 @@ def translate(
     out: o.Out = None,
     settings: o.Settings = None,
     data_dir: o.DataDir = None,
-    preset: Annotated[str, typer.Option("--preset", help="Sizes: small, or paper (Snell et al. 2020).")] = "small",
-    device: o.Device = "auto",
+    preset: Annotated[
+        str | None, typer.Option("--preset", show_default="small", help="Sizes: small, or paper (Snell et al. 2020).")
+    ] = None,
+    device: o.Device = None,
     as_json: o.Json = False,
 ) -> None:
     """Train a translator with attention, translate the test split, and audit where it looks for each token.
@@ -289,29 +258,13 @@ def translate(
       attnaudit translate planted-reverse --set corpus.length=8,12 --set training.epochs=10
     """
     from attnaudit.cli.show import show_translation
-    from attnaudit.runner import TranslationSpec, parse_assignments
-    from attnaudit.runner import translate as run_translation
+    from attnaudit.runner import TranslationSpec, parse_assignments, run
 
-    spec = TranslationSpec.of(
-        corpus, preset=preset, seed=seed, device=device, settings=parse_assignments(settings or ()),
-        data_dir=data_dir,
-    )  # fmt: skip
+    chosen = o.given(preset=preset, device=device, data_dir=data_dir)
+    spec = TranslationSpec.of(corpus, seed=seed, settings=parse_assignments(settings or ()), **chosen)
     with progress() as bar:
-        folder = run_translation(spec, out or Path("runs") / spec.name, bar)
+        folder = run(spec, out or Path("runs") / spec.name, bar)
     show_translation(folder, as_json)
-
-
-_OF_PAIRS = {"corpus.source_ending", "corpus.target_ending"}  # settings that a corpus of pairs alone has
-_OF_TEXTS = {field.name: field for field in fields(CorpusSpec) if field.metadata["flag"]}
-_USUAL = {"encoder": "bilstm", "attention": "additive", "device": "auto", **{name: field.default for name, field in _OF_TEXTS.items()}}
-
-
-def _refuse(options: Mapping[str, Any], study: str, instead: str) -> None:
-    """Raise InputError for an option that is not as usual, where a study has no use for it."""
-    for name, value in options.items():
-        if value != _USUAL.get(name):
-            option = _OF_TEXTS[name].metadata["flag"] if name in _OF_TEXTS else f"--{name}"
-            raise InputError("study", study, f"{option} {value}", f"no such option: {instead}")
 
 
 @app.command(short_help="Run a paper's whole sweep again.")

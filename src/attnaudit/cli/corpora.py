@@ -73,7 +73,7 @@ def check(
     from attnaudit.corpora.check import check_source
 
     with progress() as bar:
-        found = check_source(corpus, progress=bar, **options)
+        found = check_source(corpus, progress=bar, **o.given(**options))
     show_check(found, as_json)
 
 

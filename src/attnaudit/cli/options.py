@@ -19,7 +19,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def takes(spec: type) -> Callable[[Command], Command]:
     """Give a command, in place of its ``**options``, an option for each field of ``spec`` that has a flag (`setting`).
 
-    Name, type, default, bounds and help are the field's.
+    Name, type, bounds and help are the field's; an option that is not given is None, so that its default stands in one place.
     """
 
     def wrap(command: Command) -> Command:
@@ -36,14 +36,20 @@ def takes(spec: type) -> Callable[[Command], Command]:
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
     """The option of a field; a wrong choice is refused by the spec, whose error suggests the nearest one."""
     chosen = get_origin(hint) is Literal
-    annotation = Annotated[str if chosen else hint, declared(field, "|".join(get_args(hint)) if chosen else None)]
-    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation)
+    annotation = Annotated[(str if chosen else hint) | None, declared(field, "|".join(get_args(hint)) if chosen else None)]
+    return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def declared(field: Field[Any], choices: str | None = None) -> Any:
     """A typer option made from a field of a spec."""
     facts = field.metadata
-    return typer.Option(facts["flag"], help=facts["help"], min=facts["least"], metavar=facts["metavar"] or choices)
+    shown = False if field.default is None else str(field.default)
+    return typer.Option(facts["flag"], show_default=shown, help=facts["help"], min=facts["least"], metavar=facts["metavar"] or choices)
+
+
+def given(**options: Any) -> dict[str, Any]:
+    """The options that were given: the library has the defaults of the others."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 CorpusName = Annotated[
@@ -80,13 +86,14 @@ StudyCorpus = Annotated[
 StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive, dynamics or copying.")
 ]
-Encoder = Annotated[str, typer.Option("--encoder", help=f"One of {', '.join(ENCODERS)}.")]
-Attention = Annotated[str, typer.Option("--attention", help="additive or dot.")]
+Encoder = Annotated[str | None, typer.Option("--encoder", show_default="bilstm", help=f"One of {', '.join(ENCODERS)}.")]
+Attention = Annotated[str | None, typer.Option("--attention", show_default="additive", help="additive or dot.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
 Preset = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--preset",
+        show_default="paper",
         help="Sizes and training: paper, of Jain & Wallace 2019; code2019, of their code; flan and han, of the flat and the hierarchical "
         "network of Serrano & Smith 2019.",
     ),
@@ -109,7 +116,7 @@ Vectors = Annotated[
 _FIELDS = {field.name: field for field in fields(CorpusSpec)}
 DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="The same as --set training.epochs=N.")]
-Device = Annotated[str, typer.Option("--device", help="auto, cpu or cuda.")]
+Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Any setting, for example training.epochs=4 or adversary.method=relaxed; repeatable."),

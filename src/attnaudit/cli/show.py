@@ -15,13 +15,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.core.files import read_json
-from attnaudit.report import verdict
+from attnaudit.report import Card, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.study_page import study_card
 from attnaudit.results.about import About
 from attnaudit.results.record import read_record, read_summary
-from attnaudit.runner.translation import DICTIONARY
+from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -66,11 +66,26 @@ def show_study(folder: Path, as_json: bool) -> None:
         show_json(rows)
         return
     console, spec = _console(), read_json(folder / "spec.json")
-    console.print(_summary_table(rows, f"study {spec['study']['name']} of {spec['corpus']['source']}"))
+    name = spec["study"]["name"]
+    source, card, pages = _CARDS.get(name, _card_of_trainings)(folder, spec)
+    console.print(_summary_table(rows, f"study {name} of {source}"))
+    card.print(console)
+    _tell(console, (), report=folder / "report.html", **pages)
+
+
+def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
+    """What a study is of, what it says, and its further pages."""
     training = next(iter(read_json(folder / "manifest.json")["trainings"].values()))  # any of them names the corpus
     metadata = next(Trace.shards(folder.parent / "trainings" / training / "trace")).metadata
-    study_card(read_summary(folder / "summary.json"), About.of(spec, metadata)).print(console)
-    _tell(console, (), report=folder / "report.html", all_studies=folder.parent / "index.html")
+    card = study_card(read_summary(folder / "summary.json"), About.of(spec, metadata))
+    return spec["corpus"]["source"], card, {"all_studies": folder.parent / "index.html"}
+
+
+def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
+    return spec["study"]["kind"], copying_card(read_summary(folder / "summary.json"), spec["study"]), {}
+
+
+_CARDS = {"copying": _card_of_copying}  # of studies without trainings that leave traces
 
 
 def show_translation(folder: Path, as_json: bool) -> None:
@@ -83,18 +98,6 @@ def show_translation(folder: Path, as_json: bool) -> None:
     console.print(_summary_table(rows, f"translation of {manifest['corpus']['name']}"))
     pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html", "dictionary": folder / DICTIONARY}
     _tell(console, _remarks(manifest), **{name: page for name, page in pages.items() if page.exists()})
-
-
-def show_copying(folder: Path, as_json: bool) -> None:
-    """The card of the copying study, its numbers over all seeds, and where its page is."""
-    rows = read_json(folder / "summary.json")
-    if as_json:
-        show_json(rows)
-        return
-    console, study = _console(), read_json(folder / "spec.json")["study"]
-    console.print(_summary_table(rows, f"study copying of {study['kind']}"))
-    copying_card(read_summary(folder / "summary.json"), study).print(console)
-    _tell(console, (), report=folder / "report.html")
 
 
 def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Int, Int64
@@ -57,6 +58,7 @@ class Pairs:
 class ParallelCorpus:
     """Splits ``train``, ``dev`` and ``test`` of `Pairs`; ``fingerprint`` is the SHA-256 of all that a model could learn from."""
 
+    task: ClassVar[str] = "translation"
     name: str
     splits: dict[str, Pairs]
     fingerprint: str

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
@@ -43,6 +43,7 @@ class RunSpec:
     place of the loss on labels, a ``teacher`` say what another model does, and a ``probe`` be traced while the model trains.
     """
 
+    kind: ClassVar[str] = "run"
     corpus: CorpusSpec
     model: ModelSettings
     training: TrainingSettings
@@ -106,7 +107,7 @@ class RunSpec:
 
         path = Path(folder) / "spec.json"
         plain = read_json(path)
-        if not isinstance(plain, dict) or plain.get("kind") != "run" or plain.get("schema") != SCHEMA:
+        if not isinstance(plain, dict) or plain.get("kind") != cls.kind or plain.get("schema") != SCHEMA:
             raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
         return cls(
             from_plain(CorpusSpec, plain["corpus"], "corpus"),
@@ -121,7 +122,7 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return {"schema": SCHEMA, "kind": "run", **unwatched(json.loads(json.dumps(asdict(self))))}
+        return {"schema": SCHEMA, "kind": self.kind, **unwatched(json.loads(json.dumps(asdict(self))))}
 
     @property
     def name(self) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.settings import coerce, override
@@ -42,6 +42,7 @@ class TranslationSpec:
     In a study an ``objective`` may stand in the place of the loss on gold tokens, and a ``probe`` be traced while the model trains.
     """
 
+    kind: ClassVar[str] = "translation"
     corpus: ParallelSpec
     model: PairSettings
     training: TrainingSettings
@@ -77,7 +78,7 @@ class TranslationSpec:
         for name in _MADE:
             if plain["corpus"][name] is None:
                 del plain["corpus"][name]
-        return {"schema": SCHEMA, "kind": "translation", **unwatched(plain)}
+        return {"schema": SCHEMA, "kind": self.kind, **unwatched(plain)}
 
     @property
     def name(self) -> str:

@@ -57,8 +57,8 @@ _LEAD = (
 )
 
 
-def write_copying(folder: Path) -> Path:
-    """Write ``report.html`` of the copying study in ``folder`` and return its path. Raises RunError."""
+def write_copying(folder: Path, page: Path | None = None) -> Path:
+    """Write the page of the copying study in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     curves, final, attention = (pl.read_parquet(folder / "results" / f"{name}.parquet") for name in (NAME, "seeds", "attention"))
     about = About.of(spec)
@@ -68,8 +68,9 @@ def write_copying(folder: Path) -> Path:
         "legend": (), "summaries": [_table(summary)], "settings": settings(about), "left_out": (), "bibtex": [SNELL2021.bibtex],
         "others": [], "growth": None,
     }  # fmt: skip
-    write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
-    return folder / "report.html"
+    path = page or folder / "report.html"
+    write_text(path, environment().get_template("study.html.j2").render(**content))
+    return path
 
 
 def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:

@@ -31,8 +31,8 @@ from attnaudit.trace import Trace
 TEMPLATES = "report/templates"
 
 
-def write_report(folder: str | Path, trace: Trace | str | Path | None = None) -> Path:
-    """Write ``report.html`` of a run directory, or of a folder of results, and return its path.
+def write_report(folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None) -> Path:
+    """Write the page of a run directory, or of a folder of results, by default its ``report.html``, and return its path.
 
     Reads ``results/*.parquet``, ``summary.json``, and ``spec.json`` where there is one. ``trace`` is the trace of these results, by
     default the folder's own; without any the page has no heatmaps and no list of instances, and says so. Raises RunError, TraceError,
@@ -42,7 +42,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None) ->
     if trace is None and (folder / "trace").exists():
         trace = folder / "trace"
     record = read_record(folder, trace)
-    path = folder / "report.html"
+    path = page or folder / "report.html"
     write_text(path, environment().get_template("page.html.j2").render(**_content(record, trace), **_assets()))
     return path
 

@@ -34,8 +34,8 @@ _BEST_AND_LAST = (
 )
 
 
-def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = ()) -> Path:
-    """Write ``report.html`` of the study in ``folder`` and return its path. Raises RunError.
+def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None) -> Path:
+    """Write the page of the study in ``folder``, by default its ``report.html``, and return its path. Raises RunError.
 
     ``metadata`` is that of its base's trace; ``notes`` on the trainings stand below the figure.
     """
@@ -51,8 +51,9 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
         "settings": settings(about), "left_out": (), "bibtex": [PAPERS[name].bibtex], "others": [("All studies", "../index.html")],
         "growth": growth_section(table), **scripts("growth.js"),
     }  # fmt: skip
-    write_text(folder / "report.html", environment().get_template("study.html.j2").render(**content))
-    return folder / "report.html"
+    path = page or folder / "report.html"
+    write_text(path, environment().get_template("study.html.j2").render(**content))
+    return path
 
 
 def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:

@@ -47,8 +47,8 @@ class Matrix:
     relevance: list[tuple[str, list[Cell]]]
 
 
-def write_translation(folder: str | Path) -> Path:
-    """Write ``translation.html`` of a translation run and return its path. Raises RunError and TraceError."""
+def write_translation(folder: str | Path, page: Path | None = None) -> Path:
+    """Write the page of a translation run, by default its ``translation.html``, and return its path. Raises RunError and TraceError."""
     folder = Path(folder)
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     with (folder / "translations.jsonl").open(encoding="utf-8") as file:
@@ -68,8 +68,9 @@ def write_translation(folder: str | Path) -> Path:
         "traced": trace is not None, "settings": settings(about), "left_out": (),
         "bibtex": [paper.bibtex for paper in (SNELL2020, LUONG2015)],
     }  # fmt: skip
-    write_text(folder / "translation.html", environment().get_template("translation.html.j2").render(**content))
-    return folder / "translation.html"
+    path = page or folder / "translation.html"
+    write_text(path, environment().get_template("translation.html.j2").render(**content))
+    return path
 
 
 def sentence_matrices(trace: Trace) -> list[Matrix]:

@@ -10,12 +10,11 @@ from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.site import compare_runs, site_into
-from attnaudit.runner.study import StudySpec, run_study
+from attnaudit.runner.studies import StudySpec, run_study, study
 from attnaudit.runner.sweep import Sweep, reproduce
 from attnaudit.runner.sweep_plan import plan
-from attnaudit.runner.translation import translate
 
 __all__ = [
     "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "copying_study", "demo_spec",
-    "parse_assignments", "plan", "report_into", "reproduce", "run", "run_copying", "run_study", "site_into", "translate",
+    "parse_assignments", "plan", "report_into", "reproduce", "run", "run_copying", "run_study", "site_into", "study",
 ]  # fmt: skip

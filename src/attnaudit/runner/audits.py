@@ -1,21 +1,89 @@
-"""Audits of a trace that is already there, and pages of what is already audited."""
+"""Audits: the experiments on a trace, as a step of a run or into a folder of their own, and the page of their results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import write_json
+from attnaudit.core.files import sha256, write_json
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.spec import SCHEMA, experiment_settings
-from attnaudit.runner.ledger import MANIFEST, is_free, read_manifest
-from attnaudit.runner.place import alone, read_spec
-from attnaudit.runner.steps import RESULTS, Battery, keep_results, manifest, report_step, trace_digests
+from attnaudit.plans.spec import SCHEMA, content_key, experiment_settings
+from attnaudit.published.join import with_references
+from attnaudit.results.about import About
+from attnaudit.runner.store import Record, Store, alone, is_free, read_manifest, read_spec, require_finished, trace_digests
+from attnaudit.runner.tasks import TASKS
+from attnaudit.trace import Trace
 
-if TYPE_CHECKING:
-    from attnaudit.results import Results
+RESULTS = ("results", "summary.json")
+Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
+
+
+@dataclass(frozen=True)
+class Battery:
+    """Which experiments, with which settings; those ``chosen`` by name must be able to run, others may be excluded."""
+
+    names: Sequence[str]
+    settings: Mapping[str, Mapping[str, Any]]
+    chosen: bool = False
+
+    def key(self, trace: Path) -> str:
+        """The content that the results follow from."""
+        return content_key("audit", trace_digests(trace), list(self.names), self.settings, self.chosen)
+
+
+def audited(
+    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """Write the tables of the experiments into ``folder``; returns their summary rows, and which experiments were excluded and why.
+
+    A row has the published number of the same corpus and model, which ``spec`` and the trace name, as ``reference``. Raises TraceError.
+    """
+    from attnaudit.experiments import audit
+
+    results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings, folder / RESULTS[0], progress)
+    about = About.of(spec, next(Trace.shards(trace)).metadata)
+    return with_references(results.summary, about).to_dicts(), dict(results.left_out)
+
+
+def audit_step(
+    store: Store, trace: Path, battery: Battery, spec: Mapping[str, Any], progress: Progress, outputs: Sequence[str] = RESULTS
+) -> Record:
+    """Audit ``trace`` into ``results/`` and ``summary.json``; ``spec.json`` may be one of the outputs. Raises TraceError."""
+
+    def work(folder: Path) -> dict[str, Any]:
+        rows, left_out = audited(battery, trace, folder, spec, progress)
+        write_json(folder / RESULTS[1], rows)
+        if "spec.json" in outputs:
+            write_json(folder / "spec.json", spec)
+        return {"left_out": left_out}
+
+    return store.step("audit", battery.key(trace), outputs, work)
+
+
+def report_step(store: Store, progress: Progress, pages: Mapping[str, Page]) -> Record:
+    """Write ``pages``, by file name, from the results."""
+
+    def work(folder: Path) -> None:
+        progress("write the report", 0, 0)
+        for name, write in pages.items():
+            write(store.out, folder / name)
+
+    made_from = {name: record.files for name, record in store.records.items() if name in ("collect", "translate", "audit")}
+    return store.step("report", content_key("report", made_from, sha256(store.out / "spec.json")), tuple(pages), work)
+
+
+def audit_page(trace: Path | None = None) -> dict[str, Page]:
+    """The page of an audit, by its file name; the trace is by default the one in the folder."""
+
+    def write(folder: Path, page: Path) -> None:
+        from attnaudit.report import write_report
+
+        write_report(folder, trace, page)
+
+    return {"report.html": write}
 
 
 def audit_into(
@@ -25,7 +93,7 @@ def audit_into(
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder beside it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    An earlier audit in ``out`` gives way once the new one is computed; a run never does. Raises InputError, TraceError and RunError,
+    Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError,
     and then leaves ``out`` as it was.
     """
     from attnaudit.trace import trace_task
@@ -39,16 +107,10 @@ def audit_into(
         "schema": SCHEMA, "kind": "audit", "trace": str(trace.resolve()), "shards": shards, "chosen": battery.chosen,
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
-    with alone(out) as ledger:
-        made = ledger.scratch / "audit"
-
-        def keep(results: Results) -> dict[str, Any]:
-            write_json(out / "spec.json", spec)
-            return keep_results(results, made, out, trace)
-
-        ledger.step("audit", battery.key(trace), (*RESULTS, "spec.json"), lambda: battery(trace, made, progress), keep)
-        report_step(ledger, trace, progress)
-        ledger.close({**manifest(ledger), "kind": "audit"})
+    with alone(out) as store:
+        audit_step(store, trace, battery, spec, progress, ("spec.json", *RESULTS))
+        report_step(store, progress, audit_page(trace))
+        store.close({"kind": "audit"})
     return out
 
 
@@ -70,22 +132,14 @@ def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     folder = Path(folder)
     require_finished(folder)
     spec = read_spec(folder)
-    with alone(folder) as ledger:
+    kind = spec.get("kind")
+    pages = audit_page(folder / spec["trace"] if kind == "audit" else None) | (dict(TASKS[kind].pages) if kind in TASKS else {})
+    with alone(folder) as store:
         kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
-        (folder / "report.html").unlink(missing_ok=True)
-        report_step(ledger, folder / spec["trace"] if spec.get("kind") == "audit" else None, progress or silent)
-        ledger.close({**kept, **manifest(ledger)})
+        written = store.forget("report").files
+        report_step(store, progress or silent, {name: write for name, write in pages.items() if name in written})
+        store.close(kept)
     return folder / "report.html"
-
-
-def require_finished(folder: Path) -> None:
-    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest."""
-    if not folder.is_dir():
-        raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
-    if not (folder / "spec.json").exists():
-        raise RunError("read run", str(folder), "no spec.json there", "a run directory", "make one with attnaudit run")
-    if not (folder / MANIFEST).exists():
-        raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
 
 
 def beside(trace: Path) -> Path:

@@ -23,12 +23,12 @@ from attnaudit.core.settings import override
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import SCHEMA, content_key
 from attnaudit.results.file import table_file
-from attnaudit.runner.ledger import Ledger, Record
-from attnaudit.runner.place import alone, check_place
-from attnaudit.runner.steps import RESULTS, manifest
+from attnaudit.runner.audits import RESULTS
+from attnaudit.runner.store import Record, Store, alone, check_place
+from attnaudit.runner.tasks.task import refuse_options
 
 if TYPE_CHECKING:
-    from attnaudit.copying.training import CopyingConfig, Trained
+    from attnaudit.copying.training import CopyingConfig
 
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
@@ -39,8 +39,9 @@ _MEASURES = {
 }  # fmt: skip
 
 
-def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None) -> Copying:
-    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``. Raises InputError."""
+def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None, **options: Any) -> Copying:
+    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``. Raises InputError, for ``options`` too."""
+    refuse_options("study", NAME, options, (), "the task and its model are set by --set copying.NAME=…")
     if kind not in SYMBOLS:
         raise InputError("study", "copying of", repr(kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS))
     given = dict(settings or {})
@@ -60,18 +61,17 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     out, progress = Path(out), progress or silent
     plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
     check_place(out, plain)
-    with alone(out) as ledger:
+    with alone(out) as store:
         write_json(out / "spec.json", plain)
-        trained = _train_step(ledger, study, progress, threads or _cores())
-        analysed = _analyse_step(ledger, trained)
+        trained = _train_step(store, study, progress, threads or _cores())
+        analysed = _analyse_step(store, trained)
 
-        def keep(_: None) -> dict[str, Any]:
+        def write_page(folder: Path) -> None:
             progress("write the report", 0, 0)
-            write_copying(out)
-            return {}
+            write_copying(out, folder / "report.html")
 
-        ledger.step("report", content_key("report", analysed.files, trained.files, plain), ("report.html",), lambda: None, keep)
-        ledger.close({**manifest(ledger), "kind": "study"})
+        store.step("report", content_key("report", analysed.files, trained.files, plain), ("report.html",), write_page)
+        store.close({"kind": "study"})
     return out
 
 
@@ -89,15 +89,13 @@ def config_of(study: Copying) -> CopyingConfig:
     )  # fmt: skip
 
 
-def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int) -> Record:
-    def make() -> Trained:
+def _train_step(store: Store, study: Copying, progress: Progress, threads: int) -> Record:
+    def work(folder: Path) -> None:
         from attnaudit.copying.training import train
         from attnaudit.models.product import products_of
 
         with products_of(study.precision):
-            return train(config_of(study), min(threads, study.seeds), ledger.scratch, progress)
-
-    def keep(trained: Trained) -> dict[str, Any]:
+            trained = train(config_of(study), min(threads, study.seeds), store.scratch, progress)
         places = [{"seed": row["seed"], "target": t} for row in trained.final for t in range(trained.alpha.shape[1])]
         alpha = pl.DataFrame(places).with_columns(pl.Series("alpha", trained.alpha.reshape(len(places), -1)))
         for name, table in (
@@ -105,21 +103,18 @@ def _train_step(ledger: Ledger, study: Copying, progress: Progress, threads: int
             (FINAL, pl.DataFrame(trained.final, schema={"seed": pl.Int64, **_MEASURES})),
             (ATTENTION, alpha),
         ):
-            with table_file(ledger.out / RESULTS[0] / f"{name}.parquet") as add:
+            with table_file(folder / RESULTS[0] / f"{name}.parquet") as add:
                 add(table)
-        return {}
 
-    return ledger.step("train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], make, keep)
+    return store.step("train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], work)
 
 
-def _analyse_step(ledger: Ledger, trained: Record) -> Record:
-    def keep(_: None) -> dict[str, Any]:
-        folder = ledger.out / RESULTS[0]
-        summary = summarise(pl.read_parquet(folder / f"{CURVES}.parquet"), pl.read_parquet(folder / f"{FINAL}.parquet"))
-        write_json(ledger.out / RESULTS[1], summary.to_dicts())
-        return {}
+def _analyse_step(store: Store, trained: Record) -> Record:
+    def work(folder: Path) -> None:
+        curves, final = (pl.read_parquet(store.out / RESULTS[0] / f"{name}.parquet") for name in (CURVES, FINAL))
+        write_json(folder / RESULTS[1], summarise(curves, final).to_dicts())
 
-    return ledger.step("analyse", content_key("analyse", trained.files), RESULTS[1:], lambda: None, keep)
+    return store.step("analyse", content_key("analyse", trained.files), RESULTS[1:], work)
 
 
 def _cores() -> int:

@@ -1,91 +1,67 @@
-"""A run: prepare → train → collect → audit → report → manifest, each step done once for what it follows from."""
+"""A run: read → train → collect → audit → report → manifest, each step done once for what it follows from.
+
+What differs between kinds of models is the `Task` that a run is given.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import sha256, write_json
+from attnaudit.core.files import atomic, write_json
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.spec import RunSpec, Teacher, content_key
-from attnaudit.runner.ledger import Ledger, Record
-from attnaudit.runner.place import alone, check_place
-from attnaudit.runner.steps import Battery, audit_step, keep_steps, manifest, report_step, trace_digests
-from attnaudit.runner.versions import versions
-from attnaudit.trace.probe import STEP_FOLDER
-
-TEACHER = "teacher"  # the folder of what a training takes as given from another
-SPLITS = ("train", "dev", "test")
+from attnaudit.plans.spec import content_key
+from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
+from attnaudit.runner.store import Record, alone, check_place, trace_digests, versions
+from attnaudit.runner.tasks import Job, Task, task_of
+from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
 
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from attnaudit.corpora import Corpus
-    from attnaudit.models.classifier import AttentionModel
-    from attnaudit.trace import Trace
-    from attnaudit.training.loop import Epoch, StepCallback
 
-
-def run(spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None) -> Path:
+def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None) -> Path:
     """Train, collect, audit and report into the folder ``out``; returns it.
 
-    ``corpus`` is what the spec names, where it has been read already.
-
-    A run that was killed goes on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is
-    left as it is. Raises InputError for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
+    ``spec`` is a `RunSpec` or a `TranslationSpec`, ``corpus`` what it names, where that has been read already. A run that was killed goes
+    on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is left as it is. Raises InputError
+    for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
     with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
         return prepared()
 
 
-def train_into(
-    spec: RunSpec, out: str | Path, progress: Progress | None = None, corpus: Corpus | None = None, teaches: bool = False
-) -> Path:
+def train_into(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None, steps: Sequence[str] = ()) -> Path:
     """The first half of `run`: train and collect into the folder ``out``, one that a study names; returns it.
 
-    With ``teaches`` the folder ``teacher`` holds a trace of all splits too, for a training that takes it as given.
+    ``steps`` are further ones of its task: ``teach`` leaves a trace of all splits, for a training that takes it as given; ``translate``
+    leaves translations of the test split.
     """
     with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
-        return prepared.train(teaches)
+        return prepared.train(steps)
 
 
 @contextlib.contextmanager
-def _prepared(spec: RunSpec, out: Path, progress: Progress, corpus: Corpus | None, do: str = "") -> Iterator[_Run]:
+def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
-    from attnaudit.corpora import read_corpus
-    from attnaudit.corpora.prepare.removal import without_words
-
-    plain = spec.to_json()
+    task, plain = task_of(spec), spec.to_json()
     check_place(out, plain, do)
     device = resolve_device(spec.device)
-    corpus = corpus or read_corpus(spec.corpus, seed=spec.seed, preset=spec.preset, progress=progress)
-    if spec.corpus.removed is not None:
-        corpus = without_words(corpus, spec.corpus.removed)
-    plain["fingerprint"] = corpus.fingerprint
-    if spec.teacher is not None:
-        corpus, plain["fingerprint"] = _taught(corpus, spec.teacher)
+    corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))
     check_place(out, plain, do)
-    with alone(out) as ledger:
-        yield _Run(spec, plain, corpus, device, ledger, progress)
-
-
-def _taught(corpus: Corpus, teacher: Teacher) -> tuple[Corpus, str]:
-    """The corpus with what the teacher's trace says, and the fingerprint of the two together."""
-    from attnaudit.corpora.prepare.taught import taught_by
-    from attnaudit.trace import Trace
-
-    place = Path(teacher.trace)
-    taught = taught_by(corpus, Trace.read(place), teacher.column, str(place))
-    return taught, content_key(corpus.fingerprint, trace_digests(place), teacher.column)
+    with alone(out) as store:
+        yield _Run(task, Job(spec, plain, corpus, device, store, progress))
 
 
 def resolve_device(device: str) -> str:
-    """``auto`` is CUDA where it is there. Raises InputError for a device that is not."""
+    """``auto`` is CUDA where it is available. Raises InputError for a device that is not."""
     import torch
 
     if device == "auto":
@@ -105,173 +81,122 @@ def weights_fingerprint(model: Module) -> str:
 
 
 @dataclass(frozen=True)
-class _Fitted:
-    model: AttentionModel
-    history: list[Epoch]
-    vectors: str
-
-
-@dataclass(frozen=True)
 class _Run:
-    """The steps of one run whose corpus is read and whose place is held."""
+    """The steps of one run."""
 
-    spec: RunSpec
-    plain: dict[str, Any]
-    corpus: Corpus
-    device: str
-    ledger: Ledger
-    progress: Progress
+    task: Task
+    job: Job
 
     def __call__(self) -> Path:
-        out, experiments = self.ledger.out, self.spec.experiments
-        self._collect(self._train())
-        audit_step(self.ledger, out / "trace", Battery(list(experiments), experiments), self.progress)
-        report_step(self.ledger, None, self.progress)
-        self.ledger.close(self._manifest())
-        return out
+        spec, store = self.job.spec, self.job.store
+        traced = spec.model.attention != "none"
+        self.train(self.task.extra, traced, close=False)
+        self._audit(traced)
+        report_step(store, self.job.progress, {**(audit_page() if traced else {}), **self.task.pages})
+        store.close(self._manifest())
+        return store.out
 
-    def train(self, teaches: bool) -> Path:
-        """Train and collect, and no more."""
+    def train(self, steps: Sequence[str], traced: bool = True, close: bool = True) -> Path:
+        """Train, collect if there is attention to trace, and do the ``steps`` besides."""
         trained = self._train()
-        self._collect(trained)
-        if teaches:
-            self._teach(trained)
-        self.ledger.close(self._manifest())
-        return self.ledger.out
+        for name in (*(("collect",) if traced else ()), *steps):
+            self._with_model(name, trained)
+        if close:
+            self.job.store.close(self._manifest())
+        return self.job.store.out
 
     def _train(self) -> Record:
-        vectors, spec = Path(self.spec.vectors), self.plain
-        digest = sha256(vectors) if vectors.is_file() else None
-        parts = {name: spec[name] for name in ("model", "training", "vectors", "preset", "seed")}
-        if spec["objective"] is not None:
-            parts["objective"] = spec["objective"]  # what a teacher says is in the fingerprint, wherever its trace lies
-        if self.spec.probe is not None:
-            parts |= {name: spec[name] for name in ("probe", "collect")}
-        key = content_key("train", spec["fingerprint"], parts, digest, self.device)
-        checkpoint = self.ledger.scratch / f"checkpoint-{key[:12]}"
-        outputs = ("model",) if self.spec.probe is None else ("model", STEP_FOLDER)
-        return self.ledger.step("train", key, outputs, lambda: self._fit(checkpoint), lambda fitted: self._save(fitted, checkpoint))
+        job, plain = self.job, self.job.plain
+        key = content_key("train", plain["fingerprint"], *self.task.training_key(job), job.device)
+        outputs = ("model",) if job.spec.probe is None else ("model", STEP_FOLDER)
+        return job.store.step("train", key, outputs, partial(self._fit, job.store.scratch / f"checkpoint-{key[:12]}"))
 
-    def _fit(self, checkpoint: Path) -> _Fitted:
-        from attnaudit.corpora import Vocabulary, word_vectors
-        from attnaudit.models.classifier import build_model
-        from attnaudit.training.loop import train
-
-        spec, corpus = self.spec, self.corpus
-        tokens = corpus.splits["train"].tokens
-        questions = corpus.splits["train"].question or []
-        tokens = [*tokens, *questions]
-        vocabulary = Vocabulary.build(tokens, corpus.min_df)
-        if not vocabulary.known:
-            got = f"{corpus.min_df}: no word of train is in so many texts"
-            raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(tokens)} texts there are")
-        self.progress("make the word vectors", 0, 0)
-        vectors = word_vectors(
-            spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
-        )
-        has_question = corpus.task != "classification"
-        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
-        callback = self._watch(model, checkpoint)
-        self._claim()
-        history = train(
-            model, corpus, spec.training, seed=spec.seed, device=self.device, checkpoint=checkpoint, progress=self.progress,
-            objective=spec.objective, callback=callback,
-        )  # fmt: skip
-        return _Fitted(model, history, vectors.note)
-
-    def _watch(self, model: AttentionModel, folder: Path) -> StepCallback | None:
-        """Traces of the probe go beside the checkpoint that goes on from them."""
-        from attnaudit.tracing.watch import watching
-
-        if self.spec.probe is None:
-            return None
-        return watching(model, self.corpus.splits["test"], self.spec.probe, folder, self.spec.collect, self._origin(model))
-
-    def _claim(self) -> None:
-        """Make the folder this run's own, now that nothing in its input was refused."""
-        if not (self.ledger.out / "spec.json").exists():
-            write_json(self.ledger.out / "spec.json", self.plain)
-
-    def _save(self, fitted: _Fitted, checkpoint: Path) -> dict[str, Any]:
-        from attnaudit.models.classifier import save_model
+    def _fit(self, checkpoint: Path, folder: Path) -> dict[str, Any]:
         from attnaudit.training.loop import best_epoch
 
-        save_model(fitted.model, self.ledger.out / "model")
-        if self.spec.probe is not None:
-            keep_steps(self.spec.probe, checkpoint, self.ledger.out)
-        best = best_epoch(fitted.history)
-        return {"history": [asdict(epoch) for epoch in fitted.history], "best_epoch": best.epoch, "vectors": fitted.vectors}
+        task, job, probe = self.task, self.job, self.job.spec.probe
+        model, notes = task.build(job)
+        callback = None if probe is None else task.watch(job, model, checkpoint, self._origin(model))
+        if not (job.store.out / "spec.json").exists():
+            write_json(job.store.out / "spec.json", job.plain)  # the folder is this run's own, now that nothing in its input was refused
+        history = task.fit(job, model, checkpoint, callback)
+        task.save(model, folder / "model")
+        if probe is not None:
+            _keep_steps(probe, checkpoint, folder)
+        return {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, **notes}
 
-    def _collect(self, train: Record) -> Record:
-        from attnaudit.trace import write_shards
+    def _with_model(self, name: str, trained: Record) -> Record:
+        """A step that follows from the trained model."""
+        job, step = self.job, self.task.steps[name]
 
-        key = content_key("collect", self.plain["fingerprint"], train.files, self.plain["collect"], self.device)
-        folder, settings = self.ledger.out / "trace", asdict(self.spec.collect)
-        return self.ledger.step(
-            "collect", key, ("trace",), lambda: self._shards(train, ["test"], settings),
-            lambda shards: {"shards": len(write_shards(folder, shards))},
-        )  # fmt: skip
+        def work(folder: Path) -> dict[str, Any]:
+            model = self.task.load(job.store.out / "model", job.device)
+            return step.work(job, model, self._metadata(model, trained), folder)
 
-    def _teach(self, train: Record) -> Record:
-        from attnaudit.trace import write_shards
+        key = content_key(name, job.plain["fingerprint"], trained.files, *step.key(job), job.device)
+        return job.store.step(name, key, step.outputs, work)
 
-        key = content_key("teach", self.plain["fingerprint"], train.files, self.device)
-        folder = self.ledger.out / TEACHER
-        return self.ledger.step(
-            "teach", key, (TEACHER,), lambda: self._shards(train, SPLITS, {"scores": ("gradient",)}),
-            lambda shards: {"shards": len(write_shards(folder, shards))},
-        )  # fmt: skip
-
-    def _shards(self, train: Record, splits: Sequence[str], settings: Mapping[str, Any]) -> Iterator[Trace]:
-        from attnaudit.models.classifier import load_model
-        from attnaudit.tracing.texts import collect_shards
-
-        model = load_model(self.ledger.out / "model").to(self.device)
-        metadata = self._metadata(train, model)
-        for name in splits:
-            yield from collect_shards(model, self.corpus.splits[name], name, **settings, metadata=metadata, progress=self.progress)
-
-    def _metadata(self, train: Record, model: AttentionModel) -> dict[str, Any]:
-        """What a trace of the trained model tells of its origin."""
-        origin = self._origin(model)
-        return {
-            **origin,
-            "model": {**origin["model"], "fingerprint": weights_fingerprint(model)},
-            "training": {**origin["training"], "best_epoch": train.notes["best_epoch"]},
-            "notes": [train.notes["vectors"]],
-        }
-
-    def _origin(self, model: AttentionModel) -> dict[str, Any]:
-        """What any trace tells of its origin: nothing in it depends on when, where or how fast it was made."""
-        spec, corpus = self.plain, self.corpus
-        settings = {name: value for name, value in spec["corpus"].items() if name not in ("source", "data_dir")}
+    def _origin(self, model: Any) -> dict[str, Any]:
+        """What any trace says of its origin: nothing in it depends on when, where or how fast it was made."""
+        plain, corpus = self.job.plain, self.job.corpus
+        settings = {name: value for name, value in plain["corpus"].items() if name not in ("source", "data_dir")}
         return {
             "corpus": {
                 **settings, "name": corpus.name, "task": corpus.task, "fingerprint": corpus.fingerprint, "notes": list(corpus.notes),
             },
-            "collect": spec["collect"],
-            "model": {**asdict(model.settings), "preset": spec["preset"], "vectors": spec["vectors"]},
-            "training": spec["training"],
-            "seed": self.spec.seed,
+            "collect": plain["collect"],
+            "model": self.task.described(self.job, model),
+            "training": plain["training"],
+            "seed": self.job.spec.seed,
             "versions": versions(),
         }  # fmt: skip
 
-    def _manifest(self) -> dict[str, Any]:
-        corpus, experiments = self.corpus, self.spec.experiments
-        rows = {name: len(split.label) for name, split in corpus.splits.items()}
+    def _metadata(self, model: Any, trained: Record) -> dict[str, Any]:
+        """What a trace of the trained model says of its origin."""
+        origin = self.task.with_remarks(self._origin(model), self.task.remarks(trained.notes))
         return {
-            **manifest(self.ledger),
-            "kind": "run",
-            "device": self.device,
-            "seeds": {"run": self.spec.seed} | {name: values["seed"] for name, values in experiments.items() if "seed" in values},
-            "corpus": {
-                "name": corpus.name,
-                "task": corpus.task,
-                "fingerprint": corpus.fingerprint,
-                "rows": rows,
-                "class_names": list(corpus.class_names),
-            },
-            "notes": [*corpus.notes, self.ledger.records["train"].notes["vectors"]],
-            "training": {name: self.ledger.records["train"].notes[name] for name in ("best_epoch", "history")},
-            "skipped": [asdict(row) for row in corpus.skipped],
+            **origin,
+            "model": {**origin["model"], "fingerprint": weights_fingerprint(self.task.network(model))},
+            "training": {**origin["training"], "best_epoch": trained.notes["best_epoch"]},
         }
+
+    def _audit(self, traced: bool) -> Record:
+        """The experiments on the trace, and what else the task measures."""
+        task, job, trace = self.task, self.job, self.job.store.out / "trace"
+        battery = Battery(list(job.spec.experiments), job.spec.experiments)
+
+        def work(folder: Path) -> dict[str, Any]:
+            (folder / RESULTS[0]).mkdir()
+            rows, left_out = audited(battery, trace, folder, job.plain, job.progress) if traced else ([], {})
+            write_json(folder / RESULTS[1], task.rows(job, folder, rows))
+            return {"left_out": left_out}
+
+        key = content_key("audit", trace_digests(trace) if traced else None, *task.audit_key(job))
+        return job.store.step("audit", key, (*RESULTS, *(task.tables if traced else ())), work)
+
+    def _manifest(self) -> dict[str, Any]:
+        job, corpus, trained = self.job, self.job.corpus, self.job.store.records["train"].notes
+        facts: Mapping[str, Mapping[str, Any]] = self.task.facts(job)
+        return {
+            "kind": self.task.kind,
+            "device": job.device,
+            "seeds": {"run": job.spec.seed, **facts.get("seeds", {})},
+            "corpus": {
+                "name": corpus.name, "task": corpus.task, "fingerprint": corpus.fingerprint,
+                "rows": {name: len(split) for name, split in corpus.splits.items()}, **facts.get("corpus", {}),
+            },
+            "notes": [*corpus.notes, *self.task.remarks(trained)],
+            "training": {name: trained[name] for name in ("best_epoch", "history")},
+            "skipped": [asdict(row) for row in corpus.skipped],
+        }  # fmt: skip
+
+
+def _keep_steps(probe: Probe, made: Path, folder: Path) -> None:
+    """Copy the traces of the probe from ``made``: those beside the checkpoint stay good for another try until the run is done."""
+    from attnaudit.trace import trace_files
+
+    for part in map(step_part, probe.steps):
+        for path in (made / part).iterdir() if (made / part).is_dir() else ():
+            with atomic(folder / part / path.name) as temporary:
+                shutil.copyfile(path, temporary)
+        trace_files(folder / part)  # refuses a step that is not there

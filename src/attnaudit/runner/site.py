@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.files import write_text
-from attnaudit.runner.audits import require_finished
+from attnaudit.runner.store import require_finished
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,7 +14,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.plans.spec import RunSpec, corpus_settings
 from attnaudit.runner.pipeline import run
-from attnaudit.runner.place import check_place
+from attnaudit.runner.store import check_place
 from attnaudit.runner.sweep_plan import CORPORA, Cell
 from attnaudit.runner.sweep_runs import RUNS, Finished, found_in, manifest_of, settings_notes
 

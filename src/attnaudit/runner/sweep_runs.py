@@ -10,8 +10,7 @@ from typing import Any
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json
 from attnaudit.plans.spec import RunSpec, differences
-from attnaudit.runner.ledger import MANIFEST, digests
-from attnaudit.runner.place import some_of
+from attnaudit.runner.store import MANIFEST, digests, some_of
 from attnaudit.runner.sweep_plan import Cell, plan
 
 RUNS = "runs"

@@ -12,31 +12,27 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
+from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.files import sha256, write_json
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
-from attnaudit.plans.spec import SCHEMA, RunSpec, Teacher, content_key, differences
+from attnaudit.plans.spec import SCHEMA, Teacher, content_key, differences
 from attnaudit.plans.training import usual
-from attnaudit.plans.translation import TranslationSpec
-from attnaudit.published.studies import with_published
+from attnaudit.published.join import with_study_references
 from attnaudit.results.file import table_file
-from attnaudit.runner.audits import choose
-from attnaudit.runner.ledger import MANIFEST, Ledger, Record, remove_empty
-from attnaudit.runner.pipeline import TEACHER, train_into
-from attnaudit.runner.place import alone, check_place, read_spec, some_of
-from attnaudit.runner.steps import RESULTS, audit_step, manifest, report_step, trace_digests
-from attnaudit.runner.translation import TRANSLATIONS, read_translations
-from attnaudit.runner.translation import train_into as train_translation_into
+from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step
+from attnaudit.runner.copying import copying_study, run_copying
+from attnaudit.runner.pipeline import train_into
+from attnaudit.runner.store import MANIFEST, Record, Store, alone, check_place, read_spec, remove_empty, some_of, trace_digests
+from attnaudit.runner.tasks import task_of, task_of_corpus
+from attnaudit.runner.tasks.pairs import TRANSLATIONS, read_translations
+from attnaudit.runner.tasks.texts import TEACHER
 from attnaudit.studies import Study, Training
 from attnaudit.trace import Trace, trace_task
 from attnaudit.trace.probe import STEP_FOLDER
-
-if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
-    from attnaudit.corpora.parallel import ParallelCorpus
 
 TRAININGS, AUDIT = "trainings", "audit"
 OF_A_BILSTM = ("uniform", "seeds", "guide", "adversary")  # studies whose published numbers are of that model
@@ -50,46 +46,56 @@ class StudySpec:
     """A study and the run that it is about: model, corpus and settings of the ordinary training."""
 
     study: Study
-    base: RunSpec | TranslationSpec
+    base: Any
 
     @classmethod
-    def of(cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any) -> StudySpec:
-        """The study named, of a run as `RunSpec.of` makes it; dotted settings that begin with the study's name are its own.
-
-        Raises InputError.
-        """
-        from attnaudit.studies import STUDIES
-
-        return cls._of(STUDIES, RunSpec.of, study, source, settings, options)
-
-    @classmethod
-    def of_pairs(cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any) -> StudySpec:
-        """The same of a translator, of a run as `TranslationSpec.of` makes it."""
-        from attnaudit.studies import PAIR_STUDIES
-
-        return cls._of(PAIR_STUDIES, TranslationSpec.of, study, source, settings, options)
-
-    @classmethod
-    def _of(
-        cls, studies: Mapping[str, Any], run: Callable[..., Any], study: str, source: str | Path, settings: Mapping[str, Any] | None,
-        options: Mapping[str, Any],
+    def of(
+        cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any
     ) -> StudySpec:  # fmt: skip
-        if study not in studies:
-            what = f"study of {source}" if run == TranslationSpec.of else "study"
-            raise InputError("study", what, repr(study), f"one of {', '.join(studies)}", did_you_mean(study, studies))
+        """The study named, of the run that the corpus's task makes of ``source`` and ``options`` (as `RunSpec.of`, `TranslationSpec.of`).
+
+        Dotted settings that begin with the study's name are its own. Raises InputError.
+        """
         given = dict(settings or {})
+        task = task_of_corpus(source, given)
+        studies = task.studies
+        if study not in studies:
+            raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {source}", did_you_mean(study, studies))
         for key, expected in getattr(studies[study], "overruled", {}).items():
             if key in given:
                 raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", expected)
         own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
-        base = run(source, settings=given, **options)
-        chosen = override({study: studies[study]()}, {f"{study}.seed": base.seed, **own})[study]
-        return cls(chosen, base)
+        base = task.spec(source, settings=given, **options)
+        return cls(override({study: studies[study]()}, {f"{study}.seed": base.seed, **own})[study], base)
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
         base = {name: value for name, value in self.base.to_json().items() if name not in ("schema", "kind", "experiments")}
         return {"schema": SCHEMA, "kind": "study", "study": {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))}, **base}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How studies of a kind are made: from a name, a corpus and options to a specification, its default folder, and its results."""
+
+    resolve: Callable[..., Any]
+    folder: Callable[[Any], str]
+    run: Callable[[Any, Path, Progress | None, Say], Path]
+
+
+def study(
+    name: str, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, say: Say = lambda line: None,
+    **options: Any,
+) -> Path:  # fmt: skip
+    """Do the study ``name`` of the corpus ``source`` in the folder ``out``, by default below ``runs/studies``; returns the study's folder.
+
+    ``options`` are those of the corpus's task (as `RunSpec.of`, `TranslationSpec.of`), with dotted ``settings`` that may be the study's own
+    (``{"uniform.seeds": 3}``). ``say`` is called with a line for each training. What is done already is left as it is. Raises InputError,
+    and RunError where the folder holds another study.
+    """
+    kind = KINDS.get(name, RETRAINING)
+    spec = kind.resolve(name, source, **options)
+    return kind.run(spec, Path(out or f"runs/studies/{kind.folder(spec)}"), progress, say)
 
 
 def key_of(training: Training) -> str:
@@ -111,11 +117,9 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
 
     out, progress = Path(out), progress or silent
     place, plain = out / spec.study.name, spec.to_json()
-    if isinstance(spec.base, RunSpec):  # texts may take minutes to read; pairs do not
-        _check_places(out, place, plain)
-    corpus = _read(spec.base, progress)
+    corpus = task_of(spec.base).read(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
-    plan = spec.study.plan(spec.base, corpus)  # what it cannot be about is told before what it may not lie beside
+    plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
     _check_places(out, place, plain)
     notes = _notes(plan, say)
     try:
@@ -124,29 +128,18 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         remove_empty(out / TRAININGS, out)
     base = folders.get(usual(spec.base, spec.base.seed).name)
     metadata = next(Trace.shards((base or folders[plan[0].name]) / "trace")).metadata
-    with alone(place) as ledger:
-        analysed = _analyse(ledger, spec, plain, corpus.name, folders, progress)
+    with alone(place) as store:
+        analysed = _analyse(store, spec, plain, corpus.name, folders, progress)
 
-        def keep(_: None) -> dict[str, Any]:
-            write_study(place, metadata, notes)
-            return {}
+        def write_page(folder: Path) -> None:
+            write_study(place, metadata, notes, folder / "report.html")
 
-        ledger.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), lambda: None, keep)
-        trainings = {name: folder.name for name, folder in folders.items()}
-        ledger.close({**manifest(ledger), "kind": "study", "notes": notes, "trainings": trainings})
+        store.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), write_page)
+        store.close({"kind": "study", "notes": notes, "trainings": {name: folder.name for name, folder in folders.items()}})
     if base is not None:
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
-
-
-def _read(base: RunSpec | TranslationSpec, progress: Progress) -> Corpus | ParallelCorpus:
-    from attnaudit.corpora import read_corpus
-    from attnaudit.corpora.named.pairs import read_parallel
-
-    if isinstance(base, TranslationSpec):
-        return read_parallel(base.corpus, seed=base.seed, progress=progress)
-    return read_corpus(base.corpus, seed=base.seed, preset=base.preset, progress=progress)
 
 
 def _notes(plan: Sequence[Training], say: Say) -> list[str]:
@@ -184,37 +177,33 @@ def _audit(place: Path, base: Path, progress: Progress) -> None:
     trace = base / "trace"
     battery = choose((), {}, trace_task(trace))
     spec = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
-    with alone(place) as ledger:
+    with alone(place) as store:
         write_json(place / "spec.json", spec)
-        audit_step(ledger, trace, battery, progress)
-        report_step(ledger, trace, progress)
-        ledger.close({**manifest(ledger), "kind": "audit"})
+        audit_step(store, trace, battery, spec, progress)
+        report_step(store, progress, audit_page(trace))
+        store.close({"kind": "audit"})
 
 
 def _analyse(
-    ledger: Ledger, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[str, Path], progress: Progress
+    store: Store, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[str, Path], progress: Progress
 ) -> Record:
     study = spec.study
-    comparable = spec.study.name not in OF_A_BILSTM or (isinstance(spec.base, RunSpec) and spec.base.model.encoder == "bilstm")
+    comparable = study.name not in OF_A_BILSTM or spec.base.model.encoder == "bilstm"
 
-    def make() -> Any:
+    def work(folder: Path) -> None:
         progress("compare the trainings", 0, 0)
         table = study(Traces(folders))
         summary = study.summarise(table)
-        return table, with_published(summary, study.name, corpus) if comparable else summary
-
-    def keep(made: Any) -> dict[str, Any]:
-        table, summary = made
-        write_json(ledger.out / "spec.json", plain)  # first of its files, and none where the analysis failed: the folder is then free
-        with table_file(ledger.out / RESULTS[0] / f"{study.name}.parquet") as add:
+        summary = with_study_references(summary, study.name, corpus) if comparable else summary
+        with table_file(folder / RESULTS[0] / f"{study.name}.parquet") as add:
             add(table)
-        write_json(ledger.out / RESULTS[1], summary.to_dicts())
-        return {}
+        write_json(folder / RESULTS[1], summary.to_dicts())
+        write_json(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
 
     digests = {name: trace_digests(folder / "trace") for name, folder in folders.items()}
     digests |= {f"{name}/{part.name}": trace_digests(part) for name, folder in folders.items() for part in _steps(folder)}
     digests |= {f"{name}/{TRANSLATIONS}": [sha256(file)] for name, folder in folders.items() if (file := folder / TRANSLATIONS).exists()}
-    return ledger.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, make, keep)
+    return store.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, work)
 
 
 def _steps(training: Path) -> list[Path]:
@@ -254,7 +243,7 @@ class _Work:
 
     plan: Sequence[Training]
     store: Path
-    corpus: Corpus | ParallelCorpus
+    corpus: Any
     progress: Progress
     say: Say
     seconds: list[float] = field(default_factory=list)
@@ -272,11 +261,8 @@ class _Work:
         return {training.name: self.folder(training) for training in self.plan}
 
     def _train(self, training: Training, progress: Progress, teaches: bool) -> None:
-        spec, folder, corpus = self._spec(training), self.folder(training), self.corpus
-        if isinstance(spec, TranslationSpec):
-            train_translation_into(spec, folder, progress, cast("ParallelCorpus", corpus), training.writes)
-        else:
-            train_into(spec, folder, progress, cast("Corpus", corpus), teaches or training.teaches)
+        steps = [name for name, wanted in (("teach", teaches or training.teaches), ("translate", training.writes)) if wanted]
+        train_into(self._spec(training), self.folder(training), progress, self.corpus, steps)
 
     def folder(self, training: Training) -> Path:
         return self.store / f"{training.name}-{key_of(training)[:10]}"
@@ -286,11 +272,12 @@ class _Work:
         manifest = self.folder(training) / MANIFEST
         return manifest.stat().st_mtime_ns if manifest.exists() else None
 
-    def _spec(self, training: Training) -> RunSpec | TranslationSpec:
-        if training.teacher is None or isinstance(training.spec, TranslationSpec):
+    def _spec(self, training: Training) -> Any:
+        if training.teacher is None:
             return training.spec
         place = self.folder(training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
-        return replace(training.spec, teacher=Teacher(str(place), training.column))
+        spec: Any = training.spec
+        return replace(spec, teacher=Teacher(str(place), training.column))
 
     def _left(self) -> str:
         """About how long the rest takes, once something is known of it."""
@@ -299,3 +286,12 @@ class _Work:
             return ""
         left = missing * sum(self.seconds) / len(self.seconds)
         return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
+
+
+RETRAINING = Kind(StudySpec.of, lambda spec: spec.base.name, run_study)
+KINDS = {  # of the studies that are made in another way than by retraining a base model
+    COPYING: Kind(
+        lambda name, source, **options: copying_study(str(source), **options), lambda spec: f"{COPYING}-{spec.kind}",
+        lambda spec, out, progress, say: run_copying(spec, out, progress),
+    ),
+}  # fmt: skip

@@ -1,0 +1,305 @@
+"""A run's folder: who may write into it, which of its steps are done, and the manifest that closes it.
+
+A step's outputs count when they follow from the same content and are whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import read_json, sha256, unwritable, write_json
+from attnaudit.plans.spec import differences
+
+MANIFEST = "manifest.json"
+UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
+PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
+_LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
+_SHOWN = 4  # differing settings that an error line names
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished step: the key of what it was made from, the sha256 of every file it wrote, and what it cost."""
+
+    key: str
+    files: dict[str, str]
+    seconds: float
+    peak_memory_bytes: int
+    notes: dict[str, Any] = field(default_factory=dict)
+
+
+class Store:
+    """The records of a run directory's steps, kept in ``.unfinished/`` until the manifest takes them over.
+
+    `alone` makes one, so that what is read, and swept away, belongs to no other process. A record that cannot be read is none: its step is
+    done anew.
+    """
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.records = _manifest_records(out) if (out / MANIFEST).exists() else _unfinished_records(out)
+        sweep(out)
+
+    @property
+    def scratch(self) -> Path:
+        return self.out / UNFINISHED
+
+    def step(self, name: str, key: str, outputs: Sequence[str], work: Callable[[Path], Mapping[str, Any] | None]) -> Record:
+        """The record of step ``name``: the known one if it has this key and its files are whole, else that of doing the step now.
+
+        ``work`` writes the ``outputs``, files and folders, into the empty folder that it is given, and returns notes for the manifest, if
+        it has any. Only then do they replace what the run has under these names: a step that fails changes nothing.
+        """
+        known = self.records.get(name)
+        if known is not None and known.key == key and _whole(self.out, known, outputs):
+            return known
+        started, room = time.perf_counter(), self.scratch / name
+        _remove(room)
+        room.mkdir(parents=True)
+        try:
+            notes = dict(work(room) or {})
+            files = digests(room, outputs)
+        except BaseException:
+            _remove(room)
+            remove_empty(self.scratch, self.out)
+            raise
+        self._reopen(name)
+        for output in outputs:
+            _replace(room / output, self.out / output)
+        _remove(room)
+        record = Record(key, files, round(time.perf_counter() - started, 3), peak_memory(), notes)
+        self.records[name] = record
+        write_json(self.scratch / f"{name}.json", asdict(record))
+        return record
+
+    def forget(self, name: str) -> Record:
+        """The record of a step that is to be done anew, whatever it follows from."""
+        return self.records.pop(name)
+
+    def close(self, facts: Mapping[str, Any]) -> None:
+        """Write the manifest, last of all files, unless it is there: ``facts``, files, costs, versions. Then drop the unfinished state."""
+        if not (self.out / MANIFEST).exists():
+            write_json(self.out / MANIFEST, {**facts, **self._manifest()})
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def _manifest(self) -> dict[str, Any]:
+        files = {name: digest for record in self.records.values() for name, digest in record.files.items()}
+        return {
+            "schema": 1, "files": {"spec.json": sha256(self.out / "spec.json")} | files, "versions": versions(),
+            "timings": {name: record.seconds for name, record in self.records.items()},
+            "peak_memory_bytes": max(record.peak_memory_bytes for record in self.records.values()),
+            "steps": {name: asdict(record) for name, record in self.records.items()},
+        }  # fmt: skip
+
+    def _reopen(self, name: str) -> None:
+        """From here on the run is unfinished: the other records move to ``.unfinished/`` and the manifest goes."""
+        self.records.pop(name, None)
+        (self.scratch / f"{name}.json").unlink(missing_ok=True)
+        if (self.out / MANIFEST).exists():
+            for other, record in self.records.items():
+                write_json(self.scratch / f"{other}.json", asdict(record))
+            (self.out / MANIFEST).unlink()
+
+
+def digests(out: Path, outputs: Sequence[str]) -> dict[str, str]:
+    """sha256 of every file of ``outputs``, files and folders of ``out``, by its path within ``out``."""
+    files = [file for output in outputs for file in _files(out / output)]
+    return {file.relative_to(out).as_posix(): sha256(file) for file in files}
+
+
+def peak_memory() -> int:
+    """Largest resident size of this process so far, in bytes; 0 where the system does not tell."""
+    with contextlib.suppress(ImportError):
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return 0
+
+
+def sweep(out: Path) -> None:
+    """Remove half-written temporary files that a killed process left."""
+    for path in [path for path in out.rglob(".*") if _LEFTOVER.fullmatch(path.name)]:
+        path.unlink(missing_ok=True)
+
+
+def is_free(out: Path) -> bool:
+    """Whether nothing but leftovers of a killed process is there."""
+    ours = (path.name == UNFINISHED or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
+    return not out.exists() or (out.is_dir() and all(ours))
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+
+
+def remove_empty(*folders: Path) -> None:
+    """Remove the folders that hold nothing, one after another."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _replace(new: Path, old: Path) -> None:
+    if old.is_dir():
+        shutil.rmtree(old)
+    new.replace(old)
+
+
+def _whole(out: Path, record: Record, outputs: Sequence[str]) -> bool:
+    try:
+        return digests(out, outputs) == record.files
+    except OSError:
+        return False
+
+
+def read_manifest(out: Path) -> dict[str, Any]:
+    """The manifest of a finished run, all its records whole. Raises RunError."""
+    path = out / MANIFEST
+    manifest = read_json(path)
+    steps = manifest.get("steps") if isinstance(manifest, dict) else None
+    if not isinstance(steps, dict) or None in map(_record, steps.values()):
+        raise RunError("read run", str(path), "no whole steps", "a manifest written by attnaudit", "run the command that makes it again")
+    return manifest
+
+
+def _manifest_records(out: Path) -> dict[str, Record]:
+    manifest = _read(out / MANIFEST)
+    steps = manifest.get("steps") if isinstance(manifest, dict) else None
+    return _records(steps if isinstance(steps, dict) else {})
+
+
+def _unfinished_records(out: Path) -> dict[str, Record]:
+    return _records({path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))})
+
+
+def _records(values: dict[str, Any]) -> dict[str, Record]:
+    return {name: record for name, value in values.items() if (record := _record(value)) is not None}
+
+
+def _read(path: Path) -> Any:
+    with contextlib.suppress(RunError):
+        return read_json(path)
+    return None
+
+
+def _record(value: Any) -> Record | None:
+    try:
+        record = Record(**value)
+    except TypeError:
+        return None
+    return record if isinstance(record.files, dict) and isinstance(record.notes, dict) else None
+
+
+def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
+    """Raise RunError unless ``out`` is free or holds work of this ``spec``, finished or not.
+
+    ``do`` is what is said to be done otherwise, where it is not to choose another ``--out``. Before the corpus is read ``spec`` has no
+    ``fingerprint``; that of a run there is then not compared.
+    """
+    if is_free(out):
+        return
+    if not out.is_dir():
+        raise RunError("run", str(out), "a file", "a folder to write into", "choose another --out")
+    if not (out / "spec.json").exists():
+        got = "a folder that is not empty and holds no run"
+        raise RunError("run", str(out), got, "a new or empty folder", do or "choose another --out")
+    found = read_spec(out)
+    compared = found if "fingerprint" in spec else {key: value for key, value in found.items() if key != "fingerprint"}
+    differing = differences(spec, compared)
+    if differing:
+        raise RunError(
+            "run", str(out), f"it holds a run of another spec: {some_of(differing)}", "the same spec",
+            do or "resume that run by giving its options, or keep it and choose another --out",
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[Store]:
+    """The folder's store, held against other processes while steps are done; no folder stays where none was. Raises RunError."""
+    from filelock import FileLock, Timeout
+
+    try:
+        (out / UNFINISHED).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(out, error) from error
+    path = out / UNFINISHED / "lock"
+    lock = FileLock(path)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        got, do = "another process is at work there", "wait for it, or choose another --out"
+        raise RunError("run", str(out), got, "a run of one process at a time", do) from error
+    try:
+        yield Store(out)
+    finally:
+        path.unlink(missing_ok=True)
+        lock.release()
+        remove_empty(out / UNFINISHED, out)
+
+
+def read_spec(folder: Path) -> dict[str, Any]:
+    """What ``spec.json`` of a run, of an audit or of a study holds. Raises RunError."""
+    path = folder / "spec.json"
+    try:
+        spec, reason = read_json(path), "other JSON"
+    except RunError as error:
+        spec, reason = None, error.got
+    if not isinstance(spec, dict):
+        raise RunError("read run", str(path), reason, "the spec of a run", f"remove {folder} to make anew what it held, or choose another")
+    return spec
+
+
+def some_of(lines: list[str]) -> str:
+    """The first few of ``lines`` in one, and how many more there are."""
+    more = len(lines) - _SHOWN
+    return ", ".join(lines[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def require_finished(folder: Path) -> None:
+    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest."""
+    if not folder.is_dir():
+        raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
+    if not (folder / "spec.json").exists():
+        raise RunError("read run", str(folder), "no spec.json there", "a run directory", "make one with attnaudit run")
+    if not (folder / MANIFEST).exists():
+        raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
+
+
+def trace_digests(trace: Path) -> list[str]:
+    """sha256 of every shard of a trace, and of the tail beside them. Raises TraceError."""
+    from attnaudit.trace import TAIL_FILE, trace_files
+
+    shards = trace_files(trace)
+    tail = shards[0].parent / TAIL_FILE
+    return [sha256(file) for file in (*shards, *([tail] if tail.exists() else []))]
+
+
+def versions() -> dict[str, str]:
+    """Python and every package that computes; one that is not installed is left out."""
+    return {"python": platform.python_version()} | {name: found for name in PACKAGES if (found := _installed(name))}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
