@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
@@ -53,6 +53,7 @@ class Step:
     work: Callable[[Job, Any, Mapping[str, Any], Path], Notes]
 
 
+@runtime_checkable
 class Task(Protocol):
     """A kind of model, from its corpus to its pages.
 
