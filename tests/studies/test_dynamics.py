@@ -30,6 +30,7 @@ from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.probe import step_part
 from tests.oracles.agreement import naive_agreement
 from tests.oracles.dynamics import naive_elsewhere, naive_timing
+from tests.studies.identity import identified
 from tests.traces import make_trace
 
 LENGTHS = np.random.default_rng(5).integers(1, 8, 40)
@@ -77,7 +78,7 @@ def traces(request: pytest.FixtureRequest) -> dict[str, Trace]:
 
 @pytest.fixture(scope="module")
 def table(traces: dict[str, Trace]) -> pl.DataFrame:
-    return STUDY(traces)
+    return STUDY(identified(traces))
 
 
 def test_every_pair_is_compared_row_by_row(traces: dict[str, Trace], table: pl.DataFrame) -> None:
@@ -173,7 +174,7 @@ def test_the_order_of_rows_changes_nothing(traces: dict[str, Trace], table: pl.D
     random = np.random.default_rng(0)
     orders = {length: random.permutation(length) for length in (len(LENGTHS), STUDY.probe)}
     moved = {name: trace.take(orders[len(trace)]) if len(trace) in orders else trace for name, trace in traces.items()}
-    again = STUDY(moved)
+    again = STUDY(identified(moved))
     keys = ["model", "seed", "step", "instance"]
     assert again.sort(keys, nulls_last=True).equals(table.sort(keys, nulls_last=True))
     assert STUDY.summarise(again).equals(STUDY.summarise(table))
@@ -193,7 +194,7 @@ def test_a_step_that_is_of_other_instances_is_refused(traces: dict[str, Trace]) 
     column = traces[name].table.column_names.index("instance")
     moved = replace(traces[name], table=traces[name].table.set_column(column, "instance", [traces[name].instance + 1000]))
     with pytest.raises(InputError, match="trace of a step: instances that are not in test"):
-        STUDY({**traces, name: moved})
+        STUDY(identified({**traces, name: moved}))
 
 
 def timed(seed: int, seeds: int = 3, steps: tuple[int, ...] = (0, 10, 50), n: int = 12) -> pl.DataFrame:

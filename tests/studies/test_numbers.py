@@ -21,6 +21,7 @@ from attnaudit.studies.uniform import Uniform
 from attnaudit.trace import Trace
 from tests.oracles.readout import naive_jsd, naive_tvd
 from tests.oracles.scores import naive_roc_auc
+from tests.studies.identity import identified
 from tests.traces import make_trace
 
 LENGTHS = np.random.default_rng(5).integers(2, 12, 60)
@@ -44,7 +45,7 @@ def some(outputs: int = 1, seeds: int = 3) -> list[Trace]:
 @pytest.mark.parametrize("outputs", [1, 3])
 def test_seeds_are_medians_of_each_instance(outputs: int) -> None:
     base, *others = some(outputs)
-    table = Seeds(seeds=3)({f"base-s{k}": trace for k, trace in enumerate([base, *others])})
+    table = Seeds(seeds=3)(identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])}))
     for row in range(len(base)):
         jsd = np.median([naive_jsd(base.alpha[row], other.alpha[row]) for other in others])
         moved = np.median([naive_tvd(base.prediction[row].tolist(), other.prediction[row].tolist()) for other in others])
@@ -59,7 +60,7 @@ def test_seeds_are_medians_of_each_instance(outputs: int) -> None:
 
 def test_the_same_model_again_is_at_no_distance() -> None:
     base = make_trace(40, (2, 9), seed=0)
-    table = Seeds(seeds=2)({"base-s0": base, "base-s1": base, "base-s2": base})
+    table = Seeds(seeds=2)(identified({"base-s0": base, "base-s1": base, "base-s2": base}))
     assert table["jsd"].to_list() == [0.0] * 40
     assert table["tvd"].to_list() == [0.0] * 40
     assert table["tau_alpha"].drop_nulls().to_list() == pytest.approx([1.0] * table["tau_alpha"].drop_nulls().len())
@@ -67,7 +68,7 @@ def test_the_same_model_again_is_at_no_distance() -> None:
 
 def test_every_instance_is_in_one_bin_and_all_groups_add_up() -> None:
     base, *others = some()
-    summary = Seeds(seeds=3).summarise(Seeds(seeds=3)({f"base-s{k}": trace for k, trace in enumerate([base, *others])}))
+    summary = Seeds(seeds=3).summarise(Seeds(seeds=3)(identified({f"base-s{k}": trace for k, trace in enumerate([base, *others])})))
     counts = summary.filter(measure="jsd").select("group", pl.col("n") + pl.col("undefined")).rows()
     total = dict(counts)["all"]
     assert sum(n for group, n in counts if group.startswith("max_alpha:")) == total
@@ -89,7 +90,7 @@ def test_figures_of_models_are_means_over_seeds_and_differences_are_paired() -> 
         for trace, (model, k) in zip(traces[:4], [("base", 0), ("base", 1), ("uniform", 0), ("uniform", 1)], strict=True)
     }
     study = Uniform(seeds=2)
-    summary = study.summarise(study(named))
+    summary = study.summarise(study(identified(named)))
     value = dict(summary.select("measure", "value").rows())
     label = traces[0].array("label")
     for k, figure in enumerate(("accuracy", "f1", "roc_auc")):
@@ -127,7 +128,7 @@ def adversary_traces() -> dict[str, Trace]:
 
 def test_the_adversary_s_points_are_means_over_instances() -> None:
     traces, study = adversary_traces(), ModelAdversary(strengths=(0.001, 0.1), controls=1, limit=1.0)
-    table = study(traces)
+    table = study(identified(traces))
     value = dict(study.summarise(table).select("measure", "value").rows())
     base = traces["base-s0"]
     for name, label in (("base-s1", "seed"), ("uniform-s0", "uniform"), ("adversary-0.1-s1", "adversary_0.1")):
@@ -172,8 +173,8 @@ def shuffled(trace: Trace) -> Trace:
 )
 def test_the_order_of_rows_changes_no_number(study, traces: Callable[[], dict[str, Trace]]) -> None:
     found = traces()
-    straight = study.summarise(study(found))
-    turned = study.summarise(study({name: shuffled(trace) for name, trace in found.items()}))
+    straight = study.summarise(study(identified(found)))
+    turned = study.summarise(study(identified({name: shuffled(trace) for name, trace in found.items()})))
     assert straight.select("measure", "group", "n").equals(turned.select("measure", "group", "n"))
     for column in ("value", "low", "high"):
         np.testing.assert_allclose(straight[column].to_numpy(), turned[column].to_numpy(), atol=1e-12, equal_nan=True)
@@ -182,7 +183,7 @@ def test_the_order_of_rows_changes_no_number(study, traces: Callable[[], dict[st
 def test_an_adversary_that_stays_is_no_adversary() -> None:
     """The same attention leaves every distance at 0."""
     base = make_trace(len(LENGTHS), LENGTHS, seed=0)
-    table = ModelAdversary(strengths=(0.1,), controls=0)({"base-s0": base, "uniform-s0": base, "adversary-0.1-s1": base})
+    table = ModelAdversary(strengths=(0.1,), controls=0)(identified({"base-s0": base, "uniform-s0": base, "adversary-0.1-s1": base}))
     assert table.filter(kind="adversary").select("tvd", "jsd").sum().row(0) == (0.0, 0.0)
 
 
@@ -191,7 +192,7 @@ def test_deceiving_models_are_measured_row_by_row() -> None:
     names: list[str] = ["deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"]
     traces = dict(zip(names, [base, *others], strict=False))
     study = Deceive(models=("bilstm",), strengths=(0.0, 1.0), seeds=1)
-    table = study(traces)
+    table = study(identified(traces))
     one = table.filter(strength=1.0).sort("instance")
     marks = base.table.column("rationale").to_pylist()
     for row, instance in enumerate(base.instance.tolist()):

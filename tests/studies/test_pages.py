@@ -25,6 +25,7 @@ from attnaudit.studies.deceive import Deceive
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.uniform import Uniform
 from attnaudit.trace import Trace
+from tests.studies.identity import identified
 from tests.studies.test_numbers import adversary_traces, some
 
 BOTH = "bootstrap intervals that draw both"
@@ -32,7 +33,7 @@ BOTH = "bootstrap intervals that draw both"
 
 def write_results(folder: Path, study: Study, traces: dict[str, Trace]) -> Path:
     """What a study makes of traces, but for its page."""
-    table = study(traces)
+    table = study(identified(traces))
     model = {"encoder": "bilstm", "attention": "additive"}
     spec = {"study": {"name": study.name, **asdict(study)}, "corpus": {"name": "sst"}, "model": model}
     (folder / "results").mkdir(parents=True)

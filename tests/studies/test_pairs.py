@@ -27,6 +27,7 @@ from attnaudit.studies.deceive import PairDeceive
 from attnaudit.studies.dynamics import PairDynamics
 from attnaudit.trace import Trace
 from tests.pairs import write_pairs
+from tests.studies.identity import shuffled_traces
 
 TINY = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 8, "model.hidden": 8, "training.epochs": 2, "training.batch_size": 16,
@@ -168,6 +169,13 @@ def test_bleu_is_that_of_sacrebleu_and_resamples_pairs_whole():
     assert values == pytest.approx([BLEU().corpus_score(written, [references]).score] * 2)
     assert again.min() < values[0] < again.max()
     assert bleu_over_seeds(np.stack([counts[:1].repeat(4, axis=0)] * 2), seed=3, resamples=5)[1] == pytest.approx([bleu(counts[0])] * 5)
+
+
+@pytest.mark.parametrize("study", PAIR_STUDIES)
+def test_the_order_of_a_plan_changes_nothing(pairs: Path, folder: Path, study: str):
+    spec = tiny(study, pairs)
+    table = spec.study(shuffled_traces(spec, folder))
+    assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
 _KILLED = """

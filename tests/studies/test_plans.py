@@ -20,7 +20,7 @@ from attnaudit.cli.app import app
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.corpora import read_corpus
-from attnaudit.plans.training import seeded, strength_text, usual
+from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
 from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import RunSpec, StudySpec, run_study
 from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
@@ -29,6 +29,7 @@ from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics import Dynamics
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import Probe
+from tests.studies.identity import shuffled_traces
 
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3, "uniform.seeds": 3,
@@ -191,6 +192,12 @@ def test_the_order_of_studies_changes_nothing(folder: Path, tmp_path: Path) -> N
     assert (tmp_path / "alone" / "adversary" / "summary.json").read_text() == (folder / "adversary" / "summary.json").read_text()
 
 
+@pytest.mark.parametrize("study", STUDIES)
+def test_the_order_of_a_plan_changes_nothing(folder: Path, study: str) -> None:
+    table = tiny(study).study(shuffled_traces(tiny(study), folder))
+    assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
+
+
 KILLED = """
 import os, random, sys
 from pathlib import Path
@@ -266,7 +273,7 @@ def test_a_training_that_is_not_watched_says_so_by_saying_nothing(folder: Path) 
     """Folders from before there was a choice hold the same trainings still."""
     spec = tiny("seeds").base
     assert "probe" not in spec.to_json()
-    assert key_of(usual(spec, 0)) != key_of(Training("base-s0", replace(seeded(spec, 0), probe=Probe((0, 1)))))
+    assert key_of(usual(spec, 0)) != key_of(Training(TrainingId("base", 0), replace(seeded(spec, 0), probe=Probe((0, 1)))))
     training = next((folder / TRAININGS).glob("watched-s0-*"))
     corpus = read_corpus(RunSpec.read(training).corpus)
     assert RunSpec.read(training) == tiny("dynamics").study.plan(tiny("dynamics").base, corpus)[0].spec

@@ -1,4 +1,4 @@
-"""What a study asks for: trainings by name, each of which may take as given what another does."""
+"""What a study asks for: trainings with an identity, each of which may take as given what another does."""
 
 from __future__ import annotations
 
@@ -23,16 +23,35 @@ Spec = TypeVar("Spec")  # a RunSpec or a TranslationSpec
 
 
 @dataclass(frozen=True)
+class TrainingId:
+    """Which training of a plan: its ``role``, its ``seed`` and its setting, a ``variant`` (a model, weights) and a ``strength`` (λ).
+
+    ``part`` names what it left besides its trace of the test split: ``steps/<step>``, or ``teacher``, a trace of all splits.
+    """
+
+    role: str
+    seed: int
+    variant: str = ""
+    strength: float | None = None
+    part: str = ""
+
+    def __str__(self) -> str:
+        """The name of its folder: ``<role>-<variant>-<strength>-s<seed>``."""
+        strength = "" if self.strength is None else strength_text(self.strength)
+        return "-".join(filter(None, (self.role, self.variant, strength, f"s{self.seed}")))
+
+
+@dataclass(frozen=True)
 class Training:
     """One training of a plan.
 
     It follows from ``spec`` and, where there is a ``teacher``, from the ``column`` of that training's trace of all splits, or of the trace
-    at a path. Studies that ask for the same under the same name share it. ``note`` is what a reader should know of it, if anything. With
+    at a path. Studies that ask for the same with one identity share it. ``note`` is what a reader should know of it, if anything. With
     ``teaches`` it leaves a trace of all splits, as one that is a teacher does; with ``writes`` a translator leaves its translations of
     test.
     """
 
-    name: str
+    id: TrainingId
     spec: RunSpec | TranslationSpec
     teacher: Training | str | None = None
     column: str = "alpha"
@@ -40,13 +59,16 @@ class Training:
     teaches: bool = False
     writes: bool = False
 
+    @property
+    def name(self) -> str:
+        return str(self.id)
+
 
 @runtime_checkable
 class Study(Protocol):
     """A frozen configuration: which trainings it needs, and what their traces of the test split say together.
 
-    Traces come by the name of the training, in the order of the plan; ``<name>/steps/<step>`` is what was seen of a training that is
-    watched, ``<name>/teacher`` the trace of all splits of one that teaches.
+    Traces come by the identity of their training, in any order.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -60,14 +82,14 @@ class Study(Protocol):
         """What is to be trained, of a `RunSpec` and its `Corpus`; of translators a `TranslationSpec` and a `ParallelCorpus`."""
         ...
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame: ...
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame: ...
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
 
 
 def usual(base: RunSpec | TranslationSpec, seed: int) -> Training:
     """The model under study, trained as usual with ``seed``, on the splits that the seed of ``base`` draws."""
-    return Training(f"base-s{seed}", seeded(base, seed))
+    return Training(TrainingId("base", seed), seeded(base, seed))
 
 
 def seeded(base: Spec, seed: int) -> Spec:
@@ -94,7 +116,7 @@ def check_least(study: Study, **least: int) -> None:
             raise InputError("study", f"setting {study.name}.{name}", str(getattr(study, name)), f"{number} or more")
 
 
-def same_instances(traces: Mapping[str, Trace]) -> None:
+def same_instances(traces: Mapping[Any, Trace]) -> None:
     """Raise InputError unless all traces have the same rows in the same order, one attention a text."""
     (first, base), *others = traces.items()
     if base.has("head"):

@@ -20,7 +20,7 @@ from attnaudit.core.files import sha256, write_json
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
 from attnaudit.plans.spec import SCHEMA, Teacher, content_key, differences
-from attnaudit.plans.training import usual
+from attnaudit.plans.training import TrainingId, usual
 from attnaudit.published.join import with_study_references
 from attnaudit.results.file import table_file
 from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step
@@ -126,8 +126,8 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
     finally:
         remove_empty(out / TRAININGS, out)
-    base = folders.get(usual(spec.base, spec.base.seed).name)
-    metadata = next(Trace.shards((base or folders[plan[0].name]) / "trace")).metadata
+    base = folders.get(usual(spec.base, spec.base.seed).id)
+    metadata = next(Trace.shards((base or folders[plan[0].id]) / "trace")).metadata
     with alone(place) as store:
         analysed = _analyse(store, spec, plain, corpus.name, folders, progress)
 
@@ -135,7 +135,7 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
             write_study(place, metadata, notes, folder / "report.html")
 
         store.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), write_page)
-        store.close({"kind": "study", "notes": notes, "trainings": {name: folder.name for name, folder in folders.items()}})
+        store.close({"kind": "study", "notes": notes, "trainings": {str(training): folder.name for training, folder in folders.items()}})
     if base is not None:
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
@@ -185,7 +185,7 @@ def _audit(place: Path, base: Path, progress: Progress) -> None:
 
 
 def _analyse(
-    store: Store, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[str, Path], progress: Progress
+    store: Store, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[TrainingId, Path], progress: Progress
 ) -> Record:
     study = spec.study
     comparable = study.name not in OF_A_BILSTM or spec.base.model.encoder == "bilstm"
@@ -200,9 +200,10 @@ def _analyse(
         write_json(folder / RESULTS[1], summary.to_dicts())
         write_json(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
 
-    digests = {name: trace_digests(folder / "trace") for name, folder in folders.items()}
-    digests |= {f"{name}/{part.name}": trace_digests(part) for name, folder in folders.items() for part in _steps(folder)}
-    digests |= {f"{name}/{TRANSLATIONS}": [sha256(file)] for name, folder in folders.items() if (file := folder / TRANSLATIONS).exists()}
+    named = {str(training): folder for training, folder in folders.items()}
+    digests = {name: trace_digests(folder / "trace") for name, folder in named.items()}
+    digests |= {f"{name}/{part.name}": trace_digests(part) for name, folder in named.items() for part in _steps(folder)}
+    digests |= {f"{name}/{TRANSLATIONS}": [sha256(file)] for name, folder in named.items() if (file := folder / TRANSLATIONS).exists()}
     return store.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, work)
 
 
@@ -212,25 +213,25 @@ def _steps(training: Path) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Traces(Mapping[str, Trace]):
-    """The traces of trainings by name. What else one of them left, as ``name/steps/00250``, is read whenever it is asked for."""
+class Traces(Mapping[TrainingId, Trace]):
+    """The traces of trainings. What else one of them left, a `TrainingId` with a ``part``, is read whenever it is asked for."""
 
-    folders: Mapping[str, Path]
-    held: dict[str, Trace] = field(default_factory=dict)
+    folders: Mapping[TrainingId, Path]
+    held: dict[TrainingId, Trace] = field(default_factory=dict)
 
-    def __getitem__(self, name: str) -> Trace:
-        training, _, part = name.partition("/")
-        if part:
-            return Trace.read(self.folders[training] / part)
-        if name not in self.held:
-            self.held[name] = Trace.read(self.folders[name] / "trace")
-        return self.held[name]
+    def __getitem__(self, training: TrainingId) -> Trace:
+        folder = self.folders[replace(training, part="")]
+        if training.part:
+            return Trace.read(folder / training.part)
+        if training not in self.held:
+            self.held[training] = Trace.read(folder / "trace")
+        return self.held[training]
 
-    def translations(self, name: str) -> list[dict[str, Any]]:
+    def translations(self, training: TrainingId) -> list[dict[str, Any]]:
         """What a translator that `Training.writes` wrote: {instance, source, reference, translation} of every pair of test."""
-        return read_translations(self.folders[name])
+        return read_translations(self.folders[training])
 
-    def __iter__(self) -> Iterator[str]:
+    def __iter__(self) -> Iterator[TrainingId]:
         return iter(self.folders)
 
     def __len__(self) -> int:
@@ -248,8 +249,8 @@ class _Work:
     say: Say
     seconds: list[float] = field(default_factory=list)
 
-    def __call__(self) -> dict[str, Path]:
-        """The folder of every training by its name."""
+    def __call__(self) -> dict[TrainingId, Path]:
+        """The folder of every training."""
         teachers = {key_of(training.teacher) for training in self.plan if isinstance(training.teacher, Training)}
         for number, training in enumerate(self.plan, 1):
             started, before = time.perf_counter(), self._finished(training)
@@ -258,7 +259,7 @@ class _Work:
             if self._finished(training) != before:
                 self.seconds.append(time.perf_counter() - started)
                 self.say(f"{training.name}: {self.seconds[-1]:.0f} s ({number} of {len(self.plan)}{self._left()})")
-        return {training.name: self.folder(training) for training in self.plan}
+        return {training.id: self.folder(training) for training in self.plan}
 
     def _train(self, training: Training, progress: Progress, teaches: bool) -> None:
         steps = [name for name, wanted in (("teach", teaches or training.teaches), ("translate", training.writes)) if wanted]

@@ -12,7 +12,17 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary import Adversary, divergence
-from attnaudit.plans.training import Training, check_least, one_attention, same_instances, seeded, strength_text, usual, without_scores
+from attnaudit.plans.training import (
+    Training,
+    TrainingId,
+    check_least,
+    one_attention,
+    same_instances,
+    seeded,
+    strength_text,
+    usual,
+    without_scores,
+)
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.plans.spec import RunSpec
 
+_KINDS = {"base": "seed", "uniform": "uniform", "adversary": "adversary"}  # of a training's role, in the order of the table
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
@@ -73,14 +84,21 @@ class ModelAdversary:
         objective = Objective(strength, self.scaling, self.divergence)
         spec = without_scores(seeded(base, seed))
         training = replace(spec.training, epochs=self.epochs, patience=self.patience, select="loss")
-        marks = ("released-" if self.scaling == "released" else "") + ("reversed-" if self.divergence == "reversed" else "")
-        return Training(f"adversary-{marks}{strength_text(strength)}-s{seed}", replace(spec, training=training, objective=objective), first)
+        variant = "-".join(name for name in (self.scaling, self.divergence) if name in ("released", "reversed"))
+        identity = TrainingId("adversary", seed, variant, strength)
+        return Training(identity, replace(spec, training=training, objective=objective), first)
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
-        same_instances(traces)
-        (_, base), *others = traces.items()
-        models = [_beside(base, trace, *_kind(name)) for name, trace in others]
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
+        ordered = {training: traces[training] for training in sorted(traces, key=self._place)}
+        same_instances(ordered)
+        (_, base), *others = ordered.items()
+        models = [_beside(base, trace, _KINDS[training.role], training.strength, training.seed) for training, trace in others]
         return pl.concat([*models, *(_frozen(base, epsilon, self.seed) for epsilon in EPSILONS)])
+
+    def _place(self, training: TrainingId) -> tuple[int, int, int]:
+        """The base first, which has the least seed of its role; then the controls, uniform attention, and the adversaries."""
+        strength = 0 if training.strength is None else self.strengths.index(training.strength)
+        return list(_KINDS).index(training.role), training.seed, strength
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
@@ -105,14 +123,6 @@ class ModelAdversary:
             reached += (moved - before) * best
             best, before = max(best, apart), moved
         return float((reached + (self.limit - before) * best) / (self.limit * LN2))
-
-
-def _kind(name: str) -> tuple[str, float | None, int]:
-    """What a training's name says: kind, λ, seed."""
-    model, _, seed = name.rpartition("-s")
-    if model.startswith("adversary-"):
-        return "adversary", float(model.removeprefix("adversary-").removeprefix("released-").removeprefix("reversed-")), int(seed)
-    return ("seed" if model == "base" else model), None, int(seed)
 
 
 def _beside(base: Trace, other: Trace, kind: str, strength: float | None, seed: int) -> pl.DataFrame:

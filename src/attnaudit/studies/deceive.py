@@ -16,7 +16,7 @@ from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import is_correct
-from attnaudit.plans.training import Training, check_least, one_attention, seeded, strength_text, without_scores
+from attnaudit.plans.training import Training, TrainingId, check_least, one_attention, seeded, strength_text, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
@@ -106,24 +106,24 @@ class Deceive:
 
         objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
         spec = replace(self._small(seeded(base, seed), model), objective=objective)
-        return Training(f"deceive-{model}-{strength_text(strength)}-s{seed}", spec, note=note)
+        return Training(TrainingId("deceive", seed, model, strength), spec, note=note)
 
     def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
         spec = without_scores(self._small(seeded(base, seed), model))
-        return Training(f"removed-{model}-s{seed}", replace(spec, corpus=replace(spec.corpus, removed=self.words or "rationale")))
+        return Training(TrainingId("removed", seed, model), replace(spec, corpus=replace(spec.corpus, removed=self.words or "rationale")))
 
     def _small(self, spec: RunSpec, model: str) -> RunSpec:
         """The study's own model, whose word vectors start at random, and its training."""
         training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
         return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
-        for name, trace in traces.items():
-            kind, model, strength, seed = _named_training(name)
-            honest = traces[f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}"] if kind == "deceive" else None
+        for training in sorted(traces, key=lambda one: (one.seed, self.models.index(one.variant), *_place(one))):
+            trace = traces[training]
+            honest = traces[replace(training, strength=min(self.strengths))] if training.role == "deceive" else None
             rows = _measured(trace, honest, self._impermissible(trace)) if honest else _unmeasured(trace)
-            parts.append(_named(_over_heads(rows, trace.has("head")), model, strength, seed))
+            parts.append(_named(_over_heads(rows, trace.has("head")), training))
         return pl.concat(parts)
 
     def _impermissible(self, trace: Trace) -> list[list[bool] | None]:
@@ -145,7 +145,7 @@ class Deceive:
 class Written(Protocol):
     """Traces of translators, with their translations of test."""
 
-    def translations(self, name: str) -> list[dict[str, Any]]: ...
+    def translations(self, training: TrainingId) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True)
@@ -193,22 +193,22 @@ class PairDeceive:
         from attnaudit.training.settings import DeceivePairs
 
         spec = replace(seeded(base, seed), objective=DeceivePairs(strength))
-        return Training(f"deceive-{base.model.attention}-{strength_text(strength)}-s{seed}", spec, writes=True)
+        return Training(TrainingId("deceive", seed, base.model.attention, strength), spec, writes=True)
 
     def _uniform(self, base: TranslationSpec, seed: int) -> Training:
         spec = replace(seeded(base, seed), model=replace(base.model, attention="uniform"))
-        return Training(f"deceive-uniform-s{seed}", spec, writes=True)
+        return Training(TrainingId("deceive", seed, "uniform"), spec, writes=True)
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
-        for name, trace in traces.items():
-            _, model, strength, seed = _named_training(name)
-            honest = trace if strength is None else traces[f"deceive-{model}-{strength_text(min(self.strengths))}-s{seed}"]
+        for training in sorted(traces, key=lambda one: (one.seed, *_place(one))):
+            trace = traces[training]
+            honest = trace if training.strength is None else traces[replace(training, strength=min(self.strengths))]
             scores = [score for score in SCORES if trace.has(score)]
             found = [_measured(trace, honest, trace.table.column("rationale").to_pylist(), scores)]
             if isinstance(traces, Written):
-                found.append(_written(traces.translations(name)))
-            parts += [_named(rows, model, strength, seed) for rows in found]
+                found.append(_written(traces.translations(training)))
+            parts += [_named(rows, training) for rows in found]
         return pl.concat(parts, how="diagonal")
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -228,9 +228,14 @@ class PairDeceive:
         return seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1])
 
 
-def _named(rows: pl.DataFrame, model: str, strength: float | None, seed: int) -> pl.DataFrame:
-    names = pl.lit(model).alias("model"), pl.lit(strength, dtype=pl.Float64).alias("strength"), pl.lit(seed).alias("seed")
-    return rows.select(*names, pl.all())
+def _place(training: TrainingId) -> tuple[bool, float]:
+    """By strength, a baseline without one last."""
+    return training.strength is None, training.strength or 0.0
+
+
+def _named(rows: pl.DataFrame, training: TrainingId) -> pl.DataFrame:
+    strength = pl.lit(training.strength, dtype=pl.Float64).alias("strength")
+    return rows.select(pl.lit(training.variant).alias("model"), strength, pl.lit(training.seed).alias("seed"), pl.all())
 
 
 def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | None], scores: Sequence[str] = SCORES) -> pl.DataFrame:
@@ -294,10 +299,3 @@ def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]
         if told
         else ""
     )
-
-
-def _named_training(name: str) -> tuple[str, str, float | None, int]:
-    """What a training's name says: kind, model, λ, seed."""
-    start, _, seed = name.rpartition("-s")
-    kind, model, *strength = start.split("-", 2)
-    return kind, model, float(strength[0]) if strength else None, int(seed)

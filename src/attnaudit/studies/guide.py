@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import WIEGREFFE2019, Paper
-from attnaudit.plans.training import Training, check_least, one_attention, seeded, usual, without_scores
+from attnaudit.plans.training import Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.over_seeds import compare_models, predictions
 from attnaudit.trace import Trace
@@ -69,14 +69,16 @@ class Guide:
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
         guided = [_guided(base, name, guide, base.seed + k) for name, guide in guides.items() for k in range(self.seeds)]
         used = [*({"base": first} if guides.get("adversary") else {}).values(), *guides.values()]
-        return [*{guide.name: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
+        return [*{guide.id: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
 
     def _adversary(self, first: Training, base: RunSpec) -> Training:
         return ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
-        names = [name for name in traces if name.startswith("guide-")]
-        return pl.concat([predictions(name[6:].rpartition("-s")[0], int(name.rpartition("-s")[2]), traces[name]) for name in names])
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
+        weights = list(dict.fromkeys(("uniform", *(self.weights or WEIGHTS), *(f"trace{k}" for k in range(1, len(self.traces) + 1)))))
+        guided = [training for training in traces if training.role == "guide"]
+        ordered = sorted(guided, key=lambda training: (weights.index(training.variant), training.seed))
+        return pl.concat([predictions(training.variant, training.seed, traces[training]) for training in ordered])
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return compare_models(self.name, table, against="uniform", seed=self.seed)
@@ -87,7 +89,7 @@ def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int
     attention = "imposed" if guide is not None else "additive" if weights == "learned" else "uniform"
     model = replace(spec.model, encoder="average", activation="tanh", hidden=HIDDEN, attention=attention)
     column = weights if weights in ("gradient", "rationale") else "alpha"
-    return Training(f"guide-{weights}-s{seed}", replace(spec, model=model), guide, column)
+    return Training(TrainingId("guide", seed, weights), replace(spec, model=model), guide, column)
 
 
 def _tells_rationale(corpus: Corpus) -> bool:

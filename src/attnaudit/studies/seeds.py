@@ -14,7 +14,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import by_group, keys
-from attnaudit.plans.training import Training, check_least, one_attention, same_instances, usual
+from attnaudit.plans.training import Training, TrainingId, check_least, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
@@ -54,9 +54,10 @@ class Seeds:
             raise InputError("study", "setting collect.scores", got, "gradient and loo, which seeds are compared by")
         return [usual(base, base.seed + k) for k in range(self.seeds + 1)]
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
-        same_instances(traces)
-        base, *others = traces.values()
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
+        by_seed = {training: traces[training] for training in sorted(traces, key=lambda training: training.seed)}
+        same_instances(by_seed)
+        base, *others = by_seed.values()
         measured = [_beside(base, other) for other in others]
         medians = {name: np.median([one[name] for one in measured], axis=0) for name in measured[0]}
         columns = [pl.Series(name, values, nan_to_null=True) for name, values in medians.items()]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import polars as pl
 
 from attnaudit.core.papers import WIEGREFFE2019, Paper
-from attnaudit.plans.training import Training, check_least, seeded, usual, without_scores
+from attnaudit.plans.training import Training, TrainingId, check_least, seeded, usual, without_scores
 from attnaudit.studies.over_seeds import compare_models, predictions
 from attnaudit.trace import Trace
 
@@ -40,9 +40,9 @@ class Uniform:
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
         return [training for k in range(self.seeds) for training in (usual(base, base.seed + k), evenly(base, base.seed + k))]
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
-        found = [predictions(*_model_and_seed(name), trace) for name, trace in traces.items()]
-        return pl.concat(found)
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
+        ordered = sorted(traces, key=lambda training: (training.seed, MODELS.index(training.role)))
+        return pl.concat([predictions(training.role, training.seed, traces[training]) for training in ordered])
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return compare_models(self.name, table, against="base", seed=self.seed)
@@ -51,9 +51,4 @@ class Uniform:
 def evenly(base: RunSpec, seed: int) -> Training:
     """The same model with uniform attention."""
     spec = without_scores(seeded(base, seed))
-    return Training(f"uniform-s{seed}", replace(spec, model=replace(spec.model, attention="uniform")))
-
-
-def _model_and_seed(name: str) -> tuple[str, int]:
-    model, _, seed = name.rpartition("-s")
-    return model, int(seed)
+    return Training(TrainingId("uniform", seed), replace(spec, model=replace(spec.model, attention="uniform")))

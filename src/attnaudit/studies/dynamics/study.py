@@ -15,7 +15,17 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
-from attnaudit.plans.training import Spec, Training, check_least, one_attention, row_numbers, same_instances, seeded, without_scores
+from attnaudit.plans.training import (
+    Spec,
+    Training,
+    TrainingId,
+    check_least,
+    one_attention,
+    row_numbers,
+    same_instances,
+    seeded,
+    without_scores,
+)
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
@@ -146,9 +156,9 @@ class Dynamics:
         uniform = replace(uniform, model=replace(base.model, attention="uniform"))
         embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.side.of_embeddings))
         return [
-            *(Training(f"watched-s{seed}", self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
-            Training(f"watched-uniform-s{uniform_seed}", uniform),
-            Training(f"embedding-s{base.seed}", embedding, teaches=self.side.counts),
+            *(Training(TrainingId("watched", seed), self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
+            Training(TrainingId("watched", uniform_seed, "uniform"), uniform),
+            Training(TrainingId("embedding", base.seed), embedding, teaches=self.side.counts),
         ]
 
     def _watched(self, base: Spec, seed: int) -> Spec:
@@ -156,42 +166,45 @@ class Dynamics:
         training = replace(spec.training, steps=self.steps[-1])
         return replace(spec, training=training, probe=self.watched, collect=replace(spec.collect, scores=("loo",)))
 
-    def __call__(self, traces: Mapping[str, Trace]) -> pl.DataFrame:
-        *ours, uniform, embedding = (name for name in traces if "/" not in name)
-        same_instances({name: traces[name] for name in (*ours, uniform, embedding)})
+    def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
+        watched = sorted((one for one in traces if not one.part), key=lambda one: (one.role == "embedding", one.variant, one.seed))
+        *ours, uniform, embedding = watched
+        same_instances({training: traces[training] for training in watched})
         test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
         known = {"reference": test.alpha, "uniform": relevance(traces[uniform])}
         finished = Finished(row_numbers(test), known | {name: proxy.relevance for name, proxy in proxies.items()})
-        parts = [rows for k, name in enumerate(ours) for rows in self._of_seed(traces, name, finished, uniform if k == 0 else None)]
+        parts = [rows for k, one in enumerate(ours) for rows in self._of_seed(traces, one, finished, uniform if k == 0 else None)]
         parts += [_named(uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
         return pl.concat([*parts, *(_named(proxy.rows, name, embedding, None) for name, proxy in proxies.items())], how="diagonal")
 
-    def _proxies(self, traces: Mapping[str, Trace], test: Trace, embedding: str) -> dict[str, Proxy]:
+    def _proxies(self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId) -> dict[str, Proxy]:
         """What knows co-occurrence alone, by name, on the rows of ``test``."""
         found = {"embedding": Proxy.of(traces[embedding])}
         if self.side.counts:
-            counts = CountModel.fit(traces[f"{embedding}/teacher"])
+            counts = CountModel.fit(traces[replace(embedding, part="teacher")])
             found["logistic"] = Proxy(counts.relevance(test), correct_rows(test).with_columns(correct=counts.correct(test)))
         return found
 
-    def _of_seed(self, traces: Mapping[str, Trace], name: str, finished: Finished, uniform: str | None) -> Iterator[pl.DataFrame]:
-        """The rows of one training, with the tokens of some where ``uniform`` names the training with uniform attention."""
-        for step, trace in self._steps(traces, name):
+    def _of_seed(
+        self, traces: Mapping[TrainingId, Trace], training: TrainingId, finished: Finished, uniform: TrainingId | None
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of one training, with the tokens of some where ``uniform`` is the training with uniform attention."""
+        for step, trace in self._steps(traces, training):
             rows = model_rows(trace, finished)
             if uniform is not None and step is not None:
-                tokens = self._tokens(trace, traces[f"{uniform}/{step_part(step)}"])
+                tokens = self._tokens(trace, traces[replace(uniform, part=step_part(step))])
                 rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
-            yield _named(rows, "base", name, step)
+            yield _named(rows, "base", training, step)
 
     def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
         same_instances({"a step": trace, "the same step under uniform attention": uniform})
         some = self.side.shown(trace, self.watched)
         return token_rows(trace.take(some), uniform.take(some))
 
-    def _steps(self, traces: Mapping[str, Trace], name: str) -> Iterator[tuple[int | None, Trace]]:
+    def _steps(self, traces: Mapping[TrainingId, Trace], training: TrainingId) -> Iterator[tuple[int | None, Trace]]:
         """The traces of one training: of every step, then that of the finished model."""
-        yield from ((step, traces[f"{name}/{step_part(step)}"]) for step in self.steps)
-        yield None, traces[name]
+        yield from ((step, traces[replace(training, part=step_part(step))]) for step in self.steps)
+        yield None, traces[training]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         flat = self.side.by_instance(table.select(~cs.nested()))
@@ -234,9 +247,9 @@ class Proxy:
         return cls(relevance(trace), correct_rows(trace))
 
 
-def _named(rows: pl.DataFrame, model: str, training: str, step: int | None) -> pl.DataFrame:
-    seed = int(training.rpartition("-s")[2])
-    return rows.select(pl.lit(model).alias("model"), pl.lit(seed).alias("seed"), pl.lit(step, pl.Int64).alias("step"), pl.all())
+def _named(rows: pl.DataFrame, model: str, training: TrainingId, step: int | None) -> pl.DataFrame:
+    names = pl.lit(model).alias("model"), pl.lit(training.seed).alias("seed"), pl.lit(step, pl.Int64).alias("step")
+    return rows.select(*names, pl.all())
 
 
 def _compared(pairs: Iterable[Pair]) -> dict[str, str]:

@@ -1,0 +1,35 @@
+"""Identities of trainings by the names of their folders."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from pathlib import Path
+
+from attnaudit.plans.training import TrainingId
+from attnaudit.runner.studies import TRAININGS, StudySpec, Traces, key_of
+from attnaudit.runner.tasks import task_of
+from attnaudit.trace import Trace
+
+
+def identity(name: str) -> TrainingId:
+    """``deceive-bilstm-0.1-s2/steps/00010``: role, variant, strength, seed and part."""
+    training, _, part = name.partition("/")
+    start, _, seed = training.rpartition("-s")
+    role, *setting = start.split("-")
+    strength = float(setting.pop()) if setting and setting[-1][0].isdigit() else None
+    found = TrainingId(role, int(seed), "-".join(setting), strength, part)
+    assert str(found) == training
+    return found
+
+
+def identified(traces: Mapping[str, Trace]) -> dict[TrainingId, Trace]:
+    return {identity(name): trace for name, trace in traces.items()}
+
+
+def shuffled_traces(spec: StudySpec, folder: Path) -> Traces:
+    """The traces that a study left in ``folder``, its plan in another order."""
+    task = task_of(spec.base)
+    plan = list(spec.study.plan(spec.base, task.read(spec.base, lambda what, done, total: None)))
+    random.Random(5).shuffle(plan)
+    return Traces({training.id: folder / TRAININGS / f"{training.name}-{key_of(training)[:10]}" for training in plan})
