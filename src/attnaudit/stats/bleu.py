@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ from jaxtyping import Float, Int64
 
 from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
 
+RESAMPLES, SEED = 1000, 12345  # sacrebleu's own
 ORDERS = 4
 COUNTS = 2 * ORDERS + 2  # matching and all n-grams of each order, the lengths of translation and reference
 
@@ -29,6 +31,33 @@ def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
 
     matching, total, (length, reference) = counts[:ORDERS].tolist(), counts[ORDERS:-2].tolist(), counts[-2:].tolist()
     return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
+
+
+def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> tuple[float, float, float, str]:
+    """BLEU of a corpus, its 95 % bootstrap interval over pairs, and sacrebleu's signature.
+
+    The interval is that of ``BLEU.corpus_score(…, n_bootstrap=1000)``, which keeps it to itself: the mean of the resampled scores, half
+    their central 95 % to each side.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU()
+    score = metric.corpus_score(list(written), [list(references)]).score
+    counts = bleu_counts(written, references)
+    drawn = np.random.default_rng(SEED).choice(len(counts), size=(RESAMPLES, len(counts)), replace=True)
+    rows = counts.astype(np.float32)  # sacrebleu sums in 32 bits
+    again = sorted(_resampled(rows[chosen].sum(axis=0)) for chosen in drawn)
+    tail = RESAMPLES // 40
+    middle, half = statistics.mean(again), 0.5 * (again[-1 - tail] - again[tail])
+    metric.n_bootstrap, metric.seed = RESAMPLES, str(SEED)
+    return score, middle - half, middle + half, str(metric.get_signature())
+
+
+def _resampled(counts: Float[np.ndarray, " counts"]) -> float:
+    from sacrebleu.metrics.bleu import BLEU
+
+    matching, total = list(counts[:ORDERS]), list(counts[ORDERS:-2])
+    return BLEU.compute_bleu(matching, total, int(counts[-2]), int(counts[-1]), smooth_method="exp").score
 
 
 def bleu_over_seeds(

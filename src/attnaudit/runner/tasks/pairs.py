@@ -18,6 +18,7 @@ from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.results import CLUSTER, summarise_means, summary_row
 from attnaudit.runner.tasks.task import Job, Notes, Step, refuse_options
+from attnaudit.stats.bleu import corpus_bleu
 from attnaudit.studies import PAIR_STUDIES, Study
 from attnaudit.trace.probe import Probe
 
@@ -224,17 +225,11 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), and means over gold tokens: how many are told
-    right, their loss, how many the vocabulary lacks.
+    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), and means over gold tokens: how many are
+    predicted, their loss, how many the vocabulary lacks.
     """
-    from sacrebleu.metrics.bleu import BLEU
-
-    bleu = BLEU()
-    texts = [row["translation"] for row in written]
-    plain = bleu.corpus_score(texts, [list(pairs.target)])
-    drawn = bleu.corpus_score(texts, [list(pairs.target)], n_bootstrap=1000)
-    half, middle = (getattr(drawn, f"_{name}") for name in ("ci", "mean"))
-    figures = [("bleu", plain.score, middle - half, middle + half, len(pairs), str(bleu.get_signature()))]
+    score, low, high, signature = corpus_bleu([row["translation"] for row in written], pairs.target)
+    figures: list[tuple[Any, ...]] = [("bleu", score, low, high, len(pairs), signature)]
     figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]
     return [summary_row("translation", name, value, low, high, n=n, source=source) for name, value, low, high, n, source in figures]
 
