@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import attnaudit
+from tests.traces import make_trace
 
 
 def test_few_names() -> None:
@@ -27,3 +28,34 @@ def test_a_public_name_is_never_a_module_of_that_name() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in attnaudit.__all__:
         assert callable(getattr(attnaudit, name))
+
+
+def test_importing_needs_no_torch() -> None:
+    code = "import sys, attnaudit\nattnaudit.audit, attnaudit.Trace, attnaudit.compare\nassert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_objects_say_what_they_are() -> None:
+    trace = make_trace(12, (3, 9), seed=1)
+    assert repr(trace).startswith("Trace")
+    assert "12 rows" in repr(trace)
+    assert "alpha" in repr(trace)
+    results = attnaudit.audit(trace, ["permutation", "correlation"])
+    text = repr(results)
+    assert text.startswith("Results of permutation, correlation")
+    assert "permutation.median_delta_y = " in text
+    assert len(text.splitlines()) <= 25
+    assert repr(results["permutation"]).startswith("Result permutation")
+    corpus = attnaudit.planted_corpus("decisive", size=40, length=(10, 12))
+    assert repr(corpus).startswith("Corpus planted-decisive: classification, 32 train")
+
+
+def test_what_the_command_line_reaches_python_reaches() -> None:
+    assert {"audit", "compare", "run", "study", "translate", "write_report"} <= set(attnaudit.__all__)
+
+
+@pytest.mark.parametrize("name", ["run", "translate", "study"])
+def test_options_are_checked_as_on_the_command_line(name: str) -> None:
+    arguments = ("uniform", "planted-decisive") if name == "study" else ("planted-copy" if name == "translate" else "planted-decisive",)
+    with pytest.raises(attnaudit.InputError, match=r"did you mean training\.epochs"):
+        getattr(attnaudit, name)(*arguments, settings={"training.epoch": 4})

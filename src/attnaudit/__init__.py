@@ -4,6 +4,9 @@
     results = attnaudit.audit(trace)
     results["adversary"].table
 
+    folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})      # as attnaudit run does
+    attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})    # as attnaudit study does
+
 Importing this package, and every experiment on a trace, works without importing torch.
 """
 
@@ -18,26 +21,29 @@ if TYPE_CHECKING:
     from attnaudit.experiments import audit
     from attnaudit.models.classifier import load_model
     from attnaudit.models.presets import register_encoder
-    from attnaudit.report import write_report
     from attnaudit.results import Result, Results
-    from attnaudit.runner import RunSpec, run
+    from attnaudit.runner.commands import run, translate, write_report
+    from attnaudit.runner.site import compare_runs as compare
+    from attnaudit.runner.studies import study
     from attnaudit.trace import Trace
     from attnaudit.tracing.texts import collect
 
 _HOME = {
     "collect": "tracing.texts", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "core.errors",
     "InputError": "core.errors", "TraceError": "core.errors", "audit": "experiments", "load_model": "models.classifier",
-    "register_encoder": "models.presets", "write_report": "report", "Result": "results", "Results": "results", "RunSpec": "runner",
-    "run": "runner", "Trace": "trace",
+    "register_encoder": "models.presets", "write_report": "runner.commands", "run": "runner.commands", "translate": "runner.commands", "compare": "runner.site",
+    "study": "runner.studies", "Result": "results", "Results": "results", "Trace": "trace",
 }  # fmt: skip
+_NAMES = {"compare": "compare_runs"}  # where the home's name is another
 
 __all__ = [
-    "AttnauditError", "Corpus", "InputError", "Result", "Results", "RunSpec", "Trace", "TraceError",
-    "audit", "collect", "load_model", "planted_corpus", "read_corpus", "register_encoder", "run", "write_report",
+    "AttnauditError", "Corpus", "InputError", "Result", "Results", "Trace", "TraceError",
+    "audit", "collect", "compare", "load_model", "planted_corpus", "read_corpus", "register_encoder",
+    "run", "study", "translate", "write_report",
 ]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"attnaudit.{_HOME[name]}"), name)
+        return getattr(import_module(f"attnaudit.{_HOME[name]}"), _NAMES.get(name, name))
     raise AttributeError(f"module 'attnaudit' has no attribute {name!r}")

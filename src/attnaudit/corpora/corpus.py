@@ -88,6 +88,10 @@ class Corpus:
     skipped: tuple[SkippedRow, ...] = ()
     task: Task = "classification"
 
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{len(split)} {name}" for name, split in self.splits.items())
+        return f"Corpus {self.name}: {self.task}, {rows} rows; {len(self.class_names)} classes, fingerprint {self.fingerprint[:12]}"
+
 
 def row_digests(split: Split) -> list[bytes]:
     """16 bytes for every row, equal for rows with the same words, in the question too."""

@@ -14,6 +14,8 @@ from attnaudit.core.files import write_json
 from attnaudit.results.file import table_file
 from attnaudit.results.summary import SUMMARY_SCHEMA
 
+SHOWN = 20  # measures in the repr of results
+
 
 @dataclass(frozen=True)
 class Result:
@@ -22,6 +24,9 @@ class Result:
     experiment: str
     rows: pl.LazyFrame
     summary: pl.DataFrame
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Result {self.experiment}: {_count(self.summary)}", *_lines(self.summary)])
 
     @property
     def table(self) -> pl.DataFrame:
@@ -35,6 +40,10 @@ class Results(Mapping[str, Result]):
 
     results: Mapping[str, Result]
     left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        skipped = [f"  skipped: {name}: {reason}" for name, reason in self.left_out.items()]
+        return "\n".join([f"Results of {', '.join(self) or 'no experiment'}: {_count(self.summary)}", *_lines(self.summary), *skipped])
 
     def __getitem__(self, experiment: str) -> Result:
         return self.results[experiment]
@@ -72,6 +81,23 @@ class Results(Mapping[str, Result]):
         (console or Console()).print(table)
         for name, reason in self.left_out.items():
             (console or Console()).print(f"skipped: {name}: {reason}", markup=False)
+
+
+def _count(summary: pl.DataFrame) -> str:
+    groups = summary["group"].n_unique() - 1
+    return f"{summary.height} summary rows" + (f", over all instances and in {groups} groups" if groups > 0 else "")
+
+
+def _lines(summary: pl.DataFrame) -> list[str]:
+    """The first measures over all instances, a line each."""
+    overall = summary.filter(pl.col("group") == "all")
+    lines = [
+        f"  {experiment}.{measure} = {_number(value)} ({_number(low)} to {_number(high)}), n = {n}"
+        for experiment, measure, value, low, high, n in overall.head(SHOWN)
+        .select("experiment", "measure", "value", "low", "high", "n")
+        .iter_rows()
+    ]
+    return lines + ([f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else [])
 
 
 def _number(value: float | None) -> str:

@@ -47,6 +47,12 @@ class Trace:
     metadata: dict[str, Any]
     tail: Tail = field(default_factory=IdentityTail)
 
+    def __repr__(self) -> str:
+        corpus, classes = self.metadata.get("corpus"), ", ".join(self.class_names)
+        origin = f" of {corpus['name']}" if isinstance(corpus, Mapping) and "name" in corpus else ""
+        columns = ", ".join(self.table.column_names)
+        return f"Trace{origin}: {len(self)} rows, {len(self.alpha.values)} positions; classes {classes or 'unnamed'}; columns {columns}"
+
     @classmethod
     def from_arrays(
         cls,

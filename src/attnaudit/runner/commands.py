@@ -1,0 +1,59 @@
+"""What the command line reaches, as functions: a run, a translation, the pages of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from attnaudit.core.progress import Progress
+from attnaudit.plans.spec import RunSpec
+from attnaudit.plans.translation import TranslationSpec
+from attnaudit.runner import pipeline
+from attnaudit.runner.audits import report_into
+from attnaudit.runner.site import site_into
+from attnaudit.runner.store import MANIFEST
+from attnaudit.trace import Trace
+
+
+def run(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
+    """Train a classifier on the corpus ``source``, record its attention, audit it and write the report; returns the run's folder.
+
+    ``source`` is a registered name, a file, a folder or ``planted-<kind>``; ``options`` are those of ``attnaudit run``: ``encoder``,
+    ``attention``, ``preset``, ``vectors``, ``seed``, ``device``, ``settings`` by dotted name (``{"training.epochs": 4}``), ``data_dir``,
+    ``text``, ``label``, …. ``out`` is by default ``runs/<corpus>-<encoder>-<attention>-s<seed>``. A run that was stopped is resumed, a
+    finished one left as it is. Models and preparation follow Jain & Wallace 2019.
+
+    Raises InputError for bad input, and RunError where ``out`` holds something else or cannot be written.
+    """
+    spec = RunSpec.of(source, **options)
+    return pipeline.run(spec, out or Path("runs") / spec.name, progress)
+
+
+def translate(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
+    """Train a translator on the parallel corpus ``source``, translate its test split, and audit the attention; returns the run's folder.
+
+    ``options`` are those of ``attnaudit translate``: ``preset`` (``small`` or ``paper``), ``seed``, ``device``, ``data_dir``, ``settings``
+    by dotted name. ``out`` is by default ``runs/<corpus>-<attention>-s<seed>``. Resumed as `run` is. Source: Snell et al. 2020.
+
+    Raises InputError for bad input, and RunError where ``out`` holds something else or cannot be written.
+    """
+    spec = TranslationSpec.of(source, **options)
+    return pipeline.run(spec, out or Path("runs") / spec.name, progress)
+
+
+def write_report(
+    runs: str | Path | Sequence[str | Path], trace: Trace | str | Path | None = None, out: str | Path | None = None
+) -> Path:  # fmt: skip
+    """Write the page of a run, of an audit or of saved `Results`; of several runs, or with ``out``, a site of their pages. Returns it.
+
+    ``trace`` is that of the results, by default the one in their folder, or that an audit names. Raises RunError for a folder that holds
+    no results, TraceError, and InputError where trace and results name different instances.
+    """
+    from attnaudit.report import write_report as write_page
+
+    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
+    if len(folders) > 1 or out is not None:
+        return site_into(folders, out or "site")
+    finished = trace is None and (folders[0] / MANIFEST).exists()
+    return report_into(folders[0]) if finished else write_page(folders[0], trace)
