@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import write_json
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import content_key, differences
-from attnaudit.runner import RunSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
+from attnaudit.runner import RunSpec, TranslationSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
 from attnaudit.runner.store import MANIFEST, UNFINISHED, alone, read_manifest
+from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
@@ -453,3 +455,39 @@ def test_runs_are_named_after_what_they_are() -> None:
     assert RunSpec.of("sst", encoder="cnn", attention="dot", seed=2).name == "sst-cnn-dot-s2"
     assert RunSpec.of("data/sms_spam/all.csv.gz").name == "sms_spam-bilstm-additive-s0"
     assert demo_spec().name == "planted-decisive-bilstm-additive-s0"
+
+
+RECORDED = {  # keys that runs of the first version have in their manifests
+    "texts": "8527cba166bb83346f5583781fe9ab2b735efc4485d50dec9e98a8233d9a3489",
+    "pairs": "c97d234cdc4e8039b70fe92f55319fc0b2e19344d1acea947a1409b6e76682af",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+def test_keys_are_those_of_the_first_version(tmp_path: Path, kind: str) -> None:
+    """So that its finished runs are accepted as they are, and its unfinished ones go on."""
+    model = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 2}
+    spec = RunSpec.of("planted-decisive", vectors="random", settings=model | {"corpus.size": 120, "corpus.length": (10, 14)})
+    if kind == "pairs":
+        own = {"corpus.size": 150, "corpus.length": (3, 6), "model.hidden": 8, "collect.pairs": 10}
+        spec = TranslationSpec.of("planted-reverse", settings=model | own)
+    task = task_of(spec)
+    corpus, fingerprint = task.prepare(spec, task.read(spec, lambda what, done, total: None))
+    with alone(tmp_path / "run") as store:
+        job = Job(spec, spec.to_json(), corpus, "cpu", store, lambda what, done, total: None)
+        assert content_key("train", fingerprint, *task.training_key(job), "cpu") == RECORDED[kind]
+
+
+def test_a_step_that_fails_changes_nothing(tmp_path: Path) -> None:
+    def fails(folder: Path) -> None:
+        (folder / "table.json").write_text("2")
+        raise InputError("audit", "a step", "no luck", "luck")
+
+    with alone(tmp_path / "run") as store:
+        write_json(tmp_path / "run" / "spec.json", {})
+        store.step("audit", "first", ("table.json",), lambda folder: write_json(folder / "table.json", 1))
+        store.close({"kind": "audit"})
+    before = digests(tmp_path / "run")
+    with alone(tmp_path / "run") as store, pytest.raises(InputError):
+        store.step("audit", "second", ("table.json",), fails)
+    assert digests(tmp_path / "run") == before
