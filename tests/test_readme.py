@@ -49,7 +49,7 @@ def test_the_smallest_writer_writes_a_trace(tmp_path: Path, monkeypatch: pytest.
     assert main(["audit", "mine"]) == 0
     said = capsys.readouterr().out
     assert "emax_jsd" in said
-    assert "left out: correlation: the trace has no column gradient, loo" in said
+    assert "skipped: correlation: the trace has no column gradient, loo" in said
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -108,7 +108,7 @@ def test_what_is_not_here_is_told_and_the_rest_run(finished: Path, data: Path) -
     lines: list[str] = []
     outcome = reproduce(small_sweep(finished, data, ("adr", "sst")), say=lines.append)
     assert len(lines) == 1
-    assert lines[0].startswith("adr is left out: ")
+    assert lines[0].startswith("adr is skipped: ")
     assert (outcome.done, [one.corpus for one in outcome.not_run]) == (2, ["adr"])
     assert outcome.not_run[0].reason in html.unescape(outcome.page.read_text(encoding="utf-8"))
 
@@ -180,9 +180,9 @@ def test_nothing_that_was_asked_for_could_be_run(data: Path, tmp_path: Path, cap
     assert main(command(data, tmp_path / "out", "--corpus", "adr", "--json")) == 2
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
-    assert "adr is left out: read corpus adr" in shown.err
+    assert "adr is skipped: read corpus adr" in shown.err
     assert "attnaudit: reproduce: " in shown.err
-    assert "none of the 1 cells that were asked for could be run" in shown.err
+    assert "none of the 1 requested runs could be done" in shown.err
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"index.html", "reproduction.csv", "reproduction.md"}
 
 
@@ -267,7 +267,7 @@ def test_word_vectors_that_cannot_be_read_are_a_reason(data: Path, tmp_path: Pat
     ragged, out = tmp_path / "v.txt", tmp_path / "out"
     ragged.write_text("the 0.1 0.2\nfilm 0.1\n", encoding="utf-8")
     assert main(command(data, out, "--corpus", "sst", vectors=str(ragged), seeds=2)) == 2
-    assert capsys.readouterr().err.count("is left out: read vectors: ") == 1
+    assert capsys.readouterr().err.count("is skipped: read vectors: ") == 1
     assert "v.txt: line 2" in (out / "index.html").read_text(encoding="utf-8")
     assert not (out / RUNS).exists()
 

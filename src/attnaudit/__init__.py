@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnaudit.core.errors import AttnauditError, InputError, TraceError
     from attnaudit.corpora import Corpus, planted_corpus, read_corpus
     from attnaudit.experiments import audit
+    from attnaudit.experiments.registry import register_experiment
     from attnaudit.models.classifier import load_model
     from attnaudit.models.presets import register_encoder
     from attnaudit.results import Result, Results
@@ -29,17 +30,20 @@ if TYPE_CHECKING:
     from attnaudit.tracing.texts import collect
 
 _HOME = {
-    "collect": "tracing.texts", "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "AttnauditError": "core.errors",
-    "InputError": "core.errors", "TraceError": "core.errors", "audit": "experiments", "load_model": "models.classifier",
-    "register_encoder": "models.presets", "write_report": "runner.commands", "run": "runner.commands", "translate": "runner.commands", "compare": "runner.site",
-    "study": "runner.studies", "Result": "results", "Results": "results", "Trace": "trace",
+    "AttnauditError": "core.errors", "InputError": "core.errors", "TraceError": "core.errors",
+    "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora",
+    "Trace": "trace", "Result": "results", "Results": "results",
+    "load_model": "models.classifier", "register_encoder": "models.presets",
+    "collect": "tracing.texts", "audit": "experiments", "register_experiment": "experiments.registry",
+    "run": "runner.commands", "translate": "runner.commands", "write_report": "runner.commands",
+    "study": "runner.studies", "compare": "runner.site",
 }  # fmt: skip
 _NAMES = {"compare": "compare_runs"}  # where the home's name is another
 
 __all__ = [
     "AttnauditError", "Corpus", "InputError", "Result", "Results", "Trace", "TraceError",
     "audit", "collect", "compare", "load_model", "planted_corpus", "read_corpus", "register_encoder",
-    "run", "study", "translate", "write_report",
+    "register_experiment", "run", "study", "translate", "write_report",
 ]  # fmt: skip
 
 

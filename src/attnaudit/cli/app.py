@@ -15,7 +15,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.spec import CorpusSpec
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-app.add_typer(corpora.app, name="corpora", short_help="Which corpora there are, what is in one, how to get one.")
+app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
 
 
 def _version(expected: bool) -> bool:
@@ -29,14 +29,14 @@ def _version(expected: bool) -> bool:
 
 @app.callback()
 def attnaudit(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")] = False,
 ) -> None:
     """Is attention a faithful explanation of what your model does?
 
     \b
-    attnaudit demo                          try it, with nothing but this package
+    attnaudit demo                          try it: no data, no network
     attnaudit run sst --data-dir data       train, trace, audit and report
-    attnaudit audit path/to/trace           audit the trace of any other program
+    attnaudit audit path/to/trace           audit a trace from any tool
     """
 
 
@@ -44,7 +44,7 @@ def attnaudit(
 def demo(out: o.Out = None, as_json: o.Json = False) -> None:
     """Train, audit and report on a small planted corpus: no data, no network, under two minutes.
 
-    The words that decide the label are known there, so that the card can say how well attention finds them.
+    The words that decide the label are known, so the card says how well attention finds them.
 
     \b
     Examples:
@@ -77,8 +77,8 @@ def run_(
 ) -> None:
     """Train a model, record its attention, audit it and write the report.
 
-    DIR is runs/<corpus>-<encoder>-<attention>-s<seed> by default. A run that was stopped goes on when the same command is given again;
-    a finished one is left as it is.
+    DIR is runs/<corpus>-<encoder>-<attention>-s<seed> by default. The same command resumes a run that was stopped, and leaves a finished
+    one as it is.
 
     \b
     Examples:
@@ -100,7 +100,7 @@ def run_(
     with progress() as bar:
         run(spec, place, bar)
     if before and not as_json:
-        typer.echo(f"{place} holds this run already; nothing whole was made again\n")
+        typer.echo(f"{place} holds this run already\n")
     show_run(place, as_json)
 
 
@@ -136,9 +136,9 @@ def audit(
     show_summary(folder, as_json)
 
 
-@app.command(short_help="Write the page of one run, or a site of several.")
+@app.command(short_help="Write the report of one run, or a site of several.")
 def report(runs: o.Runs, out: o.Out = None) -> None:
-    """Write the page of one run again, or one place with the pages of several.
+    """Write the report of one run again, or a site with the reports of several.
 
     \b
     Examples:
@@ -152,11 +152,13 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
     typer.echo(page)
 
 
-@app.command(short_help="Show runs beside published numbers.")
+@app.command(short_help="Compare with published numbers.")
 def compare(
-    runs: o.Runs, to: Annotated[str, typer.Option("--to", help="Whose published numbers.")] = "jain2019", as_json: o.Json = False
+    runs: o.Runs, to: Annotated[str, typer.Option("--to", help="Paper to compare with.")] = "jain2019", as_json: o.Json = False
 ) -> None:
-    """Show runs beside published numbers: the paper's, its authors' own re-run, ours with intervals, and whether they agree.
+    """Compare runs with published numbers.
+
+    Prints the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
 
     \b
     Examples:
@@ -169,7 +171,7 @@ def compare(
     show_comparison(compare_runs(runs, to), as_json)
 
 
-@app.command(short_help="Train again, and ask what that says of attention.")
+@app.command(short_help="Retraining studies of attention.")
 @o.takes(CorpusSpec)
 def study(
     name: o.StudyName,
@@ -185,23 +187,22 @@ def study(
     as_json: o.Json = False,
     **texts: Any,
 ) -> None:
-    """Train models again, as a study asks, and compare what they do.
+    """Retraining studies of attention: train variants of a model and compare them.
 
     \b
-    uniform    is attention needed? trained with even attention
-    seeds      is it stable? trained with other seeds
-    guide      does it carry over? another model led by its weights
-    adversary  can it be attacked? trained to predict the same and attend elsewhere
-    deceive    can it be made to deceive? trained to keep attention off tokens it uses
-    dynamics   what does it learn from? traced while it trains
-    copying    how is it learned? sequence-to-sequence models trained to copy
+    uniform    is attention needed? retrained with uniform attention
+    seeds      is attention stable? retrained with other seeds
+    guide      does attention transfer? another model trained under its weights
+    adversary  can attention be attacked? retrained to predict the same and attend elsewhere
+    deceive    can attention be made to deceive? retrained to hide the tokens it uses
+    dynamics   what does attention learn from? traced during training
+    copying    how is attention learned? sequence-to-sequence models trained to copy
 
-    DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings what was trained,
-    each once for all of them, DIR/<study> what a study gave, DIR/index.html all of them together. A study that was stopped goes on when
-    the same command is given again.
+    DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings the trainings, which
+    studies share, DIR/<study> the results of a study, DIR/index.html an overview. The same command resumes a study that was stopped.
 
-    Of a parallel CORPUS deceive and dynamics are about a translator. dynamics.seeds is 2 or more where the timing of what is learned first
-    (ξ) is wanted: it is measured against the first seed.
+    With a parallel CORPUS, deceive and dynamics train translators. The timing of what is learned first (ξ) needs dynamics.seeds of 2 or
+    more: it is measured against the first seed.
 
     \b
     Examples:
@@ -227,7 +228,7 @@ def study(
     show_study(folder, as_json)
 
 
-@app.command(short_help="Train a translator, translate, audit where it looks.")
+@app.command(short_help="Train a translator, translate, audit its attention.")
 def translate(
     corpus: o.PairsName,
     seed: o.Seed = 0,
@@ -240,15 +241,15 @@ def translate(
     device: o.Device = None,
     as_json: o.Json = False,
 ) -> None:
-    """Train a translator with attention, translate the test split, and audit where it looks for each token.
+    """Train a translator with attention, translate the test split, and audit its attention for each token.
 
     CORPUS is a registered name, or a folder with train, dev and test files of one text a line: train.src and train.trg, gzipped or not;
-    other endings are corpus.source_ending and corpus.target_ending. A file train.align beside them holds alignments (0-0 1-2 …).
-    planted-copy, planted-reverse and planted-bigram_flip are made from the seed: corpus.size, corpus.length and corpus.symbols say how.
+    corpus.source_ending and corpus.target_ending set other endings. An optional file train.align holds alignments (0-0 1-2 …).
+    planted-copy, planted-reverse and planted-bigram_flip are generated from the seed, with corpus.size, corpus.length and corpus.symbols.
 
     DIR is runs/<corpus>-<attention>-s<seed> by default. Writes translations.jsonl, the trace (a row for each reference token), its audit,
-    dictionary.parquet (which target tokens go with which source units, by what attention to them would bring) and two pages. A run that
-    was stopped goes on when the same command is given again.
+    dictionary.parquet (pairs of source units and target tokens, ranked by output relevance) and two pages. The same command resumes a run
+    that was stopped.
 
     \b
     Examples:
@@ -267,15 +268,15 @@ def translate(
     show_translation(folder, as_json)
 
 
-@app.command(short_help="Run a paper's whole sweep again.")
+@app.command(short_help="Reproduce the tables of a paper.")
 def reproduce(
-    source: Annotated[str, typer.Argument(metavar="PAPER", help="Whose tables: jain2019.")] = "jain2019",
-    quick: Annotated[bool, typer.Option("--quick", help="A representative part, one seed: under 20 minutes on 2 cores.")] = False,
-    corpora: Annotated[list[str] | None, typer.Option("--corpus", metavar="NAME", help="Just this corpus; repeatable.")] = None,
-    encoders: Annotated[list[str] | None, typer.Option("--encoder", metavar="NAME", help="Just this encoder; repeatable.")] = None,
-    attentions: Annotated[list[str] | None, typer.Option("--attention", metavar="NAME", help="Just this attention; repeatable.")] = None,
+    source: Annotated[str, typer.Argument(metavar="PAPER", help="The paper: jain2019.")] = "jain2019",
+    quick: Annotated[bool, typer.Option("--quick", help="A representative subset with one seed: under 20 minutes on 2 cores.")] = False,
+    corpora: Annotated[list[str] | None, typer.Option("--corpus", metavar="NAME", help="Only this corpus; repeatable.")] = None,
+    encoders: Annotated[list[str] | None, typer.Option("--encoder", metavar="NAME", help="Only this encoder; repeatable.")] = None,
+    attentions: Annotated[list[str] | None, typer.Option("--attention", metavar="NAME", help="Only this attention; repeatable.")] = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; by default 3, of large corpora 1; not with --quick.")
+        int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; default: 3, for large corpora 1; not with --quick.")
     ] = None,
     vectors: o.Vectors = None,
     data_dir: o.DataDir = None,
@@ -285,9 +286,8 @@ def reproduce(
 ) -> None:
     """Train, audit and compare every corpus × encoder × attention × seed of a paper: one page and one table.
 
-    Each is a run of its own in DIR/runs (DIR is runs/jain2019 by default). A sweep that was stopped goes on when the same command is given
-    again, and calls with different --corpus add to one page. A corpus whose files are not here is left out, with the reason; when nothing
-    of what was asked could be run, the exit status is 2.
+    Each is a run in DIR/runs (DIR is runs/jain2019 by default). The same command resumes a sweep that was stopped, and calls with different
+    --corpus add to one page. A corpus whose files are missing is skipped and reported; the exit status is 2 when nothing could be run.
 
     \b
     Examples:
@@ -304,5 +304,5 @@ def reproduce(
         outcome = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
     show_reproduction(outcome, as_json)
     if not outcome.done:
-        got = f"none of the {len(cells)} cells that were asked for could be run"
+        got = f"none of the {len(cells)} requested runs could be done"
         raise InputError("reproduce", str(sweep.out), got, "data and word vectors that can be read", "the page has the reasons")

@@ -57,7 +57,7 @@ CorpusName = Annotated[
     typer.Argument(
         metavar="CORPUS", show_default=False,
         help="A registered name (see attnaudit corpora list), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and "
-        "perhaps dev files, or texts of our own grammar: planted-decisive, planted-negation, planted-conjunction, planted-prior, "
+        "optionally dev files, or generated texts: planted-decisive, planted-negation, planted-conjunction, planted-prior, "
         "planted-question.",
     ),
 ]  # fmt: skip
@@ -65,7 +65,7 @@ PairsName = Annotated[
     str,
     typer.Argument(
         metavar="CORPUS", show_default=False,
-        help="A registered parallel corpus (multi30k_en_de, deceptive_en_de), a folder of pairs, or sequences of our own making: "
+        help="A registered parallel corpus (multi30k_en_de, deceptive_en_de), a folder of pairs, or generated sequences: "
         "planted-copy, planted-reverse, planted-bigram_flip.",
     ),
 ]  # fmt: skip
@@ -115,7 +115,7 @@ Vectors = Annotated[
 ]  # fmt: skip
 _FIELDS = {field.name: field for field in fields(CorpusSpec)}
 DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
-Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="The same as --set training.epochs=N.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Same as --set training.epochs=N.")]
 Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]
 Settings = Annotated[
     list[str] | None,
@@ -127,7 +127,7 @@ ExperimentSettings = Annotated[
 ]
 Experiments = Annotated[
     list[str] | None,
-    typer.Option("--experiment", metavar="NAME", help="Just this experiment; repeatable. By default all that the trace allows."),
+    typer.Option("--experiment", metavar="NAME", help="Only this experiment; repeatable. Default: all that the trace allows."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]

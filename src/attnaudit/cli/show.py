@@ -56,7 +56,7 @@ def show_summary(folder: Path, as_json: bool) -> None:
         return
     console = _console()
     console.print(_summary_table(rows, f"audit of {read_json(folder / 'spec.json')['trace']}"))
-    _tell(console, _left_out(read_json(folder / "manifest.json")), report=folder / "report.html")
+    _tell(console, _skipped(read_json(folder / "manifest.json")), report=folder / "report.html")
 
 
 def show_study(folder: Path, as_json: bool) -> None:
@@ -145,11 +145,11 @@ def _remarks(manifest: dict[str, Any]) -> list[str]:
     notes = [f"note: {note}" for note in manifest["notes"]]
     skipped = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in manifest["skipped"][:SHOWN_SKIPPED]]
     told = [f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"] if skipped else []
-    return [*notes, *told, *_left_out(manifest)]
+    return [*notes, *told, *_skipped(manifest)]
 
 
-def _left_out(manifest: dict[str, Any]) -> list[str]:
-    return [f"left out: {name}: {reason}" for name, reason in manifest["steps"]["audit"]["notes"]["left_out"].items()]
+def _skipped(manifest: dict[str, Any]) -> list[str]:
+    return [f"skipped: {name}: {reason}" for name, reason in manifest["steps"]["audit"]["notes"]["left_out"].items()]
 
 
 def _console() -> Console:

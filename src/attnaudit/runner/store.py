@@ -294,7 +294,7 @@ def trace_digests(trace: Path) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    """Python and every package that computes; one that is not installed is left out."""
+    """Python and every package that computes; one that is not installed is skipped."""
     return {"python": platform.python_version()} | {name: found for name in PACKAGES if (found := _installed(name))}
 
 

@@ -103,7 +103,7 @@ class _Work:
             told = within(f"{name} s{first.seed}", self.progress)
             corpus = read_corpus(first.corpus, seed=first.seed, preset=first.preset, progress=told)
         except InputError as error:
-            self._leave_out(name, cells, error)
+            self._skip(name, cells, error)
             return
         for cell in cells:
             started = time.perf_counter()
@@ -113,14 +113,14 @@ class _Work:
             except RunError:
                 raise
             except InputError as error:
-                self._leave_out(cell.name, [cell], error)
+                self._skip(cell.name, [cell], error)
                 continue
             number = self.sweep.cells.index(cell) + 1
             self.say(f"{cell.name}: {time.perf_counter() - started:.0f} s ({number} of {len(self.sweep.cells)})")
 
-    def _leave_out(self, name: str, cells: Sequence[Cell], error: InputError) -> None:
+    def _skip(self, name: str, cells: Sequence[Cell], error: InputError) -> None:
         """Keep the reason, and say it once."""
-        line = f"{name} is left out: {error}"
+        line = f"{name} is skipped: {error}"
         if str(error) not in (reason for cell, reason in self.failed.items() if cell.corpus == cells[0].corpus):
             self.say(line)
         self.failed |= dict.fromkeys(cells, str(error))
