@@ -19,8 +19,8 @@ from studies_tables import CORPORA as STUDIED
 from studies_tables import Found, by_corpus, cell, table, write_tables
 
 from attnaudit.core.files import read_json
-from attnaudit.corpora.named.pairs import PARALLEL
 from attnaudit.corpora.planted.sequences import SYMBOLS
+from attnaudit.corpora.registry import is_parallel
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.runner import copying_study, run_copying
 from attnaudit.runner.studies import StudySpec, run_study
@@ -115,7 +115,7 @@ def spec_of(corpus: str, options: argparse.Namespace) -> StudySpec:
     """The corpus settings of the other studies, so that they can share a folder."""
     kept = {key: value for key, value in STUDIED.get(corpus, {}).items() if key.startswith("corpus.")}
     settings = {**kept, **CORPORA[corpus]}
-    if corpus in PARALLEL:
+    if is_parallel(corpus):
         return StudySpec.of_pairs("dynamics", corpus, data_dir=str(options.data_dir), settings=settings)
     return StudySpec.of("dynamics", corpus, data_dir=str(options.data_dir), vectors=str(options.vectors), settings=settings)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.corpus import Pairs
 from attnaudit.models.presets import PairSettings
 from attnaudit.models.translator import Translator
 

@@ -18,10 +18,8 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.cli.bars import progress
 from attnaudit.core.progress import within
-from attnaudit.corpora.named.pairs import PARALLEL
-from attnaudit.corpora.planted.pairs import PLANTED_PAIRS
+from attnaudit.corpora import CORPORA
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.corpora.planted.texts import KINDS
 from attnaudit.experiments.adversary import Adversary
 from attnaudit.trace import Trace
 from tests.traces import make_trace
@@ -112,7 +110,9 @@ def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_help_names_every_kind_of_corpus_that_a_study_takes(capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(answers(capsys, "study", "--help").split())
-    for name in (*(f"planted-{kind}" for kind in KINDS), *PARALLEL, *PLANTED_PAIRS, *SYMBOLS, "folder of pairs"):
+    special = [name for name, entry in CORPORA.items() if entry.generate or entry.pairs]
+    assert {"planted-decisive", "planted-question", "planted-reverse", "multi30k_en_de"} < set(special)
+    for name in (*special, *SYMBOLS, "folder of pairs"):
         assert name in said
 
 

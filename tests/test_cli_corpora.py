@@ -7,16 +7,19 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.corpora import REGISTRY
-from attnaudit.corpora.fetch.downloads import DOWNLOADS, Download
+from attnaudit.corpora import CORPORA
+from attnaudit.corpora.entry import Download
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_fetching import NOISE, TINY, ZIP
 from tests.corpora.writing import ROWS, write
+from tests.pairs import write_pairs
 from tests.test_cli import answers, fails
 
 
@@ -25,8 +28,8 @@ def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     """A site with a tiny corpus, which is registered."""
     with serving() as one:
         one.files["/tiny.zip"] = ZIP
-        monkeypatch.setitem(REGISTRY, "tiny", TINY)
-        monkeypatch.setitem(DOWNLOADS, "tiny", (Download(one.url("/tiny.zip"), hashlib.sha256(ZIP).hexdigest(), len(ZIP)),))
+        downloads = (Download(one.url("/tiny.zip"), hashlib.sha256(ZIP).hexdigest(), len(ZIP)),)
+        monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=downloads))
         yield one
 
 
@@ -35,7 +38,7 @@ def test_the_list_names_every_corpus_and_where_it_is(capsys: pytest.CaptureFixtu
     write(tmp_path / "sst" / "dev.csv")
     write(tmp_path / "sst" / "test.csv")
     listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))}
-    assert set(REGISTRY) < set(listed)
+    assert list(CORPORA) == list(listed)
     assert "planted-decisive" in listed
     assert listed["sst"]["folder"] == str(tmp_path / "sst")
     assert (listed["imdb"]["folder"], listed["imdb"]["get"]) == ("", "attnaudit corpora fetch imdb")
@@ -77,7 +80,7 @@ def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: pytest.Captu
     assert said.endswith(f"tiny: fetched: {tmp_path / 'tiny'}\n")
     assert (tmp_path / "tiny" / "tiny" / "noise").read_bytes() == NOISE
     again = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
-    assert again == f"tiny: already there: {tmp_path / 'tiny'}\n"
+    assert again == f"tiny: already fetched: {tmp_path / 'tiny'}\n"
     assert len(site.asked) == 1
     assert "tiny" in answers(capsys, "corpora", "check", "tiny", "--data-dir", tmp_path)
 
@@ -91,9 +94,9 @@ def test_a_fetch_as_json_is_json_alone(site: Site, capsys: pytest.CaptureFixture
 def test_the_checksum_of_what_nobody_vouches_for_is_told(
     site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(DOWNLOADS, "tiny", (Download(site.url("/tiny.zip")),))
+    monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=(Download(site.url("/tiny.zip")),)))
     said = " ".join(answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path).split())
-    assert f"what came has sha256 {hashlib.sha256(ZIP).hexdigest()}" in said
+    assert f"the download has sha256 {hashlib.sha256(ZIP).hexdigest()}" in said
 
 
 def test_what_cannot_be_fetched_is_one_line(site: Site, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -135,3 +138,30 @@ sys.exit(status)
 
 def test_names_alone_are_usage() -> None:
     assert main(["corpora", "lst"]) == 2
+
+
+def test_corpora_of_pairs_are_listed_and_checked_as_others(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    write_pairs(tmp_path / "multi30k_en_de").joinpath("test.src").rename(tmp_path / "multi30k_en_de" / "test_2016_flickr.src")
+    (tmp_path / "multi30k_en_de" / "test.trg").rename(tmp_path / "multi30k_en_de" / "test_2016_flickr.trg")
+    listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", tmp_path, "--json"))}
+    assert listed["multi30k_en_de"]["folder"] == str(tmp_path / "multi30k_en_de")
+    assert (listed["deceptive_en_de"]["folder"], listed["deceptive_en_de"]["get"]) == ("", "attnaudit corpora fetch deceptive_en_de")
+    for name in ("multi30k_en_de", write_pairs(tmp_path / "mine"), "planted-reverse"):
+        found = json.loads(answers(capsys, "corpora", "check", name, "--data-dir", tmp_path, "--json"))
+        assert found["task"] == "translation"
+        assert {row["part"] for row in found["lengths"]} == {"source", "target"}
+    assert "corpus.text" in fails(capsys, "corpora", "check", "planted-copy", "--text-column", "body")
+    assert "attnaudit translate planted-copy" in fails(capsys, "run", "planted-copy", "--out", tmp_path / "run")
+    assert "attnaudit translate planted-copy" in fails(capsys, "corpora", "fetch", "planted-copy", "--data-dir", tmp_path)
+
+
+def test_a_field_of_the_spec_is_an_option_of_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    flagged = [field for field in fields(CorpusSpec) if field.metadata["flag"]]
+    assert len(flagged) == 7
+    for command in (("run",), ("study",), ("corpora", "check")):
+        said = " ".join(answers(capsys, *command, "--help").split())
+        for field in flagged:
+            assert field.metadata["flag"] in said
+            assert field.metadata["help"].split(";")[0][:30] in said
+    for spec in (CorpusSpec, ParallelSpec):
+        assert all(field.metadata["help"] for field in fields(spec))

@@ -13,7 +13,7 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.corpora import REGISTRY
+from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.runner import Sweep, plan, reproduce
 from attnaudit.runner.sweep import Outcome
 from attnaudit.runner.sweep_plan import CORPORA, ENCODERS, QUICK, Cell
@@ -50,7 +50,7 @@ def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
     cells = plan()
-    assert {cell.corpus for cell in cells} == set(CORPORA) <= set(REGISTRY)
+    assert {cell.corpus for cell in cells} == set(CORPORA) <= set(REGISTERED)
     assert len({cell.parts for cell in cells}) == len(CORPORA) * 6
     assert len(set(cells)) == len(cells)
     assert {cell.seed for cell in cells if cell.corpus == "sst"} == {0, 1, 2}
@@ -60,7 +60,7 @@ def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
 def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task() -> None:
     assert set(plan(quick=True)) == set(QUICK) <= set(plan())
     assert {cell.encoder for cell in QUICK} == set(ENCODERS)
-    assert {REGISTRY[cell.corpus].task for cell in QUICK} == {"classification", "question_answering", "inference"}
+    assert {REGISTERED[cell.corpus].task for cell in QUICK} == {"classification", "question_answering", "inference"}
 
 
 def test_a_plan_is_narrowed_by_names() -> None:

@@ -16,7 +16,7 @@ from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
-from attnaudit.corpora.named.pairs import read_parallel
+from attnaudit.corpora.parallel import read_parallel
 from attnaudit.experiments import measure_label
 from attnaudit.report.translation_page import sentence_matrices
 from attnaudit.runner import TranslationSpec, audit_into
@@ -245,7 +245,7 @@ def test_alignments_of_words_that_have_no_pieces_are_noted(pairs: Path, tmp_path
     edit(texts / "dev.trg", 4, "b2 b1")
     edit(texts / "dev.align", 4, "0-1 1-0 2-0")
     out = train_into(spec(texts, **{"corpus.units": "pieces", "corpus.pieces": 60, "training.epochs": 1}), tmp_path / "run")
-    note = "dev split: 1 line(s) have links to words without pieces of their own, which are left out: line 4"
+    note = "dev split: 1 line(s) have links to words without pieces of their own, which are excluded: line 4"
     assert read_json(out / "manifest.json")["notes"] == [note]
     assert Trace.read(out / "trace").metadata["corpus"]["notes"] == [note]
 
@@ -315,8 +315,8 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
     ("arguments", "line"),
     [
         (["nowhere"], "no such folder"),
-        (["planted-revers"], "did you mean reverse?"),
-        (["planted-decisive"], "one of copy, reverse, bigram_flip"),
+        (["planted-revers"], "did you mean planted-reverse?"),
+        (["planted-decisive"], "expected a corpus of pairs; attnaudit run planted-decisive"),
         (["planted-copy", "--set", "corpus.max_words=9"], "setting corpus.max_words: corpus planted-copy; expected a corpus that is read"),
         (["planted-copy", "--set", "corpus.train_kept=0.5"], "setting corpus.train_kept"),
         (["planted-copy", "--set", "corpus.length=9"], "corpus.length"),
@@ -331,7 +331,7 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
         (["{pairs}", "--set", "corpus.min_df=0"], "setting corpus.min_df: 0; expected 1 or more"),
         (["{pairs}", "--set", "corpus.min_df=-3"], "setting corpus.min_df: -3; expected 1 or more"),
         (["{pairs}", "--set", "collect.words=99", "--set", "corpus.units=words"], "99, with a vocabulary of 16"),
-        (["{pairs}", "--set", "corpus.max_words=3"], "go on without such pairs: --set corpus.on_bad_row=skip"),
+        (["{pairs}", "--set", "corpus.max_words=3"], "skip such pairs: --set corpus.on_bad_row=skip"),
         (["{pairs}", "--set", "corpus.max_words=3"], "where 3 is the limit"),
         (["{pairs}", "--preset", "large"], "one of small, paper"),
     ],

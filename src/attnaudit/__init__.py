@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnaudit.core.errors import AttnauditError, InputError, TraceError
-    from attnaudit.corpora import Corpus, planted_corpus, read_corpus
+    from attnaudit.corpora import Corpus, planted_corpus, read_corpus, register_corpus
     from attnaudit.experiments import audit
     from attnaudit.experiments.registry import register_experiment
     from attnaudit.models.classifier import load_model
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "AttnauditError": "core.errors", "InputError": "core.errors", "TraceError": "core.errors",
-    "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora",
+    "Corpus": "corpora", "planted_corpus": "corpora", "read_corpus": "corpora", "register_corpus": "corpora",
     "Trace": "trace", "Result": "results", "Results": "results",
     "load_model": "models.classifier", "register_encoder": "models.presets",
     "collect": "tracing.texts", "audit": "experiments", "register_experiment": "experiments.registry",
@@ -42,7 +42,7 @@ _NAMES = {"compare": "compare_runs"}  # where the home's name is another
 
 __all__ = [
     "AttnauditError", "Corpus", "InputError", "Result", "Results", "Trace", "TraceError",
-    "audit", "collect", "compare", "load_model", "planted_corpus", "read_corpus", "register_encoder",
+    "audit", "collect", "compare", "load_model", "planted_corpus", "read_corpus", "register_corpus", "register_encoder",
     "register_experiment", "run", "study", "translate", "write_report",
 ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Every way in which a corpus can be bad gives one line that says where, what came and what was wanted."""
+"""Every way in which a corpus can be bad gives one line that says where, what was found and what was expected."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import REGISTRY, Corpus, SkippedRow, read_corpus
-from attnaudit.corpora.planted.texts import KINDS
+from attnaudit.corpora import CORPORA, Corpus, SkippedRow, read_corpus
 
 from .corpus_files import write_reviews, write_trees
 from .writing import ROWS, encoded, write, write_folder
@@ -270,7 +269,7 @@ def test_folders(tmp_path: Path) -> None:
 
 
 def test_unknown_names_and_missing_files(tmp_path: Path) -> None:
-    known = ", ".join([*REGISTRY, *(f"planted-{kind}" for kind in KINDS)])
+    known = ", ".join(name for name, entry in CORPORA.items() if entry.task != "translation")
     line = f"read corpus: sts: an unknown corpus; expected one of {known}, a file or a folder; did you mean sst?"
     assert refused("sts") == line
     path = write(tmp_path / "films.csv")
@@ -343,7 +342,7 @@ def test_settings(options: dict[str, Any], got: str, tmp_path: Path) -> None:
 
 
 def test_named_corpus_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    do = "get them with attnaudit corpora fetch sst; or give their place with --data-dir"
+    do = "get them with attnaudit corpora fetch sst; or name their folder with --data-dir"
     expected = f"expected the files of the Stanford Sentiment Treebank; {do}"
     assert refused("sst", data_dir=tmp_path) == f"read corpus sst: {tmp_path}: no folder sst, trees (--data-dir); {expected}"
     monkeypatch.setenv("ATTNAUDIT_DATA", str(tmp_path))

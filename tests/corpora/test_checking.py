@@ -12,10 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import REGISTRY, Corpus, Split, planted_corpus
-from attnaudit.corpora.check import check_corpus, check_source
+from attnaudit.corpora import CORPORA, Corpus, Split, planted_corpus
+from attnaudit.corpora.check import check_corpus, check_source, damage_in
 from attnaudit.corpora.corpus import SkippedRow
-from attnaudit.corpora.prepare.damage import damage_in
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from tests.corpora.writing import ROWS, write
 
@@ -160,4 +159,4 @@ def test_sst_is_whole_and_sound(real_data: Path) -> None:
     check = check_source("sst", data_dir=real_data / "raw")
     assert check.published["same"].to_list() == [True, True, True]
     assert check.damage.height == 0
-    assert check.differs == REGISTRY["sst"].differs
+    assert check.differs == CORPORA["sst"].differs

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import read_corpus
-from attnaudit.corpora.formats.evidence import marked_words, usable_spans, word_spans
-from attnaudit.corpora.formats.rows import BadCell
+from attnaudit.corpora.formats.rows import BadCell, marked_words, usable_spans, word_spans
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 from . import corpus_files as files

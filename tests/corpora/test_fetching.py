@@ -25,16 +25,14 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import REGISTRY
+from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_source
-from attnaudit.corpora.fetch.downloads import DOWNLOADS, Download
-from attnaudit.corpora.fetch.fetching import downloads_of
+from attnaudit.corpora.entry import CorpusEntry, Download
+from attnaudit.corpora.fetch.fetching import SOURCE
 from attnaudit.corpora.fetch.fetching import fetch_corpus as fetch_patiently
-from attnaudit.corpora.fetch.provenance import SOURCE
 from attnaudit.corpora.fetch.transfer import Patience
 from attnaudit.corpora.formats.rows import Row, SplitSource
-from attnaudit.corpora.named.registered import Registered
-from attnaudit.corpora.named.registry import corpus_folder
+from attnaudit.corpora.registry import corpus_folder
 from tests.corpora.serving import Site, serving
 from tests.corpora.test_archives import tar_gz, zipped
 from tests.corpora.writing import ROWS
@@ -60,7 +58,7 @@ def sources(folder: Path) -> dict[str, SplitSource]:
 
 
 fetch_corpus = partial(fetch_patiently, patience=Patience(tries=3, wait=0.001, connect=2, read=2))
-TINY = Registered("tiny", "a tiny corpus", "Nobody 2024", "", "CC0", ("bad", "good"), sources, homepage="https://example.org/tiny")
+TINY = CorpusEntry("tiny", "a tiny corpus", "Nobody 2024", "", "CC0", ("bad", "good"), sources, homepage="https://example.org/tiny")
 
 
 @pytest.fixture
@@ -71,7 +69,7 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REGISTRY, "tiny", TINY)
+    monkeypatch.setitem(CORPORA._entries, "tiny", TINY)
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -82,13 +80,11 @@ def offer(site: Site, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Site]:
 
     def files(known: bool = True, **files: bytes) -> Site:
         site.files = {f"/{name.replace('_', '.', 1)}": content for name, content in files.items()}
-        monkeypatch.setitem(
-            DOWNLOADS, "tiny",
-            tuple(
-                Download(site.url(path), hashlib.sha256(content).hexdigest() if known else None, len(content))
-                for path, content in site.files.items()
-            ),
-        )  # fmt: skip
+        downloads = tuple(
+            Download(site.url(path), hashlib.sha256(content).hexdigest() if known else None, len(content))
+            for path, content in site.files.items()
+        )
+        monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=downloads))
         return site
 
     return files
@@ -137,9 +133,9 @@ def test_fetched_twice_is_asked_for_once(offer: Callable[..., Site], tmp_path: P
 
 def test_corpora_of_the_same_files_share_them(offer: Callable[..., Site], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     site = offer(tiny_zip=ZIP)
-    monkeypatch.setitem(REGISTRY, "tiny", replace(TINY, folders=("tiny", "both")))
-    monkeypatch.setitem(REGISTRY, "other", replace(TINY, name="other", folders=("other", "both")))
-    monkeypatch.setitem(DOWNLOADS, "other", DOWNLOADS["tiny"])
+    tiny = CORPORA["tiny"]
+    monkeypatch.setitem(CORPORA._entries, "tiny", replace(tiny, folders=("tiny", "both")))
+    monkeypatch.setitem(CORPORA._entries, "other", replace(tiny, name="other", folders=("other", "both")))
     assert [fetch_corpus(name, tmp_path).already for name in ("other", "tiny", "other")] == [False, True, True]
     assert fetch_corpus("tiny", tmp_path).notes == ()
     assert left(tmp_path) == {"both"}
@@ -159,9 +155,7 @@ def test_files_that_came_but_are_no_corpus_are_not_there(offer: Callable[..., Si
     site = offer(known=False, tiny_zip=zipped([("nested/deep/train.txt", LINES)]))
     fetch_corpus("tiny", tmp_path)
     said = fails(tmp_path, {"tiny"})
-    assert said.startswith(
-        f"fetch tiny: {tmp_path / 'tiny'}: files that are as they came, but not those of this corpus; expected the files of"
-    )
+    assert said.startswith(f"fetch tiny: {tmp_path / 'tiny'}: fetched files, but not those of this corpus; expected the files of")
     assert len(site.asked) == 1
 
 
@@ -255,7 +249,7 @@ def test_a_wrong_checksum_is_refused_and_nothing_stays(offer: Callable[..., Site
     site.files["/tiny.zip"] = zipped([("tiny/train.txt", LINES), ("tiny/test.txt", LINES + b"\n")])
     said = fails(tmp_path)
     assert "a file with another checksum" in said
-    assert f"sha256 {DOWNLOADS['tiny'][0].sha256}" in said
+    assert f"sha256 {CORPORA['tiny'].downloads[0].sha256}" in said
     assert str(tmp_path / "tiny") in said
 
 
@@ -300,7 +294,7 @@ def test_no_connection_is_one_line_with_what_to_do(tmp_path: Path, monkeypatch: 
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}/tiny.zip"
     for address, reason in ((url, "Connection refused"), ("http://nowhere.invalid/tiny.zip", "")):
-        monkeypatch.setitem(DOWNLOADS, "tiny", (Download(address),))
+        monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, downloads=(Download(address),)))
         said = fails(tmp_path)
         assert f"{address}: " in said
         assert reason in said
@@ -336,7 +330,7 @@ def test_a_mirror_must_have_the_same_bytes(offer: Callable[..., Site], tmp_path:
 
 
 def test_a_corpus_that_cannot_be_fetched_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(REGISTRY, "tiny", replace(TINY, how_to_get="ask for it at the desk"))
+    monkeypatch.setitem(CORPORA._entries, "tiny", replace(TINY, how_to_get="ask for it at the desk"))
     said = fails(tmp_path)
     assert "ask for it at the desk" in said
     assert str(tmp_path / "tiny") in said
@@ -385,13 +379,11 @@ def test_two_at_once_fetch_once(offer: Callable[..., Site], tmp_path: Path) -> N
 PROGRAM = """
 import sys
 from pathlib import Path
-from attnaudit.corpora import REGISTRY
-from attnaudit.corpora.fetch import fetching
-from attnaudit.corpora.fetch.downloads import Download
+from dataclasses import replace
+from attnaudit.corpora import Download, register_corpus
 from tests.corpora.test_fetching import TINY
 from attnaudit.cli import main
-REGISTRY["tiny"] = TINY
-fetching.DOWNLOADS["tiny"] = (Download(sys.argv[1]),)
+register_corpus(replace(TINY, downloads=(Download(sys.argv[1]),)))
 def check(*arguments, **named):
     print("checking", flush=True)
     import time
@@ -461,21 +453,18 @@ def test_what_a_killed_process_left_is_cleared(offer: Callable[..., Site], tmp_p
 
 
 def test_every_address_is_of_a_registered_corpus_and_plain() -> None:
-    assert set(DOWNLOADS) <= set(REGISTRY)
-    for name, files in DOWNLOADS.items():
-        assert files, name
-        for file in files:
+    for entry in CORPORA.values():
+        for file in entry.downloads:
             assert file.url.startswith(("https://", "http://"))
             assert file.sha256 is None or (len(file.sha256) == 64 and set(file.sha256) <= set("0123456789abcdef"))
             assert not file.path.startswith("/")
             assert ".." not in file.path
-    for entry in REGISTRY.values():
-        assert downloads_of(entry) or entry.how_to_get or entry.name == "tiny"
+        assert entry.downloads or entry.how_to_get or entry.generate or entry.name == "tiny"
 
 
 def test_checksums_are_those_of_the_real_files(real_data: Path) -> None:
     """Two of the files upstream are here byte for byte."""
-    known = {file.url.rsplit("/", 1)[-1]: file for file in (*DOWNLOADS["movies_rationales"], *DOWNLOADS["ag_news"])}
+    known = {file.url.rsplit("/", 1)[-1]: file for file in (*CORPORA["movies_rationales"].downloads, *CORPORA["ag_news"].downloads)}
     for path in (real_data / "raw" / "eraser_movies" / "movies.tar.gz", real_data / "raw" / "ag_news" / "test.csv"):
         content = path.read_bytes()
         assert (hashlib.sha256(content).hexdigest(), len(content)) == (known[path.name].sha256, known[path.name].size)

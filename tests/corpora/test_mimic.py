@@ -9,8 +9,7 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.named.admissions import split_of_patient
-from attnaudit.corpora.named.mimic import anemia, clean, diabetes
+from attnaudit.corpora.named.medical import anemia, clean, diabetes, split_of_patient
 
 from .corpus_files import put, write_mimic
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.named.pairs import read_parallel
-from attnaudit.corpora.parallel import Pairs, ParallelCorpus
-from attnaudit.corpora.prepare.units import Pieces, Words, learn_pieces
+from attnaudit.corpora.corpus import Pairs, ParallelCorpus
+from attnaudit.corpora.parallel import read_parallel
+from attnaudit.corpora.prepare.tokenise import Pieces, Words, learn_pieces
 from attnaudit.corpora.spec import ParallelSpec
 from tests.pairs import edit, reversed_pairs, write_pairs
 
@@ -96,7 +96,7 @@ def test_links_beyond_the_texts_are_left_out_counted_and_named(tmp_path: Path):
     edit(folder / "test.align", 2, "0-0 0-99")
     edit(folder / "test.align", 7, "50-0")
     corpus = read(folder)
-    assert corpus.notes == ("test.align: 2 line(s) have links to words that are not there, which are left out: line 2, 7",)
+    assert corpus.notes == ("test.align: 2 line(s) have links to words beyond the text, which are excluded: line 2, 7",)
     links = corpus.splits["test"].links
     assert links is not None
     assert links[:, links[0] == 1].T.tolist() == [[1, 0, 0]]
@@ -109,7 +109,7 @@ def test_an_index_beyond_any_number_is_beyond_the_text(tmp_path: Path, index: st
     edit(folder / "test.align", 2, f"0-0 {index}-0 0-{index}")
     edit(folder / "test.align", 3, "0" * 5000 + "-00")
     corpus = read(folder)
-    assert corpus.notes == ("test.align: 1 line(s) have links to words that are not there, which are left out: line 2",)
+    assert corpus.notes == ("test.align: 1 line(s) have links to words beyond the text, which are excluded: line 2",)
     links = corpus.splits["test"].links
     assert links is not None
     assert links[:, (links[0] == 1) | (links[0] == 2)].T.tolist() == [[1, 0, 0], [2, 0, 0]]
@@ -162,7 +162,7 @@ def test_taken_rows_keep_their_links():
 def test_unknown_name(tmp_path: Path):
     with pytest.raises(InputError, match="did you mean multi30k_en_de"):
         read_parallel(ParallelSpec("multi30k_en_fr", str(tmp_path)))
-    with pytest.raises(InputError, match=r"no train\.src"):
+    with pytest.raises(InputError, match=r"no folder multi30k_en_de with train\.src"):
         read_parallel(ParallelSpec("multi30k_en_de", str(tmp_path)))
 
 

@@ -9,8 +9,6 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, planted_corpus
-from attnaudit.corpora.planted.grammar import VOCABULARY
-from attnaudit.corpora.planted.question import PEOPLE
 from attnaudit.corpora.planted.texts import (
     AFFIRMING,
     BAD,
@@ -19,6 +17,8 @@ from attnaudit.corpora.planted.texts import (
     GOOD,
     KINDS,
     NEGATING,
+    PEOPLE,
+    VOCABULARY,
     WARM_FIRST,
     WARM_SECOND,
 )  # fmt: skip

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.named.pairs import PARALLEL, is_parallel, read_parallel
-from attnaudit.corpora.parallel import Pairs
-from attnaudit.corpora.planted.pairs import PLANTED_PAIRS, planted_pairs
+from attnaudit.corpora.corpus import Pairs
+from attnaudit.corpora.parallel import read_parallel
+from attnaudit.corpora.planted.pairs import planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
+from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.spec import ParallelSpec
 from tests.pairs import write_pairs
 
@@ -93,7 +94,9 @@ def test_what_cannot_be_made_is_told(arguments: tuple, line: str):
 
 
 def test_what_is_parallel(tmp_path: Path):
-    assert all(map(is_parallel, (*PARALLEL, *PLANTED_PAIRS, "planted-bigram_flip")))
+    named = [name for name, entry in CORPORA.items() if entry.task == "translation"]
+    assert {"multi30k_en_de", "deceptive_en_de", "planted-copy", "planted-reverse", "planted-bigram_flip"} == set(named)
+    assert all(map(is_parallel, named))
     folder = write_pairs(tmp_path / "pairs", aligned=False)
     assert is_parallel(str(folder))
     assert not any(map(is_parallel, ("sst", "planted-decisive", str(tmp_path), str(folder / "dev.src"))))

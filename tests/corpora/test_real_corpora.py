@@ -1,4 +1,4 @@
-"""Registered corpora from real files: their counts are the published ones, and upstream layouts hold what the tables hold."""
+"""CorpusEntry corpora from real files: their counts are the published ones, and upstream layouts hold what the tables hold."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.formats.evidence import marked_words, usable_spans
-from attnaudit.corpora.formats.rows import Row
-from attnaudit.corpora.named.babi import question_rows
-from attnaudit.corpora.named.movies import archive_rows, pack_rows
+from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
+from attnaudit.corpora.named.films import archive_rows, pack_rows
+from attnaudit.corpora.named.reading import question_rows
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 COMPLETE = ["mr", "subj", "trec6", "sms_spam", "sick_nli", "sst5", "babi1", "babi2"]

@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import REGISTRY, read_corpus
-from attnaudit.corpora.named.registered import Registered
-from attnaudit.corpora.named.registry import corpus_folder
+from attnaudit.corpora import CORPORA, read_corpus
+from attnaudit.corpora.entry import CorpusEntry
+from attnaudit.corpora.registry import corpus_folder
 
 from .corpus_files import put, write_babi, write_posts, write_reviews, write_trees
 
 SETTINGS = {"vectors", "model.embedding", "model.hidden", "training.epochs", "training.batch_size"}
-ENTRIES = list(REGISTRY.values())
+ENTRIES = [entry for entry in CORPORA.values() if not entry.generate]
+OF_TEXTS = [entry for entry in ENTRIES if entry.sources]
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=list(REGISTRY))
-def test_entries_are_complete(entry: Registered) -> None:
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_entries_are_complete(entry: CorpusEntry) -> None:
     assert re.match(r"@\w+\{\w+,\n(  \w+ = \{.*\},?\n)+\}$", entry.bibtex)
     year = entry.citation[-4:]
     assert year.isdecimal()
@@ -31,8 +32,8 @@ def test_entries_are_complete(entry: Registered) -> None:
     assert all("\n" not in line for line in (entry.how_to_get, *entry.differs))
 
 
-@pytest.mark.parametrize("entry", ENTRIES, ids=list(REGISTRY))
-def test_expected_counts_have_a_number_for_each_class(entry: Registered) -> None:
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
+def test_expected_counts_have_a_number_for_each_class(entry: CorpusEntry) -> None:
     for table in entry.expected.values():
         named = [split for splits in table for split in splits.split("+")]
         assert sorted(named) == ["dev", "test", "train"]
@@ -46,29 +47,29 @@ def test_settings_by_encoder_and_preset() -> None:
                 assert set(entry.settings(encoder, preset)) <= SETTINGS
                 assert not entry.settings(encoder, preset) or entry.task != "classification"
     trained = {"vectors": "random", "model.embedding": 50, "training.epochs": 100, "training.batch_size": 50}
-    assert REGISTRY["babi2"].settings("bilstm", "paper") == {**trained, "model.hidden": 30}
-    assert REGISTRY["babi2"].settings("bilstm", "code2019") == {**trained, "model.hidden": 32}
-    assert REGISTRY["babi2"].settings("cnn", "code2019") == {**trained, "model.hidden": 8}
-    assert REGISTRY["babi2"].settings("cnn", "paper") == REGISTRY["babi2"].settings("average", "code2019") == trained
-    assert REGISTRY["snli"].settings("cnn", "paper") == {"training.epochs": 25, "training.batch_size": 128}
-    assert REGISTRY["cnn"].settings("cnn", "paper") == {"training.epochs": 25, "training.batch_size": 90}
+    assert CORPORA["babi2"].settings("bilstm", "paper") == {**trained, "model.hidden": 30}
+    assert CORPORA["babi2"].settings("bilstm", "code2019") == {**trained, "model.hidden": 32}
+    assert CORPORA["babi2"].settings("cnn", "code2019") == {**trained, "model.hidden": 8}
+    assert CORPORA["babi2"].settings("cnn", "paper") == CORPORA["babi2"].settings("average", "code2019") == trained
+    assert CORPORA["snli"].settings("cnn", "paper") == {"training.epochs": 25, "training.batch_size": 128}
+    assert CORPORA["cnn"].settings("cnn", "paper") == {"training.epochs": 25, "training.batch_size": 90}
 
 
 def test_filters_are_those_of_the_paper() -> None:
     def kept(name: str) -> tuple:
-        entry = REGISTRY[name]
+        entry = CORPORA[name]
         bounds = entry.bounds.get("paper")
         return (entry.min_df, bounds.more_than, bounds.less_than) if bounds else (entry.min_df,)
 
-    assert {name: kept(name) for name in list(REGISTRY)[:12]} == {
+    assert {name: kept(name) for name in list(CORPORA)[:12]} == {
         "sst": (1, 5, None), "imdb": (10, 6, 400), "adr": (2, 5, 100), "20news_sports": (2, 6, 500), "ag_news": (5,),
         "diabetes": (5, 6, 4000), "anemia": (5, 0, 4000), "cnn": (8,), "babi1": (1,), "babi2": (1,), "babi3": (1,), "snli": (3,),
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
+@pytest.mark.parametrize("name", [entry.name for entry in OF_TEXTS])
 def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_it(name: str, tmp_path: Path) -> None:
-    entry = REGISTRY[name]
+    entry = CORPORA[name]
     with pytest.raises(InputError) as caught:
         read_corpus(name, data_dir=tmp_path)
     told = str(caught.value)
@@ -76,7 +77,7 @@ def test_a_corpus_that_is_not_there_says_where_it_was_looked_for_and_how_to_get_
     assert entry.how_to_get in told
 
 
-@pytest.mark.parametrize("name", list(REGISTRY))
+@pytest.mark.parametrize("name", [entry.name for entry in OF_TEXTS])
 def test_an_empty_folder_says_what_was_wanted(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
     with pytest.raises(InputError, match=f"read corpus {name}: .*: none of its files among no files; expected "):
@@ -86,11 +87,11 @@ def test_an_empty_folder_says_what_was_wanted(name: str, tmp_path: Path) -> None
 def test_the_first_folder_with_all_files_is_read(tmp_path: Path) -> None:
     (tmp_path / "imdb").mkdir()
     write_reviews(tmp_path / "aclImdb")
-    assert corpus_folder(REGISTRY["imdb"], tmp_path) == tmp_path / "aclImdb"
+    assert corpus_folder(CORPORA["imdb"], tmp_path) == tmp_path / "aclImdb"
     note = f"{tmp_path / 'imdb'}: none of its files among no files; read from {tmp_path / 'aclImdb'} instead"
     assert note in read_corpus("imdb", data_dir=tmp_path).notes
     write_reviews(tmp_path / "imdb" / "aclImdb")
-    assert corpus_folder(REGISTRY["imdb"], tmp_path) == tmp_path / "imdb"
+    assert corpus_folder(CORPORA["imdb"], tmp_path) == tmp_path / "imdb"
 
 
 def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: Path) -> None:

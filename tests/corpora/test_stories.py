@@ -9,7 +9,7 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.formats.stories import story_questions
+from attnaudit.corpora.named.reading import story_questions
 
 from .corpus_files import jsonl, put, stories, write_babi
 

@@ -12,7 +12,7 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
-from attnaudit.corpora.prepare.taught import taught_by
+from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.experiments import audit
 from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
 from attnaudit.models.presets import model_preset

@@ -13,7 +13,7 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
-from attnaudit.corpora.prepare.removal import marks
+from attnaudit.corpora.prepare.derived import marks
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset

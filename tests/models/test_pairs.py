@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK, UNKNOWN
 from attnaudit.experiments.alignment import Alignment, dictionary, dictionary_rows
 from attnaudit.experiments.rows import is_correct

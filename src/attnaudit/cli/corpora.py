@@ -1,4 +1,4 @@
-"""The commands about corpora: which there are, what is in one, and how to get one."""
+"""The commands about corpora: list, check and fetch."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ Source = Annotated[
 ]
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="A registered name; see attnaudit corpora list.")]
 Address = Annotated[
-    str | None, typer.Option("--from", metavar="URL", help="A mirror of the corpus's one file, with http or https; its checksum holds.")
+    str | None,
+    typer.Option("--from", metavar="URL", help="A mirror of the corpus's one file, with http or https; the checksum must agree."),
 ]
-Place = Annotated[Path | None, typer.Option("--data-dir", help="Where to put the corpus; else $ATTNAUDIT_DATA, else the user's cache.")]
-NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not read the corpus after it has come; large ones take long.")]
+Place = Annotated[
+    Path | None, typer.Option("--data-dir", help="Folder to put the corpus into; default: $ATTNAUDIT_DATA, then the user's cache.")
+]
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not read the corpus after the download; large ones take long.")]
 
 
 @app.callback()
 def corpora() -> None:
-    """Which corpora there are, what is in one, and how to get one.
+    """List, check and fetch corpora.
 
     \b
-    attnaudit corpora list                  names, licences, and what is here
-    attnaudit corpora fetch sst             get one from its authors
-    attnaudit corpora check reviews.csv     look through one, registered or your own
+    attnaudit corpora list                  names, licences, and local folders
+    attnaudit corpora fetch sst             download one from its authors
+    attnaudit corpora check reviews.csv     describe one, registered or your own
     """
 
 
-@app.command("list", short_help="Names, licences, citations, and what is here.")
+@app.command("list", short_help="Names, licences, citations and local folders.")
 def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
-    """Name the registered corpora: task, classes, licence, citation, and where each lies here or how to get it.
+    """List the registered corpora: task, classes, licence, citation, and the local folder or how to get it.
 
     \b
     Examples:
@@ -45,23 +48,23 @@ def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
       attnaudit corpora list --data-dir data --json
     """
     from attnaudit.cli.show_corpora import show_listing
-    from attnaudit.corpora.listing import listed_corpora
+    from attnaudit.corpora.registry import listed_corpora
 
     show_listing(listed_corpora(data_dir), as_json)
 
 
-@app.command(short_help="Look through a corpus: classes, lengths, repeated rows, damage.")
+@app.command(short_help="Describe a corpus: classes, lengths, repeated rows, damage.")
 @o.takes(CorpusSpec)
 def check(
     corpus: Source,
     as_json: o.Json = False,
     **options: Any,
 ) -> None:
-    """Read a corpus as attnaudit run does, with seed 0, and tell what is in it.
+    """Read a corpus as attnaudit run does, with seed 0, and describe it.
 
-    Prints rows per class beside the published numbers, lengths in tokens, words that the vocabulary of train lacks, rows with the same
-    words and those of them with another label, damage by encodings and markup, rationales, and what was left out. What it finds is no
-    error: the exit status is 0 when the corpus could be read.
+    Prints rows per class compared with the published numbers, lengths in tokens, words outside the vocabulary of train, rows with the same
+    words and those of them with another label, damage by encodings and markup, rationales, and skipped rows. Findings are not
+    errors: the exit status is 0 when the corpus could be read.
 
     \b
     Examples:
@@ -77,12 +80,12 @@ def check(
     show_check(found, as_json)
 
 
-@app.command(short_help="Get a corpus from its authors.")
+@app.command(short_help="Download a corpus from its authors.")
 def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check: NoCheck = False, as_json: o.Json = False) -> None:
     """Download a registered corpus, check its checksum, unpack it into DIR/NAME and read it once.
 
-    A download that was cut off is continued by the same command. A corpus that is there already is left alone. Where one may not be
-    fetched by a program, this tells how to get it, with exit status 2.
+    The same command resumes an interrupted download. An existing corpus is left as it is. Where a program may not fetch one, the command
+    says how to get it, with exit status 2.
 
     \b
     Examples:

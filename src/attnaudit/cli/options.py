@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 import typer
 
+from attnaudit.corpora.registry import CORPORA
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.models.presets import ENCODERS
 
@@ -52,37 +53,35 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
-CorpusName = Annotated[
-    str,
-    typer.Argument(
-        metavar="CORPUS", show_default=False,
-        help="A registered name (see attnaudit corpora list), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and "
-        "optionally dev files, or generated texts: planted-decisive, planted-negation, planted-conjunction, planted-prior, "
-        "planted-question.",
-    ),
-]  # fmt: skip
-PairsName = Annotated[
-    str,
-    typer.Argument(
-        metavar="CORPUS", show_default=False,
-        help="A registered parallel corpus (multi30k_en_de, deceptive_en_de), a folder of pairs, or generated sequences: "
-        "planted-copy, planted-reverse, planted-bigram_flip.",
-    ),
-]  # fmt: skip
+def _names(*tasks: str) -> str:
+    """The registered corpora of tasks that are generated, or of pairs; the many others are in ``attnaudit corpora list``."""
+    return ", ".join(name for name, entry in CORPORA.items() if entry.task in tasks and (entry.generate or entry.pairs))
+
+
+_TEXTS = (
+    "a registered name (see attnaudit corpora list), a csv, tsv, jsonl or parquet file (.gz too), a folder with train, test and optionally "
+    f"dev files, or generated texts: {_names('classification', 'question_answering', 'inference')}"
+)
+_PAIRS = f"{_names('translation')}, or a folder of pairs"
+
+
+def _corpus(help: str) -> Any:
+    return typer.Argument(metavar="CORPUS", show_default=False, help=help)
+
+
+CorpusName = Annotated[str, _corpus(f"{_TEXTS[0].upper()}{_TEXTS[1:]}.")]
+PairsName = Annotated[str, _corpus(f"A corpus of pairs: {_PAIRS}.")]
 TracePath = Annotated[
     Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
 ]
 Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
 StudyCorpus = Annotated[
     str,
-    typer.Argument(
-        metavar="CORPUS", show_default=False,
-        help="As for attnaudit run: a registered name, a file, a folder with train and test files, or planted-decisive, planted-negation, "
-        "planted-conjunction, planted-prior, planted-question. For dynamics and deceive also as for attnaudit translate: multi30k_en_de, "
-        "deceptive_en_de, a folder of pairs, or planted-copy, planted-reverse, planted-bigram_flip. For copying permutations, distinct "
-        "or iid.",
+    _corpus(
+        f"As for attnaudit run: {_TEXTS}. For dynamics and deceive also as for attnaudit translate: {_PAIRS}. For copying permutations, "
+        "distinct or iid."
     ),
-]  # fmt: skip
+]
 StudyName = Annotated[
     str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive, dynamics or copying.")
 ]

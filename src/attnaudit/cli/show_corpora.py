@@ -15,7 +15,7 @@ from rich.table import Table
 from attnaudit.cli.show import show_json
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch.fetching import Fetched
-from attnaudit.corpora.listing import Listed
+from attnaudit.corpora.registry import Listed
 
 SHOWN_CLASSES = 12
 WIDTH = 140  # columns where the output is no terminal
@@ -26,8 +26,8 @@ def show_listing(corpora: Sequence[Listed], as_json: bool) -> None:
     if as_json:
         show_json([asdict(corpus) for corpus in corpora])
         return
-    rows = [(one.name, one.task, _classes(one.classes), one.citation, one.licence, one.folder or _how(one)) for one in corpora]
-    _print("", ("name", "task", "classes", "citation", "licence", "where, or how to get it"), rows, whole=("name", "task", "citation"))
+    rows = [(one.name, one.task, _classes(one), one.citation, one.licence, one.folder or _how(one)) for one in corpora]
+    _print("", ("name", "task", "classes", "citation", "licence", "folder, or how to get it"), rows, whole=("name", "task", "citation"))
 
 
 def show_check(check: CorpusCheck, as_json: bool) -> None:
@@ -35,15 +35,15 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
     if as_json:
         show_json(check.to_json())
         return
-    typer.echo(f"{check.name}: {check.task}, words in at least {check.min_df} train rows are known, fingerprint {check.fingerprint[:16]}")
+    typer.echo(f"{check.name}: {check.task}, vocabulary: words in {check.min_df} or more train rows; fingerprint {check.fingerprint[:16]}")
     _print("rows of each class", *_class_table(check.classes))
-    _print("rows per class that are published", *_plain(check.published, ("split", "published", "here", "the same")))
+    _print("rows per class, compared with the published ones", *_plain(check.published, ("split", "published", "here", "equal")))
     _print("length in words", *_plain(check.lengths, ("split", "of", "min", "median", "95 %", "max")))
-    _print("words", *_plain(check.words, ("split", "words", "different", "not known", "of different words")))
-    columns = ("split", "rows", "before in the split", "also in train", "also in dev", "elsewhere with another label")
+    _print("words", *_plain(check.words, ("split", "words", "different", "unknown", "unknown, of different")))
+    columns = ("split", "rows", "repeated in the split", "also in train", "also in dev", "with another label elsewhere")
     _print("rows with the same words", *_plain(check.repeated, columns))
-    _print("damage", *_plain(check.damage, ("split", "what", "rows", "first instance", "there")))
-    _print("words known to decide", *_plain(check.rationale, ("split", "rows", "rows with such words", "share of their words")))
+    _print("damage", *_plain(check.damage, ("split", "what", "rows", "first instance", "example")))
+    _print("rationales", *_plain(check.rationale, ("split", "rows", "with a rationale", "share of their words")))
     _print("skipped rows", *_plain(check.skipped, ("reason", "rows", "file", "first row")))
     _tell("note", check.notes)
     _tell("differs", check.differs)
@@ -57,11 +57,11 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         return
     if check is not None:
         _print("rows of each class", *_class_table(check.classes))
-        _print("rows per class that are published", *_plain(check.published, ("split", "published", "here", "the same")))
-        _print("damage", *_plain(check.damage, ("split", "what", "rows", "first instance", "there")))
+        _print("rows per class, compared with the published ones", *_plain(check.published, ("split", "published", "here", "equal")))
+        _print("damage", *_plain(check.damage, ("split", "what", "rows", "first instance", "example")))
         _tell("note", check.notes)
     _tell("note", fetched.notes)
-    typer.echo(f"{fetched.name}: {'already there' if fetched.already else 'fetched'}: {fetched.folder}")
+    typer.echo(f"{fetched.name}: {'already fetched' if fetched.already else 'fetched'}: {fetched.folder}")
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
@@ -112,10 +112,10 @@ def _tell(kind: str, lines: Iterable[str]) -> None:
         typer.echo(f"{kind}: {line}")
 
 
-def _classes(names: Sequence[str]) -> str:
-    if not names:
-        return "those of train"
-    return ", ".join(names) if len(names) <= 3 else f"{len(names)}"
+def _classes(corpus: Listed) -> str:
+    if not corpus.classes:
+        return "–" if corpus.task == "translation" else "those of train"
+    return ", ".join(corpus.classes) if len(corpus.classes) <= 3 else f"{len(corpus.classes)}"
 
 
 def _how(corpus: Listed) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from html.entities import html5
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.progress import Progress, silent
+from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, row_digests
-from attnaudit.corpora.named.registry import REGISTRY
-from attnaudit.corpora.prepare.damage import KINDS, damage_in
+from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.read import read_corpus
+from attnaudit.corpora.registry import CORPORA, is_parallel
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 
 Rows = Iterator[dict[str, Any]]
 Expected = Mapping[str, tuple[int, ...]]  # rows per class, or of all classes, of a split or of several joined by a plus
@@ -27,7 +31,7 @@ Expected = Mapping[str, tuple[int, ...]]  # rows per class, or of all classes, o
 class CorpusCheck:
     """Tables of a corpus, a row for each split (``classes``: split and class; ``lengths``: split and part; ``damage``: split and kind).
 
-    ``published`` sets the rows per class that are known of a registered corpus beside those that came; ``words`` tells which share of
+    ``published`` compares the published rows per class of a registered corpus with those that were read; ``words`` gives the share of
     the words, and of the different words, is not in the vocabulary that train gives; ``repeated`` the rows whose words stood before in
     their split, in an earlier split (``in_train``, ``in_dev``), and anywhere with another label (``conflicts``); ``rationale`` has no
     row where none is known; ``skipped`` has a row for each reason.
@@ -58,9 +62,27 @@ def check_source(source: str | Path, *, progress: Progress = silent, **options: 
 
     ``options`` are fields of `CorpusSpec`. Raises InputError.
     """
-    entry = REGISTRY.get(source) if isinstance(source, str) else None
-    corpus = read_corpus(source, progress=progress, **options)
+    entry = CORPORA.get(source) if isinstance(source, str) else None
+    parallel = (entry.task == "translation") if entry else isinstance(source, str) and Path(source).is_dir() and is_parallel(source)
+    corpus = _of_pairs(str(source), options, progress) if parallel else read_corpus(source, progress=progress, **options)
     return check_corpus(corpus) if entry is None else check_corpus(corpus, entry.of_preset(entry.expected, "paper", {}), entry.differs)
+
+
+def _of_pairs(source: str, options: Mapping[str, Any], progress: Progress) -> Corpus:
+    """The words of a parallel corpus, between spaces, as texts of one class, each with its translation. Raises InputError."""
+    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+    usual = {field.name: field.default for field in fields(CorpusSpec)}
+    given = {name: value for name, value in plain.items() if name not in usual or value != usual[name]}
+    spec = from_plain(ParallelSpec, {"source": source, **given}, "corpus")
+    read = read_parallel(spec, progress=progress)
+    splits = {
+        name: Split(
+            pairs.instance, [text.split() for text in pairs.source], np.zeros(len(pairs), np.int32),
+            question=[text.split() for text in pairs.target],
+        )
+        for name, pairs in read.splits.items()
+    }  # fmt: skip
+    return Corpus(read.name, ("pairs",), splits, spec.chosen_min_df, read.fingerprint, read.notes, read.skipped, "translation")
 
 
 def check_corpus(corpus: Corpus, expected: Expected | None = None, differs: Sequence[str] = ()) -> CorpusCheck:
@@ -69,7 +91,7 @@ def check_corpus(corpus: Corpus, expected: Expected | None = None, differs: Sequ
     rows: dict[str, Rows] = {
         "classes": _class_rows(splits, corpus.class_names),
         "published": _published_rows(splits, len(corpus.class_names), expected or {}),
-        "lengths": _length_rows(splits),
+        "lengths": _length_rows(splits, ("source", "target") if corpus.task == "translation" else ("text", "question")),
         "words": _word_rows(splits, corpus.min_df),
         "repeated": _repeated_rows(splits),
         "damage": _damage_rows(splits),
@@ -111,9 +133,9 @@ def _joined(counts: Sequence[int]) -> str:
     return "/".join(map(str, counts))
 
 
-def _length_rows(splits: Mapping[str, Split]) -> Rows:
+def _length_rows(splits: Mapping[str, Split], parts: tuple[str, str]) -> Rows:
     for split, rows in splits.items():
-        for part, texts in (("text", rows.tokens), ("question", rows.question)):
+        for part, texts in zip(parts, (rows.tokens, rows.question), strict=True):
             if texts:
                 lengths = np.array([len(words) for words in texts])
                 yield {
@@ -179,3 +201,34 @@ def _skipped_rows(corpus: Corpus) -> Rows:
     for reason, count in sorted(counts.items()):
         first = next(row for row in corpus.skipped if row.reason == reason)
         yield {"reason": reason, "rows": count, "file": first.file, "first_row": first.row}
+
+
+# Words are lower case here, and may be split at a sign: Ã© may appear as «ã» «©».
+_HIGH = "\u0080-\u00bf€ƒ†‡ˆ‰œžÿ™š"  # the second byte of a UTF-8 character in latin-1 or cp1252, without quotation marks and dashes
+_PATTERNS: dict[str, re.Pattern[str]] = {
+    "replacement character": re.compile("\ufffd"),
+    "UTF-8 read as latin-1": re.compile(rf"[âã] ?[{_HIGH}]|ð ?[\u009fÿ]|ï ?» ?¿"),
+    "control character": re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\ufeff]"),
+    "HTML tag": re.compile(
+        r"< ?/? ?(?:br|p|b|i|u|em|strong|a|div|span|font|table|tr|td|ul|ol|li|h[1-6]|img|hr|html|body|head|script)"
+        r"(?: [^<>]{0,200}=[^<>]{0,200})? ?/? ?>"
+    ),
+}
+_ENTITY = re.compile(r"& ?(?:# ?\w|([a-z]{2,8}) ?;)")  # the number of an entity, and what is glued to it, may be masked
+HTML_ENTITY = "HTML entity"
+KINDS = (*_PATTERNS, HTML_ENTITY)
+_NAMES = {name.rstrip(";").lower() for name in html5}
+_AROUND = 12  # characters shown on each side
+
+
+def damage_in(words: Sequence[str]) -> dict[str, str]:
+    """The kinds of damage in a text, each with the first place where it shows."""
+    text = " ".join(words)
+    found = {kind: _shown(text, match) for kind, pattern in _PATTERNS.items() if (match := pattern.search(text))}
+    if entity := next((match for match in _ENTITY.finditer(text) if match[1] is None or match[1] in _NAMES), None):
+        found[HTML_ENTITY] = _shown(text, entity)
+    return found
+
+
+def _shown(text: str, match: re.Match[str]) -> str:
+    return text[max(0, match.start() - _AROUND) : match.end() + _AROUND]

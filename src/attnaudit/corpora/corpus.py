@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Int32, Int64
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, Int32, Int64
 from attnaudit.core.ragged import Ragged
 
 SPLITS = ("train", "dev", "test")
-Task = Literal["classification", "question_answering", "inference"]
+Task = Literal["classification", "question_answering", "inference", "translation"]
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Corpus:
     ``splits`` has the keys ``train``, ``dev`` and ``test``; ``class_names[c]`` names label ``c``; ``min_df`` is the number of
     train rows that a word must occur in to get into the vocabulary; ``fingerprint`` is the SHA-256 of everything that a model
     could learn from (rows, words, questions, labels, rationale, classes, ``min_df``); ``notes`` are one-line remarks for the user;
-    ``task`` tells whether labels are of a text alone, or of a text and a question. Made by `read_corpus` and `planted_corpus`.
+    ``task`` says whether labels belong to a text alone, or to a text and a question. Made by `read_corpus` and `planted_corpus`.
     """
 
     name: str
@@ -91,6 +91,49 @@ class Corpus:
     def __repr__(self) -> str:
         rows = ", ".join(f"{len(split)} {name}" for name, split in self.splits.items())
         return f"Corpus {self.name}: {self.task}, {rows} rows; {len(self.class_names)} classes, fingerprint {self.fingerprint[:12]}"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """``n`` pairs of one split: ``instance`` (n,) is the line, from 0; ``source`` and ``target`` are texts.
+
+    ``links`` (3, k) are the alignments where they are known, sorted: row of this split, source word, target word, words being what
+    white space parts.
+    """
+
+    instance: Int64[np.ndarray, " n"]
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    links: Int[np.ndarray, "three k"] | None = None
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> Pairs:
+        """The chosen rows, which are in ascending order."""
+        links = self.links
+        if links is not None:
+            place = np.full(len(self), -1)
+            place[rows] = np.arange(len(rows))
+            links = np.vstack([place[links[0]], links[1:]])[:, place[links[0]] >= 0]
+        chosen = rows.tolist()
+        return Pairs(self.instance[rows], tuple(self.source[row] for row in chosen), tuple(self.target[row] for row in chosen), links)
+
+
+@dataclass(frozen=True)
+class ParallelCorpus:
+    """Splits ``train``, ``dev`` and ``test`` of `Pairs`; ``fingerprint`` is the SHA-256 of all that a model could learn from."""
+
+    task: ClassVar[str] = "translation"
+    name: str
+    splits: dict[str, Pairs]
+    fingerprint: str
+    notes: tuple[str, ...] = ()
+    skipped: tuple[SkippedRow, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, splits: dict[str, Pairs], notes: Sequence[str] = (), skipped: Sequence[SkippedRow] = ()) -> ParallelCorpus:
+        return cls(name, splits, _fingerprint_of_pairs(splits), tuple(notes), tuple(skipped))
 
 
 def row_digests(split: Split) -> list[bytes]:
@@ -119,3 +162,23 @@ def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Sp
         if split.candidates is not None:
             total.update(np.packbits(split.candidates).tobytes())
     return total.hexdigest()
+
+
+def _fingerprint_of_pairs(splits: dict[str, Pairs]) -> str:
+    total = hashlib.sha256()
+    for name in sorted(splits):
+        pairs = splits[name]
+        total.update(json.dumps([name, pairs.instance.tolist(), pairs.source, pairs.target]).encode())
+        if pairs.links is not None:
+            total.update(pairs.links.astype("<i4").tobytes())
+    return total.hexdigest()
+
+
+def keyed(seed: int, *purpose: str) -> np.random.Generator:
+    """A generator of its own for every seed and purpose, the same in every process."""
+    return np.random.default_rng(key_number(seed, *purpose))
+
+
+def key_number(seed: int, *purpose: str) -> int:
+    """128 bits derived from a seed and a purpose."""
+    return int.from_bytes(hashlib.sha256("\x1f".join([str(seed), *purpose]).encode()).digest()[:16], "little")

@@ -2,80 +2,65 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import cast
 
 import numpy as np
-from jaxtyping import Int, Int64
+from jaxtyping import Int
 
-from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import SPLITS, SkippedRow
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.progress import Progress, silent
+from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
+from attnaudit.corpora.entry import CorpusEntry, PairFiles
 from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, printable, require_utf8
-from attnaudit.corpora.keyed import keyed
-from attnaudit.corpora.spec import ParallelSpec
+from attnaudit.corpora.registry import CORPORA, pair_files
+from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated
 
 OPERATION = "read parallel corpus"
-_REMEDY = "correct the line, or go on without such pairs: --set corpus.on_bad_row=skip"
+_REMEDY = "correct the line, or skip such pairs: --set corpus.on_bad_row=skip"
 _PARTED = "split the pairs into train, dev and test yourself: a file of texts is split by the program, pairs are not"
 _LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _DIGITS = 18  # of an index: no text has so many words, and a longer number is as far beyond
 _NAMED = 8  # rows that a note names
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """``n`` pairs of one split: ``instance`` (n,) is the line, from 0; ``source`` and ``target`` are texts.
+def read_parallel(spec: ParallelSpec, *, seed: int = 0, progress: Progress = silent) -> ParallelCorpus:
+    """Read a corpus of pairs, or generate a planted one, with the spec's own seed, else with ``seed``.
 
-    ``links`` (3, k) are the alignments where they are known, sorted: row of this split, source word, target word, words being what
-    white space parts.
+    Raises InputError, also for a setting that has no effect on such a corpus.
     """
-
-    instance: Int64[np.ndarray, " n"]
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    links: Int[np.ndarray, "three k"] | None = None
-
-    def __len__(self) -> int:
-        return len(self.source)
-
-    def take(self, rows: Int[np.ndarray, " m"]) -> Pairs:
-        """The chosen rows, which are in ascending order."""
-        links = self.links
-        if links is not None:
-            place = np.full(len(self), -1)
-            place[rows] = np.arange(len(rows))
-            links = np.vstack([place[links[0]], links[1:]])[:, place[links[0]] >= 0]
-        chosen = rows.tolist()
-        return Pairs(self.instance[rows], tuple(self.source[row] for row in chosen), tuple(self.target[row] for row in chosen), links)
+    seed = seed if spec.seed is None else spec.seed
+    entry = CORPORA.get(spec.source)
+    if entry is not None and entry.task != "translation":
+        raise InputError(OPERATION, spec.source, "a corpus of single texts", "a corpus of pairs", f"attnaudit run {spec.source}")
+    if entry is not None and entry.generate is not None:
+        return cast(ParallelCorpus, entry.generate(seed=seed, **generated(spec)))
+    folder, name, files = _located(spec, entry)
+    refuse_generated(spec)
+    how = replace(spec, source_ending=files.source, target_ending=files.target, dev=files.dev, test=files.test)
+    return _read(folder, name, how, seed, lambda split, rows: progress(f"read {split}", rows, 0))
 
 
-@dataclass(frozen=True)
-class ParallelCorpus:
-    """Splits ``train``, ``dev`` and ``test`` of `Pairs`; ``fingerprint`` is the SHA-256 of all that a model could learn from."""
-
-    task: ClassVar[str] = "translation"
-    name: str
-    splits: dict[str, Pairs]
-    fingerprint: str
-    notes: tuple[str, ...] = ()
-    skipped: tuple[SkippedRow, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, splits: dict[str, Pairs], notes: Sequence[str] = (), skipped: Sequence[SkippedRow] = ()) -> ParallelCorpus:
-        return cls(name, splits, _fingerprint(splits), tuple(notes), tuple(skipped))
+def _located(spec: ParallelSpec, entry: CorpusEntry | None) -> tuple[Path, str, PairFiles]:
+    """The folder of a parallel corpus, its name, and the names of its files. Raises InputError."""
+    if entry is not None:
+        folder, files = pair_files(entry, spec.data_dir)
+        return folder, entry.name, files if spec.test == ParallelSpec.test else replace(files, test=spec.test)
+    folder = Path(spec.source).expanduser()
+    if not folder.is_dir():
+        known = [name for name, other in CORPORA.items() if other.task == "translation"]
+        hint = did_you_mean(spec.source, known)
+        raise InputError(OPERATION, spec.source, "no such folder", f"one of {', '.join(known)}, or a folder of pairs", hint)
+    return folder, folder.resolve().name, PairFiles(spec.source_ending, spec.target_ending, spec.dev, spec.test)
 
 
-def read_pairs(
-    folder: Path, name: str, how: ParallelSpec, seed: int, progress: Callable[[str, int], None] = lambda split, rows: None
-) -> ParallelCorpus:
+def _read(folder: Path, name: str, how: ParallelSpec, seed: int, progress: Callable[[str, int], None]) -> ParallelCorpus:
     """Read the files ``<split>.<ending>`` of a folder, plain or gzipped, and ``<split>.align`` where it is there.
 
-    A line of alignments holds ``i-j``: source word i goes with target word j, both from 0; links to words that are not there are left out,
+    A line of alignments holds ``i-j``: source word i goes with target word j, both from 0; links to words beyond the text are excluded,
     counted and named in a note. Raises InputError for a missing file, files of different lengths, an empty side, a side that is too long,
     and a line of alignments that is none.
     """
@@ -159,13 +144,13 @@ def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> _Links:
     found = np.array(sorted(set(_parsed(lines, path))), dtype=np.int64).reshape(-1, 3).T
     inside = (found[1:] < words[:, found[0]]).all(axis=0)
     beyond = np.unique(found[0, ~inside]).tolist()
-    return _Links(found[:, inside], links_left_out(path.name, beyond, "words that are not there") if beyond else "")
+    return _Links(found[:, inside], excluded_links(path.name, beyond, "words beyond the text") if beyond else "")
 
 
-def links_left_out(where: str, rows: Sequence[int], words: str) -> str:
+def excluded_links(where: str, rows: Sequence[int], words: str) -> str:
     """A note that ``rows``, from 0, have links to such ``words``."""
     named = ", ".join(str(row + 1) for row in rows[:_NAMED]) + (", …" if len(rows) > _NAMED else "")
-    return f"{where}: {len(rows)} line(s) have links to {words}, which are left out: line {named}"
+    return f"{where}: {len(rows)} line(s) have links to {words}, which are excluded: line {named}"
 
 
 def _parsed(lines: Sequence[str], path: Path) -> Iterator[tuple[int, int, int]]:
@@ -183,13 +168,3 @@ def _kept(pairs: Pairs, share: float, seed: int, split: str) -> Pairs:
         return pairs
     count = max(1, round(share * len(pairs)))
     return pairs.take(np.sort(keyed(seed, "kept pairs", split).permutation(len(pairs))[:count]))
-
-
-def _fingerprint(splits: dict[str, Pairs]) -> str:
-    total = hashlib.sha256()
-    for name in sorted(splits):
-        pairs = splits[name]
-        total.update(json.dumps([name, pairs.instance.tolist(), pairs.source, pairs.target]).encode())
-        if pairs.links is not None:
-            total.update(pairs.links.astype("<i4").tobytes())
-    return total.hexdigest()

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce, from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
-from attnaudit.corpora.formats.lines import printable
-from attnaudit.corpora.formats.rows import Columns, ordered_classes
-from attnaudit.corpora.locate import PLANTED, Place, locate
-from attnaudit.corpora.named.registered import NO_BOUNDS, USUAL_PARTING, Parting, Registered
-from attnaudit.corpora.named.registry import REGISTRY
-from attnaudit.corpora.planted.texts import planted_corpus
-from attnaudit.corpora.prepare.classes import (
+from attnaudit.corpora.entry import NO_BOUNDS, USUAL_PARTING, CorpusEntry, Parting
+from attnaudit.corpora.formats.lines import printable, require_utf8
+from attnaudit.corpora.formats.rows import Columns, SplitSource, column_option, ordered_classes
+from attnaudit.corpora.formats.tables import file_source, folder_sources, stem_and_format
+from attnaudit.corpora.prepare.gathering import (
+    Gathered,
+    Gathering,
+    as_split,
     check_classes,
     check_learnable,
+    gather,
     learnt_classes,
     leave_out_unknown_labels,
     refuse_unknown_labels,
 )
-from attnaudit.corpora.prepare.gathered import Gathered, as_split
-from attnaudit.corpora.prepare.gathering import Gathering, gather
-from attnaudit.corpora.prepare.parting import Examples, one_pool, parted
-from attnaudit.corpora.prepare.remarks import class_remarks, count_remarks, duplicate_remarks, gathering_remarks
+from attnaudit.corpora.prepare.splitting import Examples, one_pool, parted
 from attnaudit.corpora.prepare.tokenise import Tokeniser
+from attnaudit.corpora.registry import CORPORA, corpus_sources, unknown_corpus
 from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated
 
+_UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
 _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about as the paper chose for its corpora
 
 
@@ -53,11 +55,11 @@ def read_corpus(
     spec = source if isinstance(source, CorpusSpec) else _spec(source, options)
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
-    if spec.source in PLANTED:
-        return planted_corpus(PLANTED[spec.source], seed=seed, **generated(spec))
-    place = locate(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale))
+    entry = CORPORA.get(spec.source)
+    if entry is not None and entry.generate is not None and entry.task != "translation":
+        return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
+    place = _located(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale))
     refuse_generated(spec)
-    entry = place.entry
     task: Task = entry.task if entry else "classification" if spec.question is None else "question_answering"
     how = _gathering(entry, task, spec, preset, progress)
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
@@ -81,24 +83,24 @@ def read_corpus(
 
 def _spec(source: str | Path, options: Mapping[str, Any]) -> CorpusSpec:
     """Options as a spec; a `Path` is never a registered name. Raises InputError."""
-    named = f"./{source}" if isinstance(source, Path) and str(source) in (*REGISTRY, *PLANTED) else str(source)
+    named = f"./{source}" if isinstance(source, Path) and str(source) in CORPORA else str(source)
     plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
     return from_plain(CorpusSpec, {"source": named, **plain}, "corpus")
 
 
-def _parting(entry: Registered | None, spec: CorpusSpec) -> Parting:
+def _parting(entry: CorpusEntry | None, spec: CorpusSpec) -> Parting:
     shares = {name: share for name in ("train_kept", "test_kept") if (share := getattr(spec, name)) is not None}
     return replace(entry.parting if entry else USUAL_PARTING, **shares)
 
 
-def _expected(entry: Registered, parting: Parting, preset: str) -> dict[str, tuple[int, ...]]:
+def _expected(entry: CorpusEntry, parting: Parting, preset: str) -> dict[str, tuple[int, ...]]:
     """The rows that are known of a named corpus, but for splits of which another share than its own is kept."""
     changed = {name for name in ("train", "test") if getattr(parting, f"{name}_kept") != getattr(entry.parting, f"{name}_kept")}
     known = entry.of_preset(entry.expected, preset, {})
     return {name: counts for name, counts in known.items() if changed.isdisjoint(name.split("+"))}
 
 
-def _gathering(entry: Registered | None, task: Task, spec: CorpusSpec, preset: str, progress: Progress) -> Gathering:
+def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: str, progress: Progress) -> Gathering:
     given: dict[str, Any] = {
         "skip_bad": spec.on_bad_row == "skip", "max_tokens": spec.max_tokens, "has_question": task != "classification",
         "lines": spec.sentences == "lines", "progress": lambda split, rows: progress(f"read {split}", rows, 0),
@@ -115,8 +117,8 @@ def _after(clean: Callable[[str], str], tokeniser: Callable[[str], list[str]]) -
     return lambda text: tokeniser(clean(text))
 
 
-def _parted(gathered: dict[str, Gathered], place: Place, how: Gathering, parting: Parting, seed: int) -> tuple[Examples, list[str]]:
-    """Train, dev and test of what was read, after the labels that cannot be learned are gone; and remarks."""
+def _parted(gathered: dict[str, Gathered], place: _Place, how: Gathering, parting: Parting, seed: int) -> tuple[Examples, list[str]]:
+    """Train, dev and test of what was read, without the labels that cannot be learned; and remarks."""
     whole = one_pool(gathered, parting)
     train = whole.get("all") or whole["train"]
     known = how.classes or learnt_classes(train.examples)
@@ -132,7 +134,7 @@ def _parted(gathered: dict[str, Gathered], place: Place, how: Gathering, parting
     return examples, [*notes, *remarks]
 
 
-def _check_dev(place: Place, dev: Split, names: tuple[str, ...]) -> None:
+def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
     """The ROC-AUC by which an epoch is chosen needs two classes."""
     present = np.unique(dev.label)
     if len(present) < 2:
@@ -145,3 +147,116 @@ def _check_dev(place: Place, dev: Split, names: tuple[str, ...]) -> None:
 
 def _default_min_df(train_rows: int) -> int:
     return next(df for rows, df in _MIN_DF if train_rows >= rows)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A corpus that was found, and what the user should know of where."""
+
+    name: str
+    sources: dict[str, SplitSource]
+    entry: CorpusEntry | None = None
+    remarks: tuple[str, ...] = ()
+
+
+def _located(source: str, data_dir: str | Path | None, columns: Columns) -> _Place:
+    """The sources of a registered corpus, a file or a folder. Raises InputError."""
+    if source in CORPORA:
+        return _registered(CORPORA[source], data_dir, columns)
+    path = require_utf8(Path(source).expanduser())
+    try:
+        if path.is_dir():
+            return _Place(path.resolve().name, folder_sources(path, columns))
+        if path.exists():
+            stem, _ = stem_and_format(path)
+            name = path.resolve().parent.name if stem in _UNTELLING else stem
+            return _Place(name, {"all": file_source(path, columns)})
+    except OSError as error:
+        raise InputError("read corpus", str(path), error.strerror or str(error), "a place that can be read") from error
+    if path.name == source and not path.suffix:
+        raise unknown_corpus(source, [name for name, entry in CORPORA.items() if entry.task != "translation"])
+    near = did_you_mean(path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else [])
+    raise InputError("read corpus", str(path), "no such file or folder", "a file, a folder or the name of a corpus", near)
+
+
+def _registered(entry: CorpusEntry, data_dir: str | Path | None, columns: Columns) -> _Place:
+    if entry.task == "translation":
+        raise InputError("read corpus", entry.name, "a corpus of pairs", "a corpus of single texts", f"attnaudit translate {entry.name}")
+    for option, name in columns:
+        if name != getattr(Columns(), option):
+            raise InputError(f"read corpus {entry.name}", column_option(option), f"'{name}'", "no column of a named corpus", "leave it out")
+    _, sources, remarks = corpus_sources(entry, data_dir)
+    return _Place(entry.name, sources, entry, remarks)
+
+
+LONG = 10_000  # tokens; far above the longest review or article of the literature
+
+
+def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) -> Iterator[str]:
+    """What was excluded, skipped, cut, or is very long."""
+    for name, rows in gathered.items():
+        of = "" if name == "all" else f" of {name}"
+        left_out = [f"{count} {reason}" for reason, count in rows.left_out.items() if count]
+        if left_out:
+            yield f"rows{of} excluded by the corpus's definition: {', '.join(left_out)}"
+        if rows.skipped:
+            reasons = Counter(_kind(row.reason) for row in rows.skipped)
+            listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+            yield f"{len(rows.skipped)} bad row(s){of} skipped: {listed}"
+        lengths = np.array([example.length for example in rows.examples], dtype=np.int64)
+        limit = LONG if max_tokens is None else max_tokens
+        count = int((lengths > limit).sum())
+        if count and max_tokens is None:
+            longest = f"longest {lengths.max()}, row {rows.examples[int(lengths.argmax())].instance}"
+            yield f"{count} row(s){of} longer than {LONG} tokens are kept whole ({longest}); --max-tokens cuts them"
+        elif count:
+            yield f"{count} row(s){of} cut to {max_tokens} tokens (longest {lengths.max()})"
+
+
+def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split], task: Task) -> Iterator[str]:
+    """Classes that dev or test lack; answers are many, and no split needs all of them."""
+    for name in SPLITS[1:]:
+        missing = sorted(set(range(len(class_names))) - set(splits[name].label.tolist()))
+        if missing and task != "question_answering":
+            yield f"{name} has no row of class {', '.join(class_names[number] for number in missing[:8])}"
+
+
+def count_remarks(expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]) -> Iterator[str]:
+    """Splits whose rows are not as many as are known of the corpus: per class, or in all; ``train+dev`` are the two together."""
+    for name, counts in expected.items():
+        label = np.concatenate([splits[split].label for split in name.split("+")])
+        got = (len(label),) if len(counts) == 1 else tuple(np.bincount(label, minlength=len(counts)).tolist())
+        if got != counts:
+            per_class = " per class" if len(counts) > 1 else ""
+            yield f"{name} has {_per_class(got)} rows{per_class} where the published corpus has {_per_class(counts)}"
+
+
+def duplicate_remarks(splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> Iterator[str]:
+    """Rows with the same words, within a split and across splits; ``digests`` are `row_digests` of each split."""
+    found = []
+    seen: dict[str, dict[bytes, int]] = {}
+    for name in SPLITS:
+        labels = splits[name].label.tolist()
+        first: dict[bytes, int] = {}
+        for digest, label in zip(digests[name], labels, strict=True):
+            first.setdefault(digest, label)
+        repeated = len(labels) - len(first)
+        if repeated:
+            found.append(f"{repeated} within {name}")
+        for other, known in seen.items():
+            shared = [(label, known[digest]) for digest, label in zip(digests[name], labels, strict=True) if digest in known]
+            conflicts = sum(label != there for label, there in shared)
+            if shared:
+                found.append(f"{len(shared)} of {name} also in {other}" + (f" ({conflicts} with another label)" if conflicts else ""))
+        seen[name] = first
+    if found:
+        yield f"rows with the same words: {', '.join(found)}"
+
+
+def _kind(reason: str) -> str:
+    """A reason without what differs from row to row."""
+    return reason.split(" (")[0]
+
+
+def _per_class(counts: tuple[int, ...]) -> str:
+    return "/".join(map(str, counts))

@@ -90,20 +90,19 @@ class ParallelSpec:
 
     @property
     def chosen_units(self) -> UnitName:
-        from attnaudit.corpora.named.pairs import PARALLEL, is_planted
+        from attnaudit.corpora.registry import CORPORA
 
-        if is_planted(self.source):
-            return self.units or "words"
-        return self.units or (PARALLEL[self.source].units if self.source in PARALLEL else "pieces")
+        return self.units or (CORPORA[self.source].units if self.source in CORPORA else "pieces")
 
     @property
     def chosen_min_df(self) -> int:
         """A word of a single text teaches nothing about it; pieces, and planted words, are in many texts."""
-        from attnaudit.corpora.named.pairs import is_planted
+        from attnaudit.corpora.registry import CORPORA
 
         if self.min_df is not None:
             return self.min_df
-        return 2 if self.chosen_units == "words" and not is_planted(self.source) else 1
+        is_generated = self.source in CORPORA and CORPORA[self.source].generate is not None
+        return 2 if self.chosen_units == "words" and not is_generated else 1
 
 
 def generated(spec: CorpusSpec | ParallelSpec) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Split
-from attnaudit.corpora.prepare.sentences import sentence_lengths
+from attnaudit.corpora.prepare.tokenise import sentence_lengths
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, SPECIAL, Vocabulary
 
 SENTENCE_BUDGET = 8_192  # padded words of sentences that are encoded together

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import atomic, read_json, write_bytes, write_json
-from attnaudit.corpora.parallel import Pairs
-from attnaudit.corpora.prepare.units import Pieces, Units, Words, learn_pieces
+from attnaudit.corpora.corpus import Pairs
+from attnaudit.corpora.prepare.tokenise import Pieces, Units, Words, learn_pieces
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.spec import UnitName
 from attnaudit.models.pairs import PairInputs

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
 from attnaudit.core.settings import coerce, from_plain, override
-from attnaudit.corpora.named.registry import task_of
+from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, Preset
 from attnaudit.models.presets import ModelSettings, model_preset
 
@@ -157,9 +157,7 @@ def task_settings(task: str | None) -> dict[str, Any]:
 
 def corpus_settings(source: str, encoder: str, preset: str) -> dict[str, Any]:
     """The dotted settings of a registered corpus, ``vectors`` among them where it has its own; none for others."""
-    from attnaudit.corpora import REGISTRY
-
-    return dict(REGISTRY[source].settings(encoder, preset)) if source in REGISTRY else {}
+    return dict(CORPORA[source].settings(encoder, preset)) if source in CORPORA else {}
 
 
 def _all_experiments() -> dict[str, Any]:

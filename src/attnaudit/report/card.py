@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.report.citations import corpus_title
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.words import count
@@ -52,7 +53,7 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
 
 def _title(about: About) -> str:
     model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN)
-    return f"{model or 'this model'} on {about.title if about.corpus != UNKNOWN else 'this trace'}"
+    return f"{model or 'this model'} on {corpus_title(about) if about.corpus != UNKNOWN else 'this trace'}"
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attnaudit.corpora import REGISTRY as CORPORA
+from attnaudit.corpora.registry import CORPORA
 from attnaudit.experiments import facts
+from attnaudit.results.about import About
+
+
+def corpus_title(about: About) -> str:
+    """The corpus of a run as headings name it: as the run or trace recorded it, else by its registered label."""
+    return CORPORA[about.corpus].label if about.title == about.corpus and about.corpus in CORPORA else about.title
 
 
 def citations(experiments: Iterable[str], corpus: str) -> list[str]:
     """BibTeX entries of the papers of the experiments that were run and of a registered corpus, each once."""
     entries = [paper.bibtex for name in experiments for paper in facts(name).papers]
     entries += [CORPORA[corpus].bibtex] if corpus in CORPORA else []
-    return list(dict.fromkeys(entries))
+    return list(dict.fromkeys(filter(None, entries)))  # a generated corpus has no paper

@@ -12,6 +12,7 @@ import polars as pl
 from attnaudit.core.files import read_json, write_text
 from attnaudit.core.papers import PRUTHI2020, SNELL2020, WIEGREFFE2019
 from attnaudit.report.card import Card, verdict
+from attnaudit.report.citations import corpus_title
 from attnaudit.report.figures.studies import FIGURES
 from attnaudit.report.page import environment, scripts
 from attnaudit.report.sections.growth import growth_section
@@ -85,7 +86,7 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies say, a row each."""
     figures = SummaryRows.of(summary)
     rows = tuple(row for question in QUESTIONS for row in question(figures, about))
-    return Card(f"{_models(about)} on {about.title}", "trained again; brackets: 95 % bootstrap interval", rows)
+    return Card(f"{_models(about)} on {corpus_title(about)}", "trained again; brackets: 95 % bootstrap interval", rows)
 
 
 def _models(about: About) -> str:

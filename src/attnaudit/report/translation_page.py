@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from attnaudit.core.files import read_json, write_text
 from attnaudit.core.papers import LUONG2015, SNELL2020
+from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import environment
 from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.provenance import settings
@@ -60,7 +61,7 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
     words = folder / "dictionary.parquet"
     matrices = sentence_matrices(trace) if trace else []
     content = {
-        "about": about, "title": f"{about.attention} attention on {about.title}", "bleu": known["translation", "bleu"],
+        "about": about, "title": f"{about.attention} attention on {corpus_title(about)}", "bleu": known["translation", "bleu"],
         "summaries": summary_tables(own), "examples": examples,
         "matrices": matrices, "known": bool(trace and trace.has("rationale")),
         "pieces": any(marks_words(matrix.source) for matrix in matrices),

@@ -9,10 +9,6 @@ from typing import Any
 from attnaudit.trace import ASKING
 
 UNKNOWN = "unknown"
-_TITLES = {
-    "sst": "SST", "imdb": "IMDB", "ag_news": "AG News", "20news_sports": "20News sports", "snli": "SNLI", "adr": "ADR", "cnn": "CNN",
-    "babi1": "bAbI 1", "babi2": "bAbI 2", "babi3": "bAbI 3",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,11 @@ class About:
 
     @property
     def title(self) -> str:
-        """The corpus as people write it."""
+        """The corpus as its record titles it, else its name."""
         told = [
             _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
         ]
-        return str(first_of(*told, _TITLES.get(self.corpus), self.corpus))
+        return str(first_of(*told, self.corpus))
 
     @property
     def has_question(self) -> bool:

@@ -150,13 +150,13 @@ def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
 
 def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:
     """What is not as in the paper, or not as usual, by corpus."""
-    from attnaudit.corpora import REGISTRY
+    from attnaudit.corpora import CORPORA
 
     notes = {}
     for corpus in dict.fromkeys(one.cell.corpus for one in runs):
         same = [one for one in runs if one.cell.corpus == corpus]
         made = [note for one in same for note in one.manifest["notes"]]
-        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *REGISTRY[corpus].differs, *made]))
+        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *CORPORA[corpus].differs, *made]))
     return notes
 
 
@@ -176,10 +176,10 @@ def _not_asked(data_dir: str | None, known: set[str]) -> list[NotRun]:
 
 
 def _why_not(corpus: str, data_dir: str | None) -> str:
-    from attnaudit.corpora.named.registry import REGISTRY, corpus_sources
+    from attnaudit.corpora.registry import CORPORA, corpus_sources
 
     try:
-        _, sources, _ = corpus_sources(REGISTRY[corpus], data_dir)
+        _, sources, _ = corpus_sources(CORPORA[corpus], data_dir)
     except InputError as error:
         return str(error)
     told = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))

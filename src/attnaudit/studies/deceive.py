@@ -25,7 +25,7 @@ from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.corpora.parallel import ParallelCorpus
+    from attnaudit.corpora.corpus import ParallelCorpus
     from attnaudit.plans.spec import RunSpec
     from attnaudit.plans.translation import TranslationSpec
 
@@ -81,7 +81,7 @@ class Deceive:
         check_least(self, seeds=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
-        from attnaudit.corpora.prepare.removal import marks
+        from attnaudit.corpora.prepare.derived import marks
 
         if corpus.task != "classification":
             raise InputError("study", f"{self.name} on {corpus.name}", corpus.task, "a corpus of texts alone, without questions")

@@ -57,7 +57,7 @@ class Guide:
         check_least(self, seeds=1, patience=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
-        from attnaudit.corpora.prepare.taught import taught_by
+        from attnaudit.corpora.prepare.derived import taught_by
 
         one_attention(self.name, base)
         for path in self.traces:

@@ -20,7 +20,7 @@ from torch import Tensor
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.vocabulary import EOS
 from attnaudit.models.pairs import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward

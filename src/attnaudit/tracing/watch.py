@@ -9,7 +9,7 @@ from typing import Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Split
-from attnaudit.corpora.parallel import Pairs
+from attnaudit.corpora.corpus import Pairs
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, write_shards

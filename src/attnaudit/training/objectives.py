@@ -13,7 +13,7 @@ from torch.nn import functional
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Split
-from attnaudit.corpora.prepare.removal import marks
+from attnaudit.corpora.prepare.derived import marks
 from attnaudit.models.batch import padded
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.training.settings import Adversary, Deceive, Objective

@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
-from attnaudit.corpora.parallel import ParallelCorpus
+from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.prepare.vocabulary import UNK
 from attnaudit.models.pairs import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward

@@ -1,4 +1,4 @@
-"""Unpacking downloads: nothing leaves its folder, nothing grows without bound."""
+"""Unpacking downloads: nothing is written outside their folder, nothing grows without bound."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def archive_kind(path: Path) -> str:
 
 
 def unpack(archive: Path, into: Path, limits: Limits = LIMITS) -> None:
-    """Unpack a zip, tar or tar.gz into a folder; files that macOS adds are skipped.
+    """Unpack a zip, tar or tar.gz into a folder; what macOS adds is skipped.
 
     Raises InputError for a damaged archive and for one with a name that leaves the folder, a link, a device, a name twice, or more
     than ``limits`` allow, and OSError for a full disk; what was written before is then still there, so ``into`` should be a folder

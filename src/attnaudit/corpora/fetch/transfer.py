@@ -33,14 +33,14 @@ PATIENCE = Patience()
 
 
 class CutOff(Exception):
-    """What interrupts a download and may pass: a connection that broke, a server that is busy."""
+    """A failure that may pass: a connection that broke, a server that is busy."""
 
 
 @dataclass(frozen=True)
 class Resuming:
-    """A downloader for pooch. What has come is kept in ``part``, and in ``part``.json where it came from.
+    """A downloader for pooch. What was received is kept in ``part``, its source in ``part``.json.
 
-    A part is continued when its server says that the file is the same (``If-Range``), or when ``checked`` tells that a checksum will
+    A part is continued when its server says that the file is the same (``If-Range``), or when ``checked`` says that a checksum will
     find out. More than ``most`` bytes are refused. ``progress`` gets kilobytes.
     """
 
@@ -60,7 +60,7 @@ class Resuming:
                 if number == self.patience.tries:
                     expected, do = (
                         "the whole file",
-                        "check the network or the proxy; the part downloaded is kept, and the same command resumes",
+                        "check the network or proxy; what was received is kept, the same command resumes",
                     )
                     raise InputError("fetch", url, f"{error}, {number} times", expected, do) from error
                 time.sleep(self.patience.wait * 2 ** (number - 1))
@@ -139,14 +139,14 @@ class Resuming:
 
 
 def _extent(response: Any, have: int) -> tuple[int, int] | None:
-    """Where the bytes of an answer begin within the file, and the size of the file (0: not told); None for bytes that do not go on."""
+    """Where the bytes of an answer begin within the file, and the size of the file (0: not given); None for bytes that do not continue."""
     if response.status_code == 416:  # the part is as long as the file, or longer
         return None
     if response.status_code != 206:
         told_size = response.headers.get("Content-Length", "")
         return 0, int(told_size) if told_size.isdecimal() else 0
-    told = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
-    return None if told is None or int(told[1]) != have else (have, 0 if told[2] == "*" else int(told[2]))
+    found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+    return None if found is None or int(found[1]) != have else (have, 0 if found[2] == "*" else int(found[2]))
 
 
 def _tag(headers: Mapping[str, str]) -> str:

@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats.readers import READERS, SPLIT_NAMES, file_source, split_tables, stem_and_format
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
+from attnaudit.corpora.formats.tables import READERS, SPLIT_NAMES, file_source, split_tables, stem_and_format
 
 Sources = dict[str, SplitSource]
 Layout = Callable[[Path], Sources]  # nothing where the folder has no file of the layout
@@ -23,7 +23,7 @@ class MissingFiles(InputError):
 def any_layout(*layouts: Layout, expected: str, within: Sequence[str] = ()) -> Callable[[Path], Sources]:
     """The first layout whose files are all there, in a folder or in those ``within`` it that archives unpack to.
 
-    Raises MissingFiles, which tells what is ``expected``.
+    Raises MissingFiles, which says what is ``expected``.
     """
 
     def sources(folder: Path) -> Sources:
@@ -32,7 +32,7 @@ def any_layout(*layouts: Layout, expected: str, within: Sequence[str] = ()) -> C
             for layout in layouts if place.is_dir() else ():
                 try:
                     if found := layout(place):
-                        return _told(found, place, missing)
+                        return _with_notes(found, place, missing)
                 except MissingFiles as error:
                     missing.append(error)
         if missing:
@@ -42,8 +42,8 @@ def any_layout(*layouts: Layout, expected: str, within: Sequence[str] = ()) -> C
     return sources
 
 
-def _told(found: Sources, place: Path, missing: Sequence[MissingFiles]) -> Sources:
-    """Sources whose notes tell which places were passed over for want of files."""
+def _with_notes(found: Sources, place: Path, missing: Sequence[MissingFiles]) -> Sources:
+    """Sources whose notes name the folders that were skipped because files are missing there."""
     remarks = [f"{error.where}: {error.got}; read from {place} instead" for error in missing if error.where != str(place)]
     return {split: replace(source, note="; ".join(filter(None, [source.note, *remarks]))) for split, source in found.items()}
 

@@ -1,4 +1,4 @@
-"""Lines of a plain or gzipped text file, with every way in which a file can be unreadable reported as an InputError."""
+"""Lines of a plain or gzipped text file, where every unreadable file is an InputError."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[BinaryIO | gz
 def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are not of ``encoding`` become surrogates.
 
-    Raises InputError for a file that is missing, empty, damaged or cut off. `invalid_utf8` tells where a text is not UTF-8.
+    Raises InputError for a file that is missing, empty, damaged or cut off. `invalid_utf8` finds where a text is not UTF-8.
     """
     number = 0
     with opened(path, operation) as file:

@@ -1,4 +1,4 @@
-"""One row of a source file before it is understood, and what makes a text or a label unusable."""
+"""A row of a source file before it is interpreted, its rationale, and what makes a text or a label unusable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MISSING = {"", "nan", "null"}
 class Row:
     """A row as its file has it: ``row`` counts from 0 after the header, ``line`` from 1 (None where a format has no lines).
 
-    ``problem`` is the text of a row that could not be split into its columns, ``left_out`` the reason why a corpus by its own
+    ``problem`` is what was found when the row could not be split into its columns, ``left_out`` the reason why a corpus by its own
     definition does not use the row. ``question`` goes with the text where the task has one; ``evidence`` are the stretches of the
     text, as (start, stop) characters, that are known to decide the label (None: not known); ``answers`` are the labels that the row
     allows (None: all). ``file`` is the row's own file where the source is a folder.
@@ -63,7 +63,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class SplitSource:
-    """Where the rows of one split come from; ``rows()`` reads the file again, ``note`` is what the user should know of it."""
+    """Where the rows of one split come from; ``rows()`` reads the file from its start, ``note`` is what the user should know of it."""
 
     path: Path
     rows: Callable[[], Iterator[Row]]
@@ -71,7 +71,7 @@ class SplitSource:
 
 
 class BadCell(ValueError):
-    """A text or a label that cannot be used; the message quotes it."""
+    """A text or a label that cannot be used; the message says what was found."""
 
 
 def usable_text(value: object, called: str = "text") -> str:
@@ -134,7 +134,69 @@ def require_columns(path: Path, present: list[str], columns: Columns) -> None:
 
 
 def _near(expected: str, present: list[str]) -> str:
-    """The columns that are called much like the one that is wanted, in capitals or not."""
+    """The columns that are called much like the expected one, in capitals or not."""
     alike = difflib.get_close_matches(expected.lower(), list({name.lower() for name in present}), n=3)
     near = [name for name in present if name.lower() in alike]
     return f"did you mean {' or '.join(near[:3])}?" if near else ""
+
+
+Span = tuple[int, int]  # of characters, the second not among them
+_WORD = re.compile(r"\S+")
+
+
+def usable_spans(value: object, length: int) -> list[Span]:
+    """Pairs (start, stop) within a text of ``length`` characters, in order, joined where they overlap. Raises BadCell."""
+    if not isinstance(value, (list, tuple)):
+        raise BadCell(f"a rationale of type {type(value).__name__} where a list of [start, stop] was expected")
+    spans: list[Span] = []
+    for start, stop in sorted(_span(item, length) for item in value):
+        if spans and start < spans[-1][1]:
+            first, end = spans.pop()
+            start, stop = first, max(stop, end)
+        spans.append((start, stop))
+    return spans
+
+
+def marked_words(text: str, spans: list[Span], tokenise: Callable[[str], list[str]]) -> tuple[list[str], list[bool]]:
+    """The words of a text, and which of them lie in a span.
+
+    Pieces between the ends of spans are split into words one by one: where spans end at white space that gives the words of the
+    whole text, elsewhere it cuts a word in two.
+    """
+    words: list[str] = []
+    marks: list[bool] = []
+    for piece, marked in _pieces(text, spans):
+        found = tokenise(piece)
+        words += found
+        marks += [marked] * len(found)
+    return words, marks
+
+
+def word_spans(text: str, stretches: list[Span]) -> list[Span]:
+    """Characters of stretches that are given as (first, last + 1) among the words between white space; empty ones mark nothing.
+
+    Raises BadCell.
+    """
+    words = [found.span() for found in _WORD.finditer(text)]
+    for first, end in stretches:
+        if not 0 <= first <= end <= len(words):
+            raise BadCell(f"evidence from word {first} to {end} in a text of {len(words)} words")
+    return [(words[first][0], words[end - 1][1]) for first, end in stretches if first < end]
+
+
+def _span(item: object, length: int) -> Span:
+    if not isinstance(item, (list, tuple)) or len(item) != 2 or not all(type(end) is int for end in item):
+        raise BadCell(f"a rationale with {str(item)[:40]!r} where [start, stop] was expected")
+    start, stop = item
+    if not 0 <= start < stop <= length:
+        raise BadCell(f"a rationale from {start} to {stop} in a text of {length} characters")
+    return start, stop
+
+
+def _pieces(text: str, spans: list[Span]) -> Iterator[tuple[str, bool]]:
+    done = 0
+    for start, stop in spans:
+        yield text[done:start], False
+        yield text[start:stop], True
+        done = stop
+    yield text[done:], False

@@ -1,6 +1,6 @@
 """The texts of Pruthi et al. 2020, each with a mask of the words that a deceptive attention must keep off: here its rationale.
 
-These words decide the label (pronouns, gendered words), or hold all that does (the sentence beside a piece of an encyclopedia).
+These words decide the label (pronouns, gendered words), or hold all that does (the sentence next to one of an encyclopedia).
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from attnaudit.corpora.formats.evidence import Span, word_spans
+from attnaudit.corpora.entry import CorpusEntry
 from attnaudit.corpora.formats.layouts import Layout, Rows, Sources, any_layout, first_that_fits, renamed
 from attnaudit.corpora.formats.lines import numbered_lines
-from attnaudit.corpora.formats.readers import file_source
-from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource
-from attnaudit.corpora.named.registered import Registered
+from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
+from attnaudit.corpora.formats.tables import file_source
 
 _SPLITS = ("train", "dev", "test")
 _SEXES = {"M": "0", "F": "1", "0": "0", "1": "1"}
 _NUMBERS = {"0": "0", "1": "1"}
-_BIBTEX = """@inproceedings{pruthi2020deceive,
+PRUTHI_2020 = """@inproceedings{pruthi2020deceive,
   title = {Learning to Deceive with Attention-Based Explanations},
   author = {Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.},
   booktitle = {Proceedings of ACL},
@@ -58,12 +57,12 @@ def _marked(text: str, mask: str | None, name: str) -> list[Span]:
 
 
 def _plain(classes: dict[str, str]) -> Layout:
-    """Files as published: ``train.txt`` beside ``train.txt.block``."""
+    """Files as published: ``train.txt`` with ``train.txt.block``."""
     return _beside("{}.txt", "{}.txt.block", classes, tabbed_rows)
 
 
 def _table(classes: dict[str, str]) -> Layout:
-    """Tables ``train.csv`` beside ``train.block``, gzipped or not."""
+    """Tables ``train.csv`` with ``train.block``, gzipped or not."""
     return _beside("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows())
 
 
@@ -87,15 +86,15 @@ def _read(text: Path, mask: Path, classes: dict[str, str], rows: Rows) -> Iterat
 def _registered(
     name: str, title: str, classes: dict[str, str], class_names: tuple[str, str], folder: str, licence: str,
     counts: dict[str, tuple[int, ...]],
-) -> Registered:  # fmt: skip
-    return Registered(
+) -> CorpusEntry:  # fmt: skip
+    return CorpusEntry(
         name=name,
         title=title,
         citation="Pruthi et al. 2020",
-        bibtex=_BIBTEX,
+        bibtex=PRUTHI_2020,
         licence=licence,
         class_names=class_names,
-        sources=any_layout(_plain(classes), _table(classes), expected="train.txt, dev.txt and test.txt, each beside its .block file"),
+        sources=any_layout(_plain(classes), _table(classes), expected="train.txt, dev.txt and test.txt, each with its .block file"),
         homepage="https://github.com/danishpruthi/deceptive-attention",
         folders=(name, f"deceptive/{folder}", folder),
         expected={"paper": counts},
@@ -110,7 +109,7 @@ DECEPTIVE = (
         "not stated; sentences of Wikipedia", {"train": (4528, 4489), "dev": (529, 598), "test": (579, 548)},
     ),
     _registered(
-        "deceptive_sst_wiki", "SST beside a sentence of Wikipedia", _NUMBERS, ("negative", "positive"), "sst-wiki",
+        "deceptive_sst_wiki", "SST, each with a sentence of Wikipedia", _NUMBERS, ("negative", "positive"), "sst-wiki",
         "not stated; SST and sentences of Wikipedia", {"train": (3310, 3610), "dev": (428, 444), "test": (912, 909)},
     ),
     _registered(

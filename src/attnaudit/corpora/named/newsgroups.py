@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
+from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, Parting
 from attnaudit.corpora.formats.layouts import any_layout, split_files, tables
 from attnaudit.corpora.formats.lines import whole_text
 from attnaudit.corpora.formats.rows import Row
-from attnaudit.corpora.named.registered import Bounds, Parting, Registered
 
 _GROUPS = ("rec.sport.baseball", "rec.sport.hockey")
 _QUOTATION = re.compile(r"(writes in|writes:|wrote:|says:|said:|^In article|^Quoted from|^\||^>)")
@@ -52,9 +52,10 @@ def post_rows(folder: Path) -> Iterator[Row]:
 
 _BYDATE = {split: (f"20news-bydate-{split}/",) for split in ("train", "test")}
 
-NEWS_SPORTS = Registered(
+NEWS_SPORTS = CorpusEntry(
     name="20news_sports",
     title="posts on baseball and hockey of the 20 Newsgroups",
+    short="20News sports",
     citation="Lang 1995",
     bibtex="""@inproceedings{lang1995newsweeder,
   title = {NewsWeeder: Learning to Filter Netnews},
@@ -71,11 +72,17 @@ NEWS_SPORTS = Registered(
         within=("20news-bydate",),
     ),
     homepage="http://qwone.com/~jason/20Newsgroups/",
+    downloads=(
+        Download(
+            "https://ndownloader.figshare.com/files/5975967",
+            "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610",
+        ),
+    ),
     folders=("20news_sports", "20news", "20news-bydate"),
     min_df=2,
     clean=clean,
     parting=Parting(pooled=True, pool_shares=(0.16, 0.2)),
     bounds={"paper": Bounds(more_than=6, less_than=500)},
     expected={"paper": {"train+dev+test": (880, 883)}},
-    differs=("the split is drawn anew: the authors' (train 716/710, test 151/183) is of another order of the posts",),
+    differs=("the split is another draw: the authors' (train 716/710, test 151/183) is of another order of the posts",),
 )

@@ -1,4 +1,4 @@
-"""Parallel corpora of our own making, whose alignments are known exactly: copy, reverse, bigram flip (Pruthi et al. 2020, section 5)."""
+"""Generated parallel corpora whose alignments are known exactly: copy, reverse, bigram flip (Pruthi et al. 2020, section 5)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import numpy as np
 from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.corpora.corpus import SPLITS
-from attnaudit.corpora.parallel import Pairs, ParallelCorpus
+from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus
 from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
 
-PLANTED_PAIRS = {f"planted-{kind}": kind for kind in TARGETS}
 _SMALLEST = 10  # a row for dev and one for test
 _MOST_SYMBOLS = 1_000_000
 
@@ -45,7 +43,7 @@ def _texts(side: str, rows: list[np.ndarray]) -> tuple[str, ...]:
 
 
 def _links(lengths: Int64[np.ndarray, " n"], order: dict[int, Int64[np.ndarray, " words"]]) -> Int64[np.ndarray, "three k"]:
-    """Row, source word and target word: ``order`` tells for every length which source word each target word is of."""
+    """Row, source word and target word: ``order`` gives for every length the source word of each target word."""
     goes_to = {words: np.argsort(positions) for words, positions in order.items()}
     parts = [np.vstack([np.full(words, row), np.arange(words), goes_to[words]]) for row, words in enumerate(lengths.tolist())]
     return np.hstack(parts)

@@ -1,4 +1,4 @@
-"""Corpora of our own making in which the words that decide the label are known."""
+"""Generated corpora in which the words that decide the label are known, among plain sentences about a small town."""
 
 from __future__ import annotations
 
@@ -10,10 +10,93 @@ from typing import Literal
 import numpy as np
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.corpora.corpus import Corpus, Split, Task, fingerprint, row_digests
-from attnaudit.corpora.keyed import keyed
-from attnaudit.corpora.planted.grammar import filler, pick
-from attnaudit.corpora.planted.question import ROOMS, question_split
+from attnaudit.corpora.corpus import Corpus, Split, Task, fingerprint, keyed, row_digests
+
+_WORDS: dict[str, tuple[str, ...]] = {
+    "article": ("the", "this", "that", "each", "another", "one"),
+    "person": (
+        "baker", "gardener", "teacher", "ferryman", "neighbour", "clerk", "painter", "farmer", "nurse", "tailor", "cousin", "student",
+        "postman", "carpenter", "librarian", "visitor",
+    ),
+    "thing": (
+        "basket", "lantern", "letter", "ladder", "kettle", "bicycle", "blanket", "notebook", "umbrella", "bench", "bucket", "ticket",
+        "map", "coat", "parcel", "window", "table", "clock", "rope", "cup",
+    ),
+    "place": (
+        "market", "harbour", "station", "orchard", "bridge", "square", "mill", "garden", "library", "field", "workshop", "river",
+        "tower", "school", "barn", "street",
+    ),
+    "adjective": (
+        "small", "round", "wooden", "narrow", "old", "quiet", "heavy", "tall", "local", "distant", "folded", "empty", "striped", "wide",
+    ),
+    "did": (
+        "carried", "found", "moved", "left", "kept", "opened", "borrowed", "measured", "painted", "showed", "counted", "lifted",
+        "noticed", "brought",
+    ),
+    "went": ("walked", "waited", "stayed", "arrived", "turned", "worked", "stood", "slept"),
+    "where": ("near", "behind", "beside", "towards", "inside", "across", "from", "past"),
+    "when": ("yesterday", "later", "again", "early", "often", "today", "twice", "soon", "then", "once"),
+    "joined": ("and", "while", "because", "before", "after", "so"),
+    "stop": (".",),
+    "comma": (",",),
+}  # fmt: skip
+
+_SENTENCES: tuple[tuple[str, ...], ...] = tuple(
+    tuple(line.split())
+    for line in (
+        "article person did article thing where article place stop",
+        "article adjective person went where article place stop",
+        "when comma article person did article adjective thing stop",
+        "article thing went where article adjective place when stop",
+        "article person went joined article person did article thing stop",
+        "where article place comma article adjective thing went stop",
+        "article person did article thing joined went where article place when stop",
+    )
+)
+
+VOCABULARY = frozenset(word for words in _WORDS.values() for word in words)
+
+
+def filler(length: int, rng: np.random.Generator) -> list[str]:
+    """``length`` words of running text; the last sentence may be cut off."""
+    draws = iter(rng.random(2 * length + 40).tolist())  # one for each word and each sentence, and the rest of the last sentence
+    words: list[str] = []
+    while len(words) < length:
+        form = _SENTENCES[int(next(draws) * len(_SENTENCES))]
+        words += [pick(_WORDS[slot], next(draws)) for slot in form]
+    return words[:length]
+
+
+def pick(words: tuple[str, ...], draw: float) -> str:
+    """The word that a number in [0, 1) stands for."""
+    return words[int(draw * len(words))]
+
+
+PEOPLE = ("anna", "boris", "clara", "daniel", "edith", "felix", "greta", "hugo")
+ROOMS = ("attic", "cellar", "kitchen", "office", "pantry", "studio")
+FACTS = 3  # people whose room a text states
+_FACT_WORDS = 3
+
+
+def question_split(rows: int, length: tuple[int, int], rng: np.random.Generator, share: float | None) -> Split:
+    """``rows`` texts with `FACTS` facts "<person> in <room>" each, at random positions; every answer is asked for about equally often."""
+    label = rng.permutation(np.arange(rows) % len(ROOMS))
+    lengths = rng.integers(length[0], length[1] + 1, size=rows).tolist()
+    texts = [_facts(answer, tokens, rng) for answer, tokens in zip(label.tolist(), lengths, strict=True)]
+    words, marks, questions = (list(column) for column in zip(*texts, strict=True)) if texts else ([], [], [])
+    return Split(np.arange(rows, dtype=np.int64), words, label.astype(np.int32), marks, questions)
+
+
+def _facts(answer: int, length: int, rng: np.random.Generator) -> tuple[list[str], list[bool], list[str]]:
+    words, marks = filler(length, rng), [False] * length
+    people = [PEOPLE[k] for k in rng.choice(len(PEOPLE), FACTS, replace=False)]
+    rooms = [ROOMS[answer], *(ROOMS[k] for k in rng.integers(len(ROOMS), size=FACTS - 1))]
+    gaps = np.sort(rng.choice(length - FACTS * (_FACT_WORDS - 1), FACTS, replace=False)) + np.arange(FACTS) * (_FACT_WORDS - 1)
+    for place, person, room, asked in zip(rng.permutation(gaps).tolist(), people, rooms, (True, False, False), strict=True):
+        words[place : place + _FACT_WORDS] = [person, "in", room]
+        marks[place : place + _FACT_WORDS] = [asked, False, asked]
+    return words, marks, ["where", "is", people[0], "?"]
+
 
 PlantedKind = Literal["decisive", "negation", "conjunction", "prior", "question"]
 Choice = tuple[str, ...]  # words of which one is planted
@@ -32,10 +115,10 @@ _SHARES = (("train", 0.8), ("dev", 0.1), ("test", 0.1))
 
 @dataclass(frozen=True)
 class Planting:
-    """``cases`` are the ways to plant: a label and one choice of words for each planted place; ``places(T, rng)`` finds those."""
+    """``cases`` are the ways to plant: a label and one choice of words for each planted position; ``positions(T, rng)`` draws those."""
 
     cases: tuple[tuple[int, tuple[Choice, ...]], ...]
-    places: Callable[[int, np.random.Generator], tuple[int, ...]]
+    positions: Callable[[int, np.random.Generator], tuple[int, ...]]
 
 
 def _one_place(length: int, rng: np.random.Generator) -> tuple[int, ...]:
@@ -69,6 +152,7 @@ _PRIOR = Planting(((0, ()), (1, ())), _nowhere)
 class Kind:
     """A way to make a corpus: ``make(rows, length, rng, prior)`` gives one split."""
 
+    title: str
     class_names: tuple[str, ...]
     make: Callable[[int, tuple[int, int], np.random.Generator, float | None], Split]
     task: Task = "classification"
@@ -88,17 +172,17 @@ def _split(planting: Planting, rows: int, length: tuple[int, int], rng: np.rando
 def _text(planting: Planting, case: int, length: int, rng: np.random.Generator) -> tuple[list[str], list[bool]]:
     words, marks = filler(length, rng), [False] * length
     choices = planting.cases[case][1]
-    for place, choice in zip(planting.places(length, rng), choices, strict=True):
+    for place, choice in zip(planting.positions(length, rng), choices, strict=True):
         words[place], marks[place] = pick(choice, rng.random()), True
     return words, marks
 
 
 KINDS = {
-    "decisive": Kind(("negative", "positive"), partial(_split, _DECISIVE)),
-    "negation": Kind(("negative", "positive"), partial(_split, _NEGATION)),
-    "conjunction": Kind(("different", "alike"), partial(_split, _CONJUNCTION)),
-    "prior": Kind(("rare", "common"), partial(_split, _PRIOR)),
-    "question": Kind(ROOMS, question_split, "question_answering"),
+    "decisive": Kind("one word decides", ("negative", "positive"), partial(_split, _DECISIVE)),
+    "negation": Kind("two neighbouring words decide together", ("negative", "positive"), partial(_split, _NEGATION)),
+    "conjunction": Kind("two distant words decide together", ("different", "alike"), partial(_split, _CONJUNCTION)),
+    "prior": Kind("no word decides", ("rare", "common"), partial(_split, _PRIOR)),
+    "question": Kind("questions about rooms", ROOMS, question_split, "question_answering"),
 }
 
 
@@ -113,9 +197,9 @@ def planted_corpus(
     """A corpus whose deciding words are known and marked in each split's ``rationale``.
 
     ``decisive``: one word of feeling among distractors decides. ``negation``: a word of feeling and the word before it (``not``
-    or an affirming one) decide together, neither alone tells anything. ``conjunction``: a colour in the first third and one in
-    the last third of the text decide by being of like kind, neither alone tells anything. ``prior``: no word decides; a share
-    ``prior`` of the rows is of class 1. ``question``: the text tells the rooms of three people, a question asks for one of them.
+    or an affirming one) decide together; neither alone is informative. ``conjunction``: a colour in the first third and one in
+    the last third of the text decide by being of the same kind; neither alone is informative. ``prior``: no word decides; a share
+    ``prior`` of the rows is of class 1. ``question``: the text states the rooms of three people, a question asks for one of them.
 
     ``size`` rows in all (80/10/10, at least 40), ``length`` the fewest and most tokens of a text (at least 10). All kinds but
     ``prior`` are balanced in each split. The same arguments give the same corpus. Raises InputError.

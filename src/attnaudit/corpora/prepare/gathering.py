@@ -1,19 +1,99 @@
-"""From the rows of a file to token lists: rows are checked one by one, and what cannot be used is refused or set aside."""
+"""From the rows of a file to token lists with labels: rows are checked one by one, and what cannot be used is refused or set aside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import numpy as np
+from jaxtyping import Bool
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import SkippedRow
-from attnaudit.corpora.formats.evidence import marked_words, usable_spans
+from attnaudit.corpora.corpus import SPLITS, SkippedRow, Split
+from attnaudit.corpora.entry import NO_BOUNDS, Bounds
 from attnaudit.corpora.formats.lines import printable
-from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, usable_label, usable_text
-from attnaudit.corpora.named.registered import NO_BOUNDS, Bounds
-from attnaudit.corpora.prepare.gathered import Example, Gathered
+from attnaudit.corpora.formats.rows import (
+    BadCell,
+    Row,
+    SplitSource,
+    column_option,
+    marked_words,
+    ordered_classes,
+    usable_label,
+    usable_spans,
+    usable_text,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that can be used; ``length`` is its number of words before any cut, ``sentences`` the words of each where they are given."""
+
+    instance: int
+    tokens: list[str]
+    length: int
+    label: str
+    question: list[str] | None = None
+    rationale: list[bool] | None = None
+    answers: tuple[str, ...] | None = None
+    sentences: list[int] | None = None
+
+
+@dataclass
+class Gathered:
+    """The examples of one file in the order of its ``rows``, and what was not used of it."""
+
+    path: Path
+    examples: list[Example] = field(default_factory=list)
+    left_out: Counter[str] = field(default_factory=Counter)
+    skipped: list[SkippedRow] = field(default_factory=list)
+    rows: int = 0
+    note: str = ""
+
+    @property
+    def labels(self) -> list[str]:
+        return [example.label for example in self.examples]
+
+
+def pooled(parts: Sequence[Gathered]) -> Gathered:
+    """All parts as one; instances of later ones count on from the rows of those before."""
+    whole = Gathered(parts[0].path.parent, note=parts[0].note)
+    for part in parts:
+        whole.examples += [replace(example, instance=example.instance + whole.rows) for example in part.examples]
+        whole.left_out += part.left_out
+        whole.skipped += part.skipped
+        whole.rows += part.rows
+    return whole
+
+
+def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
+    """Examples with numbered classes; answers that are no class are not among the candidates."""
+    number = {name: index for index, name in enumerate(classes)}
+    rationale = [example.rationale or [] for example in examples]
+    return Split(
+        np.array([example.instance for example in examples], dtype=np.int64),
+        [example.tokens for example in examples],
+        np.array([number[example.label] for example in examples], dtype=np.int32),
+        rationale if any(example.rationale is not None for example in examples) else None,
+        [example.question or [] for example in examples] if any(example.question for example in examples) else None,
+        _candidates(examples, number),
+        [example.sentences or [] for example in examples] if any(example.sentences for example in examples) else None,
+    )
+
+
+def _candidates(examples: Sequence[Example], number: dict[str, int]) -> Bool[np.ndarray, "n C"] | None:
+    if all(example.answers is None for example in examples):
+        return None
+    allowed = np.zeros((len(examples), len(number)), dtype=bool)
+    for row, example in enumerate(examples):
+        if example.answers is None:
+            allowed[row] = True
+        else:
+            allowed[row, [number[name] for name in example.answers if name in number]] = True
+    return allowed
+
 
 Progress = Callable[[str, int], None]
 _PROGRESS_EVERY = 1000
@@ -24,7 +104,7 @@ _REMEDY = "correct the row, or skip such rows: --on-bad-row skip"
 class Gathering:
     """How rows become token lists.
 
-    ``classes`` are the labels that may come, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence.
+    ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence.
     """
 
     tokenise: Callable[[str], list[str]]
@@ -115,3 +195,60 @@ def _apply_bounds(out: Gathered, bounds: Bounds) -> None:
 
 def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
+
+
+_NO_SUCH_CLASS = "add rows of that class to train, or skip such rows: --on-bad-row skip"
+
+
+def learnt_classes(train: Sequence[Example]) -> tuple[str, ...]:
+    """The labels of train and the answers that its rows allow, in order."""
+    names = {example.label for example in train}
+    for example in train:
+        names.update(example.answers or ())
+    return ordered_classes(names)
+
+
+def check_learnable(train: Gathered) -> None:
+    """Raise InputError where a column of labels is none: nearly every row has its own."""
+    names = ordered_classes(train.labels)
+    if len(names) > max(20, len(train.examples) // 2):
+        got = f"{len(names)} different labels in {len(train.examples)} rows"
+        do = f"name the right column with {column_option('label')}"
+        raise InputError("read corpus", str(train.path), got, "classes that many rows share", do)
+
+
+def check_classes(gathered: dict[str, Gathered], classes: tuple[str, ...] | None) -> None:
+    """Raise InputError where train has fewer than two classes, or lacks one of ``classes``, or another split has no row left."""
+    for split, rows in gathered.items():
+        present = set(rows.labels)
+        if split in ("all", "train") and (len(present) == 1 or (classes and present != set(classes))):
+            got = f"only rows of class {', '.join(sorted(present))}"
+            raise InputError("read corpus", str(rows.path), got, f"{len(classes or ()) or 'at least two'} classes to train on")
+        if not present:
+            raise InputError("read corpus", str(rows.path), "no row with a label that train has", f"rows for {split}")
+
+
+def refuse_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...], skip_bad: bool) -> None:
+    """Labels of dev or test that train lacks cannot be learned: raise InputError, or set their rows aside."""
+    for rows in _others(gathered):
+        bad = [example for example in rows.examples if example.label not in known]
+        if bad and not skip_bad:
+            where = f"{rows.path}: row {bad[0].instance}"
+            got = f"label '{bad[0].label}', which no row of train has ({len(bad)} such row(s))"
+            listed = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
+            raise InputError("read corpus", where, got, f"one of {listed}", _NO_SUCH_CLASS)
+        rows.skipped += [SkippedRow(str(rows.path), example.instance, f"label '{example.label}' is not in train") for example in bad]
+        rows.examples = [example for example in rows.examples if example.label in known]
+
+
+def leave_out_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...]) -> None:
+    """Rows of dev or test whose label train lacks are excluded and counted."""
+    names = set(known)
+    for rows in _others(gathered):
+        kept = [example for example in rows.examples if example.label in names]
+        rows.left_out["with an answer that train does not have"] += len(rows.examples) - len(kept)
+        rows.examples = kept
+
+
+def _others(gathered: dict[str, Gathered]) -> list[Gathered]:
+    return [gathered[split] for split in SPLITS[1:] if split in gathered]

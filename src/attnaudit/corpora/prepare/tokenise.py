@@ -1,9 +1,17 @@
-"""Texts to words, as in Jain & Wallace 2019: spaCy's English rules, lower case, words with a digit as one."""
+"""Texts to tokens: words by spaCy's English rules as in Jain & Wallace 2019, sentences of words, and the units of a translator."""
 
 from __future__ import annotations
 
+import io
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.corpus import Split
 
 DIGITS = "qqq"
 _ENDLESS = re.compile(r"\S{200}")  # no word is this long, and spaCy's time grows with the square of such a run
@@ -46,3 +54,80 @@ class Tokeniser:
             word = "" if form.isspace() else sys.intern(form if kept else normalise(form, self._mask_digits))
             self._word_of[orth] = word
         return word
+
+
+def sentence_lengths(split: Split) -> Iterator[list[int]]:
+    """How many words each sentence of every text has."""
+    if split.sentences is not None:
+        yield from split.sentences
+        return
+    language = _rule()
+    for tokens in split.tokens:
+        yield _lengths(language, tokens)
+
+
+def _rule() -> Any:
+    import spacy  # here because it takes two seconds
+
+    language = spacy.blank("en")
+    language.add_pipe("sentencizer")
+    return language
+
+
+def _lengths(language: Any, tokens: Sequence[str]) -> list[int]:
+    from spacy.tokens import Doc
+
+    document = Doc(language.vocab, words=list(tokens))
+    return [len(sentence) for sentence in language.get_pipe("sentencizer")(document).sents]
+
+
+MARK = "▁"  # what a piece begins with where white space stood
+
+
+@dataclass(frozen=True)
+class Words:
+    """What white space parts."""
+
+    def __call__(self, texts: Iterable[str]) -> list[list[str]]:
+        return [text.split() for text in texts]
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return " ".join(tokens)
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces by byte-pair encoding (Sennrich et al. 2016), as SentencePiece learns them; ``model`` is its own file."""
+
+    model: bytes
+
+    @cached_property
+    def _processor(self) -> Any:
+        from sentencepiece import SentencePieceProcessor  # here because few need it
+
+        return SentencePieceProcessor(model_proto=self.model)
+
+    def __call__(self, texts: Iterable[str]) -> list[list[str]]:
+        return self._processor.encode(list(texts), out_type=str)
+
+    def join(self, tokens: Sequence[str]) -> str:
+        return "".join(tokens).replace(MARK, " ").strip()
+
+
+Units = Words | Pieces
+
+
+def learn_pieces(texts: Sequence[str], size: int) -> Pieces:
+    """At most ``size`` pieces of the texts; the same texts give the same pieces. Raises InputError."""
+    from sentencepiece import SentencePieceTrainer
+
+    characters = len(set("".join(texts)))
+    if size <= characters:
+        got = f"{size}, with {characters} different characters in train"
+        raise InputError("learn pieces", "setting corpus.pieces", got, "more pieces than characters", "or corpus.units=words")
+    out = io.BytesIO()
+    SentencePieceTrainer.train(
+        sentence_iterator=iter(texts), model_writer=out, vocab_size=size, model_type="bpe", character_coverage=1.0, num_threads=1,
+        hard_vocab_limit=False, minloglevel=2, bos_id=-1, eos_id=-1,
+    )  # fmt: skip
+    return Pieces(out.getvalue())

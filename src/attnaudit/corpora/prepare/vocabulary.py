@@ -1,18 +1,22 @@
-"""The words a model knows, by number."""
+"""The words a model knows, and their vectors."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float32
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.corpus import key_number, keyed
+from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines
 
 PAD, UNK, BOS, EOS = range(4)
 SPECIAL = ("<pad>", "<unk>", "<bos>", "<eos>")
@@ -71,3 +75,139 @@ class Vocabulary:
             got = "a word twice" if len(set(words)) != len(words) else "other first words"
             raise InputError("read vocabulary", origin, got, f"{', '.join(SPECIAL)} and then every word once")
         return cls(tuple(words))
+
+
+Missing = Literal["normal", "zero"]
+_WINDOW = 10
+_WORDS_TO_SEE = 20_000_000  # small corpora are read up to 15 times, large ones at least 3 times
+_MOST_EPOCHS, _FEWEST_EPOCHS = 15, 3
+
+
+@dataclass(frozen=True)
+class WordVectors:
+    """``matrix`` (V, D) float32 has a row for each word of a vocabulary, zeros for ``<pad>``.
+
+    ``covered`` words have a vector from ``source``; ``note`` says in one line where all of them come from.
+    """
+
+    matrix: Float32[np.ndarray, "V D"]
+    covered: int
+    source: str
+    note: str
+
+
+def word_vectors(
+    source: str | Path,
+    vocabulary: Vocabulary,
+    train_tokens: Sequence[Sequence[str]],
+    *,
+    dimension: int = 300,
+    seed: int = 0,
+    missing: Missing | str = "zero",
+) -> WordVectors:
+    """Vectors for every word of ``vocabulary``.
+
+    ``source`` is ``corpus`` (word2vec, CBOW, trained on ``train_tokens``; ``<unk>`` stands for words below ``min_df`` or, where there
+    are none, is the mean of the rarest words), ``random`` (N(0, 1)), or a file of GloVe's or
+    fastText's text format, also gzipped, whose own dimension then holds. Words that have no vector are zero, as in the
+    released code of Jain & Wallace 2019, or drawn from N(0, 1) (``missing="normal"``). The same arguments give the same bits.
+
+    Raises InputError for a file that cannot be used, with the line.
+    """
+    if missing not in ("normal", "zero"):
+        raise InputError("read vectors", "missing", f"'{missing}'", "normal or zero")
+    if str(source) == "random":
+        return WordVectors(_start(vocabulary, dimension, seed, "normal"), 0, "random", f"random vectors of {dimension} numbers")
+    if str(source) == "corpus":
+        found = _trained(vocabulary, train_tokens, dimension, seed)
+        origin = f"word2vec trained on the train split, {dimension} numbers"
+    else:
+        found = _from_file(Path(source).expanduser(), vocabulary)
+        dimension = len(next(iter(found.values())))
+        origin = f"{Path(source).name}, {dimension} numbers"
+    matrix = _start(vocabulary, dimension, seed, missing)
+    matrix[list(found)] = np.stack(list(found.values()))
+    words = len(vocabulary) - 1
+    others = "zero" if missing == "zero" else "drawn from N(0, 1)"
+    note = f"{origin}: {len(found)} of {words} words have a vector" + (f", the others are {others}" if len(found) < words else "")
+    return WordVectors(matrix, len(found), str(source), note)
+
+
+def _start(vocabulary: Vocabulary, dimension: int, seed: int, missing: str) -> np.ndarray:
+    shape = (len(vocabulary), dimension)
+    if missing == "zero":
+        return np.zeros(shape, dtype=np.float32)
+    matrix = keyed(seed, "vectors").standard_normal(shape, dtype=np.float32)
+    matrix[PAD] = 0
+    return matrix
+
+
+class _Sentences:
+    """The train rows between BOS and EOS, rare words as ``<unk>``, as often as they are asked for."""
+
+    def __init__(self, vocabulary: Vocabulary, token_lists: Sequence[Sequence[str]]) -> None:
+        self.vocabulary, self.token_lists = vocabulary, token_lists
+
+    def __iter__(self) -> Iterator[list[str]]:
+        words, known = self.vocabulary.words, self.vocabulary
+        for tokens in self.token_lists:
+            yield [words[BOS], *(word if word in known else words[UNK] for word in tokens), words[EOS]]
+
+
+def _trained(vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], dimension: int, seed: int) -> dict[int, np.ndarray]:
+    from gensim.models import Word2Vec  # here because it takes a second
+
+    total = sum(map(len, train_tokens))
+    epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _WORDS_TO_SEE // max(total, 1)))
+    model = Word2Vec(
+        _Sentences(vocabulary, train_tokens),
+        vector_size=dimension, window=_WINDOW, min_count=1, epochs=epochs, workers=1, seed=key_number(seed, "word2vec") % 2**32,
+    )  # fmt: skip
+    number_of = {word: number for number, word in enumerate(vocabulary.words)}
+    vectors = model.wv
+    found = {number_of[str(word)]: vectors.get_vector(str(word)) for word in vectors.index_to_key}
+    if UNK not in found:
+        counts = vectors.expandos["count"]
+        found[UNK] = vectors.vectors[counts == counts.min()].mean(axis=0)  # a word that train lacks is most like its rarest ones
+    return found
+
+
+def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
+    number_of = {word: number for number, word in enumerate(vocabulary.words)}
+    found: dict[int, np.ndarray] = {}
+    dimension = 0
+    for line_number, line in numbered_lines(path, "read vectors"):
+        line = line.rstrip()
+        if line_number == 1 and _is_header(line):
+            continue
+        dimension = dimension or line.count(" ")
+        word, *numbers = line.rsplit(" ", dimension)
+        if len(numbers) != dimension or dimension < 2:
+            raise _bad_line(path, line_number, f"{len(numbers)} number(s)", f"a word and {dimension or 'several'} numbers")
+        number = number_of.get(word)
+        if number is not None and number not in found:
+            found[number] = _vector(path, line_number, numbers)
+    if not found:
+        got = f"no vector for any of {len(vocabulary)} words" if dimension else "no vector"
+        raise InputError("read vectors", str(path), got, "vectors for words of the corpus", "choose vectors of the same language")
+    return found
+
+
+def _is_header(line: str) -> bool:
+    pieces = line.split()
+    return len(pieces) == 2 and all(piece.isdecimal() for piece in pieces)
+
+
+def _vector(path: Path, line_number: int, numbers: list[str]) -> np.ndarray:
+    try:
+        vector = np.array([float(number) for number in numbers], dtype=np.float32)
+    except ValueError as error:
+        wrong = invalid_utf8(" ".join(numbers)) or str(error)
+        raise _bad_line(path, line_number, wrong, f"{len(numbers)} numbers") from error
+    if not np.isfinite(vector).all():
+        raise _bad_line(path, line_number, "a number that is not finite", "finite numbers")
+    return vector
+
+
+def _bad_line(path: Path, line_number: int, got: str, expected: str) -> InputError:
+    return InputError("read vectors", f"{path}: line {line_number}", got, expected, "use GloVe's or fastText's text format")

@@ -11,6 +11,7 @@ import polars as pl
 
 from attnaudit.core.files import atomic, write_text
 from attnaudit.published.reference import published_corpus
+from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import environment
 from attnaudit.report.reproduction.encoders import contrast_sentence, contrasts
 from attnaudit.report.reproduction.extent import NotRun, coverage, extent_sentence, interval_sentence, left_out
@@ -73,7 +74,7 @@ def _content(found: Reproduction) -> dict[str, Any]:
     """What the page and the Markdown show."""
     numbers = all_numbers(found.table, found.runs)
     abouts = {corpus_key(run.about.corpus): run.about for run in reversed(found.runs)}
-    titles = {name: abouts[name].title if name in abouts else name for name in corpora(numbers)}
+    titles = {name: corpus_title(abouts[name]) if name in abouts else name for name in corpora(numbers)}
     has_question = {name: name in abouts and abouts[name].has_question for name in titles}
     scores = {name: score_measure(numbers.filter(corpus=name), has_question[name]) for name in titles}
     return {
@@ -97,7 +98,7 @@ def _content(found: Reproduction) -> dict[str, Any]:
 
 
 def _titles(names: Iterable[str]) -> dict[str, str]:
-    return {corpus_key(name): About(corpus=name).title for name in names}
+    return {corpus_key(name): corpus_title(About(corpus=name)) for name in names}
 
 
 def _section(found: Reproduction, numbers: pl.DataFrame, name: str, title: str, has_question: bool, k: int) -> CorpusSection:

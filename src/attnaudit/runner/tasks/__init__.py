@@ -26,6 +26,6 @@ def task_of_corpus(source: str | Path, settings: Iterable[str] = ()) -> Task:
 
     Raises InputError for a name that nothing has.
     """
-    from attnaudit.corpora.named.pairs import is_parallel
+    from attnaudit.corpora.registry import is_parallel
 
     return PAIRS if _OF_PAIRS.intersection(settings) or is_parallel(str(source)) else TEXTS

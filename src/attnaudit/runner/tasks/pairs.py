@@ -23,7 +23,7 @@ from attnaudit.studies import PAIR_STUDIES, Study
 from attnaudit.trace.probe import Probe
 
 if TYPE_CHECKING:
-    from attnaudit.corpora.parallel import Pairs, ParallelCorpus
+    from attnaudit.corpora.corpus import Pairs, ParallelCorpus
     from attnaudit.models.pairs import PairInputs
     from attnaudit.models.seq2seq import EncoderDecoder
     from attnaudit.models.translator import Translator
@@ -100,7 +100,7 @@ class TextPairs:
         return TranslationSpec.of(source, **options)
 
     def read(self, spec: TranslationSpec, progress: Progress) -> ParallelCorpus:
-        from attnaudit.corpora.named.pairs import read_parallel
+        from attnaudit.corpora.parallel import read_parallel
 
         return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
@@ -116,7 +116,7 @@ class TextPairs:
 
     def build(self, job: Job) -> tuple[Translator, Notes]:
         """Raises InputError too for pairs that cannot be read or recorded once they are cut, before hours of training."""
-        from attnaudit.corpora.parallel import links_left_out
+        from attnaudit.corpora.parallel import excluded_links
         from attnaudit.models.translator import Translator
         from attnaudit.tracing.pairs import check_settings
 
@@ -129,7 +129,7 @@ class TextPairs:
         if spec.model.attention != "none":
             check_settings(translator, spec.collect)
         unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
-        remarks = [links_left_out(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
+        remarks = [excluded_links(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
         remarks += _unknown(inputs["test"], texts)
         return translator, {"remarks": remarks} if remarks else {}
 

@@ -66,8 +66,7 @@ class Texts:
 
     def prepare(self, spec: RunSpec, corpus: Corpus) -> tuple[Corpus, str]:
         """Words removed, and what a teacher's trace says; the fingerprint is then that of the corpus and the trace together."""
-        from attnaudit.corpora.prepare.removal import without_words
-        from attnaudit.corpora.prepare.taught import taught_by
+        from attnaudit.corpora.prepare.derived import taught_by, without_words
         from attnaudit.trace import Trace
 
         if spec.corpus.removed is not None:

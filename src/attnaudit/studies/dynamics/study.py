@@ -48,7 +48,7 @@ from attnaudit.trace.probe import STEPS, Probe, step_part
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.corpora.parallel import ParallelCorpus
+    from attnaudit.corpora.corpus import ParallelCorpus
     from attnaudit.plans.spec import RunSpec
     from attnaudit.plans.translation import TranslationSpec
 

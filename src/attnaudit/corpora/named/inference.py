@@ -1,4 +1,4 @@
-"""SICK: pairs of sentences that involve compositional knowledge."""
+"""Pairs of premise and hypothesis: SNLI and SICK."""
 
 from __future__ import annotations
 
@@ -6,11 +6,61 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from attnaudit.corpora.formats.delimited import header_indices, tsv_records, tsv_rows
-from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, split_files, tables
+from attnaudit.corpora.entry import CorpusEntry, Download, always
+from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, renamed_source, split_files, tables
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
-from attnaudit.corpora.named.registered import Registered, always
-from attnaudit.corpora.named.snli import INFERENCE_SETTINGS, RELATION_CLASSES, RELATIONS
+from attnaudit.corpora.formats.tables import header_indices, jsonl_rows, tsv_records, tsv_rows
+
+RELATIONS = ("contradiction", "entailment", "neutral")
+RELATION_CLASSES = {name: str(number) for number, name in enumerate(RELATIONS)}
+INFERENCE_SETTINGS = {"training.epochs": 25, "training.batch_size": 128}
+
+
+def _upstream() -> Layout:
+    rows = partial(jsonl_rows, columns=Columns("sentence1", "gold_label", question="sentence2"))
+    plain = split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in ("train", "dev", "test")}, rows, ("train", "dev", "test"))
+
+    def layout(folder: Path) -> Sources:
+        return {split: renamed_source(source, RELATION_CLASSES, {"-": "without a gold label"}) for split, source in plain(folder).items()}
+
+    return layout
+
+
+SNLI = CorpusEntry(
+    name="snli",
+    title="the Stanford Natural Language Inference corpus",
+    short="SNLI",
+    citation="Bowman et al. 2015",
+    bibtex="""@inproceedings{bowman2015large,
+  title = {A Large Annotated Corpus for Learning Natural Language Inference},
+  author = {Bowman, Samuel R. and Angeli, Gabor and Potts, Christopher and Manning, Christopher D.},
+  booktitle = {Proceedings of EMNLP},
+  year = {2015}
+}""",
+    licence="CC BY-SA 4.0",
+    class_names=RELATIONS,
+    sources=any_layout(
+        _upstream(),
+        tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES, {"-": "without a gold label"}),
+        expected="snli_1.0_train.jsonl, snli_1.0_dev.jsonl and snli_1.0_test.jsonl, or train, dev and test with premise, hypothesis, label",
+        within=("snli_1.0",),
+    ),
+    task="inference",
+    homepage="https://nlp.stanford.edu/projects/snli/",
+    downloads=(
+        Download(
+            "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+            94_550_081,
+        ),
+    ),
+    folders=("snli", "snli_1.0"),
+    min_df=3,
+    settings=always(INFERENCE_SETTINGS),
+    expected={"paper": {"train": (183187, 183416, 182764), "dev": (3278, 3329, 3235), "test": (3237, 3368, 3219)}},
+    differs=("classes are sorted by name; the paper's order is neutral, contradiction, entailment",),
+)
+
 
 _SETS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
 _CLASSES = {name.upper(): number for name, number in RELATION_CLASSES.items()}
@@ -33,7 +83,7 @@ def _of_set(path: Path, chosen: str) -> Iterator[Row]:
     row = 0
     for line, fields in records:
         problem = _problem(fields, len(header), of_set)
-        if problem and chosen == _SETS["train"]:  # told once, not with every set
+        if problem and chosen == _SETS["train"]:  # reported once, not with every set
             yield Row(row, line, problem=problem)
             row += 1
         elif problem:
@@ -59,7 +109,7 @@ def _whole_file() -> Layout:
     return layout
 
 
-SICK = Registered(
+SICK = CorpusEntry(
     name="sick_nli",
     title="SICK, inference",
     citation="Marelli et al. 2014",
@@ -83,6 +133,13 @@ SICK = Registered(
     ),
     task="inference",
     homepage="https://zenodo.org/records/2787612",
+    downloads=(
+        Download(
+            "https://zenodo.org/record/2787612/files/SICK.zip?download=1",
+            "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
+            217_584,
+        ),
+    ),
     folders=("sick_nli", "sick"),
     settings=always(INFERENCE_SETTINGS),
     expected={"paper": {"train": (665, 1299, 2536), "dev": (74, 144, 282), "test": (720, 1414, 2793)}},

@@ -1,29 +1,128 @@
-"""Film reviews with the words that annotators marked as reasons for their label, in the layout of ERASER."""
+"""Whole reviews of films: IMDB, and the Movies of ERASER with rationales."""
 
 from __future__ import annotations
 
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats.evidence import Span, word_spans
-from attnaudit.corpora.formats.jsonl import object_rows, objects
-from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, split_files
+from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, Parting
+from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, split_files, tables
 from attnaudit.corpora.formats.lines import text_lines, whole_text
-from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource
-from attnaudit.corpora.named.registered import Registered
+from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
+from attnaudit.corpora.formats.tables import object_rows, objects
 
-_CLASSES = {"NEG": "0", "POS": "1"}
+_CLASSES = ("neg", "pos")
+STARS = ("1", "2", "3", "4", "7", "8", "9", "10")  # reviews of 5 and 6 stars are not among them
+_LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+
+
+def clean(text: str) -> str:
+    """HTML line breaks become spaces."""
+    return _LINE_BREAK.sub(" ", text)
+
+
+def review_rows(folder: Path) -> Iterator[Row]:
+    """The reviews of ``neg`` and then of ``pos``, each by the number in its file name. Raises InputError without one of them."""
+    row = 0
+    for label, name in enumerate(_CLASSES):
+        files = sorted((folder / name).glob("*.txt"), key=_numbered)
+        if not files:
+            raise InputError("read corpus", str(folder / name), "no review", "a folder with txt files, one for each review")
+        for file in files:
+            yield Row(row, None, whole_text(file), str(label), file=f"{name}/{file.name}")
+            row += 1
+
+
+def star_rows(folder: Path) -> Iterator[Row]:
+    """The same reviews by the stars in their file names, as ``7_10.txt``; those without stars are bad rows."""
+    for row in review_rows(folder):
+        stars = Path(row.file).stem.partition("_")[2]
+        if stars in STARS:
+            yield replace(row, label=str(STARS.index(stars)))
+        else:
+            yield replace(row, problem=f"stars '{stars[:20]}' where one of {', '.join(STARS)} was expected")
+
+
+def _numbered(file: Path) -> tuple[int, str]:
+    found = _NUMBER.match(file.name)
+    return int(found[0]) if found else -1, file.name
+
+
+_DOWNLOADS = (
+    Download(
+        "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+        "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
+        84_125_825,
+    ),
+)
+
+IMDB = CorpusEntry(
+    name="imdb",
+    title="the Large Movie Review Dataset of IMDB",
+    short="IMDB",
+    citation="Maas et al. 2011",
+    bibtex="""@inproceedings{maas2011learning,
+  title = {Learning Word Vectors for Sentiment Analysis},
+  author = {Maas, Andrew L. and Daly, Raymond E. and Pham, Peter T. and Huang, Dan and Ng, Andrew Y. and Potts, Christopher},
+  booktitle = {Proceedings of ACL},
+  year = {2011}
+}""",
+    licence="not stated by its authors, who ask to be cited",
+    class_names=("negative", "positive"),
+    sources=any_layout(
+        split_files({"train": ("train/",), "test": ("test/",)}, review_rows),
+        tables(),
+        expected="the folders train and test of aclImdb, each with neg and pos, or train.csv and test.csv",
+        within=("aclImdb",),
+    ),
+    homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
+    downloads=_DOWNLOADS,
+    folders=("imdb", "aclImdb"),
+    min_df=10,
+    clean=clean,
+    parting=Parting(dev_share=0.2, test_kept=0.2),
+    bounds={"paper": Bounds(more_than=6, less_than=400)},
+    expected={"paper": {"train+dev": (10335, 10184), "test": (2078, 2074)}},
+    differs=(
+        "lengths are counted in words of the review; the authors counted numbers of the Keras version, which has no punctuation",
+        "the kept fifth of test is another draw: the authors' 2184 and 2172 rows are not published",
+    ),
+)
+
+IMDB_STARS = replace(
+    IMDB,
+    name="imdb_stars",
+    short="",
+    title="the Large Movie Review Dataset of IMDB by stars",
+    class_names=tuple(f"{stars} star{'s' * (stars != '1')}" for stars in STARS),
+    sources=any_layout(
+        split_files({"train": ("train/",), "test": ("test/",)}, star_rows),
+        expected="the folders train and test of aclImdb, each with neg and pos, whose file names end in the stars",
+        within=("aclImdb",),
+    ),
+    folders=("imdb_stars", "imdb", "aclImdb"),
+    parting=Parting(dev_share=0.2),
+    bounds={},
+    expected={},
+    differs=("Serrano & Smith 2019 used another collection of reviews of IMDB, with ten classes; here 5 and 6 stars are missing",),
+)
+
+
+_LABELS = {"NEG": "0", "POS": "1"}
 _FILES = {"train": ("train.jsonl",), "dev": ("val.jsonl",), "test": ("test.jsonl",)}
 Document = Callable[[str], "str | None"]  # the text of a name; None where there is none
 
 
 def annotation_rows(path: Path) -> Iterator[Row]:
-    """Rows of a split whose reviews are files of the folder ``docs`` beside it."""
+    """Rows of a split whose reviews are files of the folder ``docs`` next to it."""
 
     def document(name: str) -> str | None:
         file = path.parent / "docs" / name
@@ -49,7 +148,7 @@ def pack_rows(path: Path) -> Iterator[Row]:
         document = found.get("document")
         return {"text": document, "label": found.get("label"), "evidence": _evidence(document, found.get("evidences"))}
 
-    return renamed(object_rows(path, Columns("document", "label"), fields), _CLASSES)
+    return renamed(object_rows(path, Columns("document", "label"), fields), _LABELS)
 
 
 def _rows(found: Iterator[tuple[int, int, dict[str, Any] | str]], document: Document) -> Iterator[Row]:
@@ -58,7 +157,7 @@ def _rows(found: Iterator[tuple[int, int, dict[str, Any] | str]], document: Docu
             cells: dict[str, Any] = {"problem": annotation} if isinstance(annotation, str) else _annotated(annotation, document)
         except BadCell as error:
             cells = {"problem": str(error)}
-        yield from renamed(iter([Row(row, line, **cells)]), _CLASSES)
+        yield from renamed(iter([Row(row, line, **cells)]), _LABELS)
 
 
 def _annotated(annotation: Mapping[str, Any], document: Document) -> dict[str, Any]:
@@ -114,7 +213,7 @@ def _original() -> Layout:
     return lambda folder: plain(folder) if (folder / "docs").is_dir() else {}
 
 
-MOVIES = Registered(
+MOVIES = CorpusEntry(
     name="movies_rationales",
     title="the film reviews with rationales of ERASER",
     citation="DeYoung et al. 2020",
@@ -130,10 +229,17 @@ MOVIES = Registered(
         _original(),
         _archive(),
         split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in _FILES}, pack_rows, tuple(_FILES)),
-        expected="train.jsonl, val.jsonl and test.jsonl beside the folder docs, or movies.tar.gz",
+        expected="train.jsonl, val.jsonl and test.jsonl next to the folder docs, or movies.tar.gz",
         within=("movies",),
     ),
     homepage="https://www.eraserbenchmark.com/",
+    downloads=(
+        Download(
+            "http://www.eraserbenchmark.com/zipped/movies.tar.gz",
+            "66e18d4e6c9df9e9f5544572b0bfe92a39673f74ecbfc3859b46cedb2f5b2dee",
+            3_899_487,
+        ),
+    ),
     folders=("movies_rationales", "eraser_movies", "movies"),
     expected={"paper": {"train": (800, 800), "dev": (100, 100), "test": (100, 99)}},
     differs=("not among the corpora of Jain & Wallace 2019",),

@@ -1,8 +1,9 @@
-"""Hospital admissions of MIMIC-III with their discharge summaries, read as a stream: the table of notes has 4 GB."""
+"""Medical texts: diagnoses from the discharge summaries of MIMIC-III, and tweets on adverse drug reactions."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from functools import cache, partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.formats.delimited import csv_records, header_indices
-from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources, first_that_fits, listed
+from attnaudit.corpora.entry import Bounds, CorpusEntry
+from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources, any_layout, first_that_fits, listed, tables, whole_table
 from attnaudit.corpora.formats.lines import invalid_utf8
 from attnaudit.corpora.formats.rows import Row, SplitSource
+from attnaudit.corpora.formats.tables import csv_records, header_indices
 
 _NOTES = ("NOTEEVENTS.csv", "NOTEEVENTS.csv.gz")
 _DIAGNOSES = ("DIAGNOSES_ICD.csv", "DIAGNOSES_ICD.csv.gz")
@@ -87,28 +89,28 @@ class _Note:
 
 
 def _patient_rows(notes: Path, labels: Labels, split: str) -> Iterator[Row]:
-    told, seen = split == "train", set[str]()  # what belongs to no patient is told once
+    reports, seen = split == "train", set[str]()  # rows of no patient are reported once
     others: set[str] = set()
     for note in _summaries(notes):
         if isinstance(note, Row):
-            if told:
+            if reports:
                 yield note
         elif split_of_patient(note.subject) == split:
             yield _row(note, labels(), seen, notes.name)
         else:
             others.add(note.admission)
-    if told:
+    if reports:
         without = [number for number, found in labels().items() if found.label and number not in seen and number not in others]
         yield from (Row(-1, None, left_out="admissions without a discharge summary") for _ in without)
 
 
 def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Iterator[Row]:
-    told, seen = split == "train", set[str]()  # what belongs to no list is told once
+    reports, seen = split == "train", set[str]()  # rows of no list are reported once
     expected, shared = lists()[split], _in_later_lists(lists(), split)
     unlisted: set[str] = set()
     for note in _summaries(notes):
         if isinstance(note, Row):
-            if told:
+            if reports:
                 yield note
         elif note.admission in expected.lines and note.admission not in shared:
             yield _row(note, labels(), seen, notes.name)
@@ -120,7 +122,7 @@ def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Itera
             yield Row(line - 1, line, problem=problem, file=expected.file)
         elif admission not in seen:
             yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=expected.file)
-    if told:
+    if reports:
         without = [number for number in unlisted if number in labels() and labels()[number].label]
         yield from (Row(-1, None, left_out="admissions in no list") for _ in without)
 
@@ -200,3 +202,97 @@ def _admissions(path: Path) -> _List:
 
 def _number(cell: str) -> str:
     return cell.strip().removesuffix(".0")
+
+
+_HIDDEN = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
+_BIBTEX = """@article{johnson2016mimic,
+  title = {{MIMIC-III}, a Freely Accessible Critical Care Database},
+  author = {Johnson, Alistair E. W. and Pollard, Tom J. and Shen, Lu and Lehman, Li-wei H. and Feng, Mengling and Ghassemi, Mohammad and Moody, Benjamin and Szolovits, Peter and Celi, Leo Anthony and Mark, Roger G.},
+  journal = {Scientific Data},
+  volume = {3},
+  year = {2016}
+}"""  # noqa: E501  (an author list is one line)
+_HOW = "get access at https://physionet.org/content/mimiciii/, then put NOTEEVENTS.csv and DIAGNOSES_ICD.csv (or .csv.gz) into the folder"
+_EXPECTED = "NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III, perhaps with .gz"
+_DIFFERS = (
+    "the first discharge summary of an admission is read, addenda are excluded",
+    "without the lists train_hadm.csv, dev_hadm.csv and test_hadm.csv admissions are split by a hash of their patient: 68/12/20",
+)
+
+
+def clean(text: str) -> str:
+    """Without the brackets that mask personal data, and with single spaces."""
+    return " ".join(_HIDDEN.sub(" ", text).split())
+
+
+def diabetes(codes: frozenset[str]) -> Diagnosed:
+    """Class 1 for ICD-9 250.00."""
+    return Diagnosed(str(int("25000" in codes)))
+
+
+def anemia(codes: frozenset[str]) -> Diagnosed:
+    """Class 0 for acute anemia (ICD-9 285.1), 1 for a chronic one (285.2)."""
+    acute, chronic = "2851" in codes, any(code.startswith("2852") for code in codes)
+    if acute and chronic:
+        return Diagnosed(left_out="with acute and chronic anemia")
+    return Diagnosed(str(int(chronic))) if acute or chronic else Diagnosed(left_out="without anemia")
+
+
+DIABETES = CorpusEntry(
+    name="diabetes",
+    title="MIMIC-III, diabetes",
+    citation="Johnson et al. 2016",
+    bibtex=_BIBTEX,
+    licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on",
+    class_names=("no diabetes", "diabetes"),
+    sources=any_layout(admission_sources(diabetes), expected=_EXPECTED, within=("1.4",)),
+    homepage="https://physionet.org/content/mimiciii/1.4/",
+    folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
+    min_df=5,
+    clean=clean,
+    bounds={"paper": Bounds(more_than=6, less_than=4000)},
+    how_to_get=f"{_HOW} diabetes (or mimic)",
+    differs=("the authors' lists of admissions are not published", *_DIFFERS),
+)
+
+ANEMIA = CorpusEntry(
+    name="anemia",
+    title="MIMIC-III, anemia",
+    citation="Johnson et al. 2016",
+    bibtex=_BIBTEX,
+    licence=DIABETES.licence,
+    class_names=("acute", "chronic"),
+    sources=any_layout(admission_sources(anemia), expected=_EXPECTED, within=("1.4",)),
+    homepage=DIABETES.homepage,
+    folders=("anemia", *DIABETES.folders[1:]),
+    min_df=5,
+    clean=clean,
+    bounds={"paper": Bounds(less_than=4000)},
+    how_to_get=f"{_HOW} anemia (or mimic)",
+    differs=("the authors drew 20 % for test and 15 % of the rest for dev by admission", *_DIFFERS),
+)
+
+
+ADR = CorpusEntry(
+    name="adr",
+    title="tweets on adverse drug reactions",
+    short="ADR",
+    citation="Nikfarjam et al. 2015",
+    bibtex="""@article{nikfarjam2015pharmacovigilance,
+  title = {Pharmacovigilance from Social Media: Mining Adverse Drug Reaction Mentions Using Sequence Labeling with Word Embedding Cluster Features},
+  author = {Nikfarjam, Azadeh and Sarker, Abeed and O'Connor, Karen and Ginn, Rachel and Gonzalez, Graciela},
+  journal = {Journal of the American Medical Informatics Association},
+  volume = {22},
+  number = {3},
+  pages = {671--681},
+  year = {2015}
+}""",  # noqa: E501  (a title is one line)
+    licence="health-related tweets: by Twitter's terms only their numbers may be passed on",
+    class_names=("no reaction", "reaction"),
+    sources=any_layout(tables(), whole_table(), expected="train and test, or one file, csv or tsv with columns text and label (0 or 1)"),
+    homepage="https://healthlanguageprocessing.org/",
+    min_df=2,
+    bounds={"paper": Bounds(more_than=5, less_than=100)},
+    how_to_get="withdrawn by the authors who used it: put your own csv or tsv with columns text and label (0 or 1) into the folder adr",
+    differs=("the paper's file was withdrawn: with another copy of the tweets numbers are not comparable",),
+)

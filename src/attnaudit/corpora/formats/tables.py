@@ -1,0 +1,261 @@
+"""Tables as rows: csv, tsv, jsonl and parquet files, and which file of a folder holds which split."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, opened
+from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, require_columns
+
+Record = tuple[int, list[str]]  # the line where it begins, its fields
+_LONGEST_FIELD = 2**31 - 1
+
+
+def csv_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """Rows of a comma-separated file with a header. Raises InputError."""
+    return _rows(path, csv_records(path), columns)
+
+
+def tsv_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """Rows of a tab-separated file with a header. Raises InputError."""
+    return _rows(path, tsv_records(path), columns)
+
+
+def csv_records(path: Path, delimiter: str = ",") -> Iterator[Record]:
+    """Fields of every record, the header's too; empty lines are none. Raises InputError."""
+    reader = csv.reader((line for _, line in numbered_lines(path)), delimiter=delimiter, strict=True)
+    begins = 1
+    with _long_fields():
+        try:
+            for fields in reader:
+                if fields:  # an empty line is no row
+                    yield begins, fields
+                begins = reader.line_num + 1
+        except csv.Error as error:
+            where = f"{path}: row that begins in line {begins}"
+            raise InputError(
+                "read corpus", where, f"{error}", "fields quoted as RFC 4180 says", "correct its quotation marks or line ends"
+            ) from error
+
+
+def tsv_records(path: Path) -> Iterator[Record]:
+    """Fields of every record of a tab-separated file.
+
+    Where every line has the header's number of tabs, a line is a row and a quotation mark inside a text is only that;
+    otherwise fields are quoted as in csv. Raises InputError.
+    """
+    return _plain_records(path) if _one_row_a_line(path) else csv_records(path, "\t")
+
+
+def header_indices(path: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Which fields the columns of those names are, in capitals or not. Raises InputError."""
+    present = [name.strip().upper() for name in header]
+    for name in names:
+        if present.count(name.upper()) != 1:
+            raise InputError("read corpus", str(path), f"columns {', '.join(header[:12]) or '(none)'}", f"one column {name} in its header")
+    return [present.index(name.upper()) for name in names]
+
+
+def _positions(path: Path, header: list[str], columns: Columns) -> dict[str, int]:
+    names = [name.strip() for name in header]
+    for name in names:
+        if wrong := invalid_utf8(name):
+            raise InputError("read corpus", f"{path}: header", wrong, "UTF-8", "save the file as UTF-8")
+    if columns.rationale is not None:
+        raise InputError("read corpus", str(path), "a table without lists", "jsonl or parquet for a column of rationales")
+    require_columns(path, names, columns)
+    return {option: names.index(name) for option, name in columns}
+
+
+def _rows(path: Path, records: Iterable[Record], columns: Columns) -> Iterator[Row]:
+    records = iter(records)
+    _, header = next(records, (0, []))
+    positions = _positions(path, header, columns)
+    for row, (line, fields) in enumerate(records):
+        if len(fields) == len(header):
+            cells: dict[str, Any] = {option: fields[position] for option, position in positions.items()}
+            yield Row(row, line, **cells)
+        else:
+            yield Row(row, line, problem=f"{len(fields)} field(s) where the header has {len(header)}")
+
+
+@contextlib.contextmanager
+def _long_fields() -> Iterator[None]:
+    before = csv.field_size_limit(_LONGEST_FIELD)  # the module's own limit, 128 KiB, is shorter than a long document
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def _one_row_a_line(path: Path) -> bool:
+    tabs = {line.count("\t") for _, line in numbered_lines(path) if line.strip("\r\n")}
+    return len(tabs) == 1
+
+
+def _plain_records(path: Path) -> Iterator[Record]:
+    for number, line in numbered_lines(path):
+        if fields := line.rstrip("\r\n"):
+            yield number, [_unquoted(field) for field in fields.split("\t")]
+
+
+def _unquoted(field: str) -> str:
+    inner = field[1:-1]
+    whole = len(field) >= 2 and field[0] == field[-1] == '"' and '"' not in inner.replace('""', "")
+    return inner.replace('""', '"') if whole else field
+
+
+Fields = dict[str, Any]  # of Row
+
+
+def jsonl_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """Rows of a jsonl file; empty lines are none. Raises InputError when the first object lacks a column."""
+
+    def fields(found: dict[str, Any]) -> Fields:
+        cells: Fields = {option: found.get(name) for option, name in columns}
+        if "rationale" in cells:
+            cells["evidence"] = cells.pop("rationale")
+        return cells
+
+    return object_rows(path, columns, fields)
+
+
+def object_rows(path: Path, needed: Columns, fields: Callable[[dict[str, Any]], Fields]) -> Iterator[Row]:
+    """A row for each object, with the ``fields`` that are made of it; where that raises BadCell the row is bad.
+
+    Raises InputError when the first object lacks a needed column.
+    """
+    checked = False
+    for row, line, found in objects(path):
+        if isinstance(found, str):
+            yield Row(row, line, problem=found)
+            continue
+        if not checked:
+            require_columns(path, list(found), needed)
+            checked = True
+        yield _row(row, line, found, fields)
+
+
+def objects(path: Path, lines: Iterator[tuple[int, str]] | None = None) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
+    """Row, line and object, or what is wrong with it, of each line that is not empty, of a file or of ``lines`` from elsewhere."""
+    row = 0
+    for number, line in numbered_lines(path) if lines is None else lines:
+        if line.strip():
+            yield row, number, _object(line)
+            row += 1
+
+
+def _row(row: int, number: int, found: dict[str, Any], fields: Callable[[dict[str, Any]], Fields]) -> Row:
+    try:
+        return Row(row, number, **fields(found))
+    except BadCell as error:
+        return Row(row, number, problem=str(error))
+
+
+def _object(line: str) -> dict | str:
+    if wrong := invalid_utf8(line):
+        return wrong
+    try:
+        found = json.loads(line)
+    except json.JSONDecodeError as error:
+        return f"no JSON ({error.msg} at column {error.colno})"
+    except (ValueError, RecursionError) as error:
+        return f"no usable JSON ({error})"
+    return found if isinstance(found, dict) else f"a JSON {type(found).__name__} where an object was expected"
+
+
+def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
+    """Rows of a parquet file; only the columns asked for are read. Raises InputError."""
+    asked = [name for _, name in columns]
+    fields = ["evidence" if option == "rationale" else option for option, _ in columns]
+    row = 0
+    with opened(path) as file:
+        source = io.BytesIO(file.read()) if path.suffix == ".gz" else file
+        try:
+            for batch in _table(path, source, columns).iter_batches(batch_size=4096, columns=list(dict.fromkeys(asked))):
+                for cells in zip(*(_values(batch.column(name)) for name in asked), strict=True):
+                    yield Row(row, None, **dict(zip(fields, cells, strict=True)))
+                    row += 1
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            reason = " ".join(str(error).split())
+            raise InputError("read corpus", str(path), f"no readable parquet ({reason})", "a whole parquet file") from error
+
+
+def _table(path: Path, source: Any, columns: Columns) -> pq.ParquetFile:
+    try:
+        table = pq.ParquetFile(source)
+        names = table.schema_arrow.names
+    except UnicodeDecodeError as error:
+        got = f"a column name with invalid UTF-8 ({error.object!r:.40})"
+        raise InputError("read corpus", str(path), got, "names in UTF-8", "write the file again with other names") from error
+    require_columns(path, names, columns)
+    return table
+
+
+def _values(array: pa.Array) -> list[object]:
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        raw = array.cast(pa.large_binary()).to_pylist()  # a text that is no UTF-8 must cost its row, not the file
+        return [None if value is None else value.decode("utf-8", errors="surrogateescape") for value in raw]
+    return array.to_pylist()
+
+
+READERS: dict[str, Callable[[Path, Columns], Iterator[Row]]] = {
+    ".csv": csv_rows, ".tsv": tsv_rows, ".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".parquet": parquet_rows,
+}  # fmt: skip
+SPLIT_NAMES = {"train": "train", "dev": "dev", "valid": "dev", "val": "dev", "validation": "dev", "test": "test"}
+_KNOWN = ", ".join(READERS)
+
+
+def stem_and_format(path: Path) -> tuple[str, str]:
+    """``reviews`` and ``.csv`` of ``reviews.csv.gz``; the format is empty where a name has none."""
+    plain = Path(path.name.removesuffix(".gz"))
+    return plain.stem, plain.suffix.lower()
+
+
+def file_source(path: Path, columns: Columns) -> SplitSource:
+    """The rows of one file. Raises InputError for a format that is not known."""
+    _, kind = stem_and_format(path)
+    if kind not in READERS:
+        hint = did_you_mean(kind, READERS)
+        raise InputError("read corpus", str(path), f"a file of format '{kind}'", f"one of {_KNOWN}, perhaps with .gz", hint)
+    return SplitSource(path, partial(READERS[kind], path, columns))
+
+
+def folder_sources(folder: Path, columns: Columns) -> dict[str, SplitSource]:
+    """The splits that a folder holds; other files are left alone. Raises InputError without train or test, or with two of one."""
+    found = split_tables(folder)
+    for split in ("train", "test"):
+        if split not in found:
+            names = ", ".join(path.name for path in sorted(folder.iterdir())[:8])
+            expected = f"a file {split} with one of {_KNOWN}, perhaps with .gz"
+            hint = "to split one file 80/10/10, name the file itself"
+            raise InputError("read corpus", str(folder), f"no {split} split among {names or 'no files'}", expected, hint)
+    return {split: file_source(path, columns) for split, path in found.items()}
+
+
+def split_tables(folder: Path) -> dict[str, Path]:
+    """The tables of a folder that are named as splits are. Raises InputError with two of one."""
+    found: dict[str, Path] = {}
+    for path in sorted(folder.iterdir()):
+        stem, kind = stem_and_format(path)
+        split = SPLIT_NAMES.get(stem.lower())
+        if split is None or kind not in READERS or not path.is_file():
+            continue
+        if split in found:
+            got = f"both {found[split].name} and {path.name}"
+            raise InputError("read corpus", str(folder), got, f"one file for {split}", "move one of them away")
+        found[split] = path
+    return found
