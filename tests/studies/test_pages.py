@@ -95,7 +95,7 @@ def card_of(rows: list[dict[str, object]]) -> CardRow:
 
 @pytest.mark.parametrize(
     ("std", "told"),
-    [(0.01, "beyond what seeds and instances explain:"), (None, "beyond what instances explain, though one seed tells of no")],
+    [(0.01, "beyond what seeds and instances explain:"), (None, "beyond what instances explain, although one seed says nothing")],
 )
 def test_a_loss_of_one_seed_is_not_said_to_be_beyond_that_of_seeds(std: float | None, told: str) -> None:
     figures = {"difference_f1_uniform": -0.2, "f1_base": 0.9, "f1_uniform": 0.7}
@@ -112,8 +112,8 @@ def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> Non
     row = guided(uniform=0.7, learned=0.72, base=0.8, adversary=0.6)
     assert row.value == pytest.approx(0.1)
     assert row.sentence == (
-        "A model that sees one token at a time reaches F1 0.80 led by this attention, 0.70 with even weights. So the weights tell another "
-        "model which tokens count."
+        "A token-wise model reaches F1 0.80 with this attention, 0.70 with uniform weights. So the weights tell another model which "
+        "tokens matter."
     )
     assert row.yardstick == "its own attention 0.72; an adversary's 0.60"
 
@@ -124,12 +124,16 @@ def test_the_guide_s_row_is_of_the_base_s_attention_where_that_is_there() -> Non
         (
             {"learned": 0.8},
             0.1,
-            "0.80 led by weights that it learns itself, 0.70 with even weights. The attention of the model under study",
+            "0.80 with its own learned weights, 0.70 with uniform weights. The attention of the model under study",
         ),
-        ({"learned": 0.8, "gradient": 0.6}, -0.1, "0.60 led by the base's gradients, 0.70 with even weights. So they do not help another"),
-        ({"trace1": 0.8}, 0.1, "0.80 led by trace 1 that was given, 0.70 with even weights. So the weights tell another model"),
-        ({"adversary": 0.7}, 0.0, "0.70 led by an adversary's attention, 0.70 with even weights. The interval holds no difference"),
-        ({}, 0.7, "reaches F1 0.70 with even weights. The attention of the model under study"),
+        (
+            {"learned": 0.8, "gradient": 0.6},
+            -0.1,
+            "0.60 with the base's gradients, 0.70 with uniform weights. So they do not help another",
+        ),
+        ({"trace1": 0.8}, 0.1, "0.80 with trace 1 that was given, 0.70 with uniform weights. So the weights tell another model"),
+        ({"adversary": 0.7}, 0.0, "0.70 with an adversary's attention, 0.70 with uniform weights. The interval contains 0"),
+        ({}, 0.7, "reaches F1 0.70 with uniform weights. The attention of the model under study"),
     ],
 )
 def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(others: dict[str, float], value: float, told: str) -> None:
@@ -142,7 +146,7 @@ def test_without_the_base_s_attention_the_guide_s_row_tells_what_is_there(others
 def test_the_joining_page_has_a_guide_without_the_base(tmp_path: Path) -> None:
     study = Guide(weights=("uniform", "learned"), seeds=1)
     write_results(tmp_path / "guide", study, named("guide-uniform-s0", "guide-learned-s0"))
-    assert "led by weights that it learns itself" in text_of(write_studies(tmp_path, {}))
+    assert "with its own learned weights" in text_of(write_studies(tmp_path, {}))
 
 
 def test_mass_stands_before_that_of_the_head_with_most() -> None:
@@ -186,13 +190,13 @@ def deceived(model: str = "bilstm", about: About | None = None, **accuracy: floa
     [
         (
             (0.9, 0.85, 0.6),
-            "That is no lower, as far as the intervals tell, and higher than without these tokens: its attention hides what",
+            "That is no lower, within the intervals, and higher than without these tokens: its attention hides what",
         ),
         ((0.9, 0.95, 0.6), "That is no lower"),
-        ((0.9, 0.75, 0.6), "That is lower, yet higher than without these tokens: its attention hides a part of what it uses, at a cost."),
-        ((0.9, 0.65, 0.6), "That is no higher than without these tokens: it hid nothing"),
-        ((0.9, 0.4, 0.6), "That is no higher than without these tokens: it hid nothing"),
-        ((0.9, 0.9, 0.85), "no higher than without these tokens either: nothing shows that there is anything to hide"),
+        ((0.9, 0.75, 0.6), "That is lower, yet higher than without these tokens: its attention hides part of what it uses, at a cost."),
+        ((0.9, 0.65, 0.6), "That is no higher than without these tokens: it hides nothing"),
+        ((0.9, 0.4, 0.6), "That is no higher than without these tokens: it hides nothing"),
+        ((0.9, 0.9, 0.85), "no higher than without these tokens either: no evidence that there is anything to hide"),
     ],
 )
 def test_the_card_says_whether_attention_hides_anything(accuracy: tuple[float, float, float], told: str) -> None:
@@ -200,16 +204,19 @@ def test_the_card_says_whether_attention_hides_anything(accuracy: tuple[float, f
     honest, hiding, bare = accuracy
     sentence = deceived(honest=honest, hiding=hiding, bare=bare).sentence
     assert told in sentence
-    assert f"right on {100 * hiding:.0f} % ({100 * honest:.0f} % when trained as ever; {100 * bare:.0f} % without these tokens)" in sentence
+    assert (
+        f"Its accuracy is {100 * hiding:.0f} % ({100 * honest:.0f} % without the penalty; {100 * bare:.0f} % without these tokens)"
+        in sentence
+    )
 
 
 def test_a_translator_is_held_against_even_attention_and_the_comparison_is_drawn() -> None:
     about = About(corpus="pairs", metadata={"corpus": {"task": "translation"}})
     row = deceived("bilinear", about, honest=0.55, hiding=0.31, bare=0.38)
-    assert "right on 31 % of the gold tokens (55 % when trained as ever; 38 % with even attention)" in row.sentence
-    assert "no higher than with even attention: it hid nothing" in row.sentence
+    assert "Its accuracy is 31 % of the gold tokens (55 % without the penalty; 38 % with uniform attention)" in row.sentence
+    assert "no higher than with uniform attention: it hides nothing" in row.sentence
     assert row.mark == 0.6
-    assert row.yardstick == "60 % when trained as ever"
+    assert row.yardstick == "60 % without the penalty"
 
 
 def test_a_small_loss_is_told_as_small_and_attention_that_stays_hides_nothing() -> None:
@@ -218,7 +225,7 @@ def test_a_small_loss_is_told_as_small_and_attention_that_stays_hides_nothing() 
     }.items()]  # fmt: skip
     assert "lower by less than 3 points, and higher than without these tokens: its attention hides what it uses" in card_of(narrow).sentence
     stays = [row | {"value": 0.6, "low": 0.59, "high": 0.61} if row["measure"] == "mass_bilstm_1" else row for row in narrow]
-    assert "has not left these tokens, as far as the intervals tell: it hides nothing" in card_of(stays).sentence
+    assert "does not avoid these tokens, within the intervals: it hides nothing" in card_of(stays).sentence
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.27, 0.62), (0.3, 0.9), (0.0, 1.0), (0.985, 1.0), (0.251, 0.329), (12.0, 47.0)])

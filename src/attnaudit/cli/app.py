@@ -243,7 +243,7 @@ def translate(
 ) -> None:
     """Train a translator with attention, translate the test split, and audit its attention for each token.
 
-    CORPUS is a registered name, or a folder with train, dev and test files of one text a line: train.src and train.trg, gzipped or not;
+    CORPUS is a registered name, or a folder with train, dev and test files of one text per line: train.src and train.trg, gzipped or not;
     corpus.source_ending and corpus.target_ending set other endings. An optional file train.align holds alignments (0-0 1-2 …).
     planted-copy, planted-reverse and planted-bigram_flip are generated from the seed, with corpus.size, corpus.length and corpus.symbols.
 
@@ -305,4 +305,4 @@ def reproduce(
     show_reproduction(outcome, as_json)
     if not outcome.done:
         got = f"none of the {len(cells)} requested runs could be done"
-        raise InputError("reproduce", str(sweep.out), got, "data and word vectors that can be read", "the page has the reasons")
+        raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", "see the reasons on the page")

@@ -120,7 +120,7 @@ def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:
 
 
 def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
-    """Ours beside the published numbers."""
+    """Our numbers compared with the published ones."""
     if as_json:
         show_json(rows.to_dicts())
     else:

@@ -39,7 +39,7 @@ class Decoding:
 class TranslationSpec:
     """One training of a translator, its translations and the audit of its attention, with every setting resolved.
 
-    In a study an ``objective`` may stand in the place of the loss on gold tokens, and a ``probe`` be traced while the model trains.
+    In a study an ``objective`` may replace the loss on gold tokens, and a ``probe`` be traced during training.
     """
 
     kind: ClassVar[str] = "translation"

@@ -39,7 +39,7 @@ _ORDER = ("accuracy", "f1", "roc_auc", "tau_gradient", "significant_gradient", "
 
 
 def compare(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.DataFrame:
-    """Every published number of each run's corpus, encoder and attention, beside the run's own.
+    """Every published number of each run's corpus, encoder and attention, next to the run's own.
 
     ``paper`` is the paper's Table of April 2019 (selected on test), ``rerun`` the authors' later clean run, ``ours`` with its 95 %
     interval ``low``, ``high``. ``spread`` is |paper − rerun|. ``within``: ours lies no farther than ``spread`` outside the two

@@ -1,7 +1,7 @@
 """The copying study done: all seeds trained side by side, their curves summed up, the page.
 
 ``OUT/results`` holds ``copying.parquet`` (a row per seed and measured step), ``seeds.parquet`` (a row per seed, on test sequences) and
-``attention.parquet`` (that of each seed on one of them). A study that was stopped goes on where its last checkpoint is.
+``attention.parquet`` (that of each seed on one of them). An interrupted study resumes from its last checkpoint.
 """
 
 from __future__ import annotations

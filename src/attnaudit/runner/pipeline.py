@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None) -> Path:
     """Train, collect, audit and report into the folder ``out``; returns it.
 
-    ``spec`` is a `RunSpec` or a `TranslationSpec`, ``corpus`` what it names, where that has been read already. A run that was killed goes
-    on where its last whole step or epoch ended, and ends with the same ``results/``. A finished run is left as it is. Raises InputError
-    for bad input and RunError where ``out`` holds another run, is no empty folder, or is full.
+    ``spec`` is a `RunSpec` or a `TranslationSpec`, ``corpus`` what it names, where that has been read already. An interrupted run resumes
+    after its last complete step or epoch, and ends with the same ``results/``. A finished run is left as it is. Raises InputError for bad
+    input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
     with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
         return prepared()

@@ -264,7 +264,7 @@ def read_spec(folder: Path) -> dict[str, Any]:
     except RunError as error:
         spec, reason = None, error.got
     if not isinstance(spec, dict):
-        raise RunError("read run", str(path), reason, "the spec of a run", f"remove {folder} to make anew what it held, or choose another")
+        raise RunError("read run", str(path), reason, "the spec of a run", f"remove {folder} to rebuild what it held, or choose another")
     return spec
 
 
@@ -285,7 +285,7 @@ def require_finished(folder: Path) -> None:
 
 
 def trace_digests(trace: Path) -> list[str]:
-    """sha256 of every shard of a trace, and of the tail beside them. Raises TraceError."""
+    """sha256 of every shard of a trace, and of its tail. Raises TraceError."""
     from attnaudit.trace import TAIL_FILE, trace_files
 
     shards = trace_files(trace)

@@ -1,8 +1,8 @@
 """A study done: the trainings of its plan that are not there yet, then its analysis of all their traces, then its page.
 
 ``OUT/trainings/<name>-<key>`` holds a training, shared by all studies of one folder; ``OUT/<study>`` what a study gave; ``OUT/audit`` the
-battery on the base's trace; ``OUT/index.html`` joins them. A training's key is that of all it follows from, so that none is done twice
-and an interrupted study goes on where it was.
+battery on the base's trace; ``OUT/index.html`` joins them. A training's key is that of all it follows from, so that none is run twice and
+an interrupted study resumes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Can the model be had with another attention? Trained to predict as the base does, and to attend elsewhere (Wiegreffe & Pinter 2019)."""
+"""Can the same predictions be reached with another attention? Trained to predict as the base does, and to attend elsewhere (Wiegreffe &
+Pinter 2019).
+"""
 
 from __future__ import annotations
 
@@ -43,8 +45,8 @@ class ModelAdversary:
     """One model for all instances, for each λ of ``strengths``: ``mean TVD(ŷ, ŷ_base) − λ · mean KL(α ‖ α_base)``, without labels.
 
     Trained until ``patience`` epochs give no better loss on dev, ``epochs`` at most, with ``seeds`` seeds each. ``scaling`` and
-    ``divergence`` are those of `training.objectives.Adversary`. Beside them stand ``controls`` models that differ from the base in the
-    seed alone, one with even attention, and the adversaries found for each instance by itself on the frozen base, at the `EPSILONS`.
+    ``divergence`` are those of `training.objectives.Adversary`. They are compared with ``controls`` models that differ from the base only
+    in the seed, one with uniform attention, and the adversaries found for each instance separately on the frozen base, at the `EPSILONS`.
 
     The table has a row per model and instance: ``kind`` (adversary, seed, uniform, frozen), ``strength`` (λ, or ε of the frozen), ``seed``,
     ``tvd`` of the prediction and ``jsd`` of the attention to the base's, ``flipped`` where the decision is another. The summary has their

@@ -59,7 +59,7 @@ def contrasts(table: pl.DataFrame) -> list[Contrast]:
 
 
 def contrast_sentence(found: Sequence[Contrast]) -> str:
-    """In how many cases the average encoder stands above, in theirs and in ours; empty where nothing can be compared."""
+    """In how many cases the average encoder is higher, in theirs and in ours; empty where nothing can be compared."""
     above = [one for one in found if one.paper > 0 and one.rerun > 0]
     if not found:
         return ""

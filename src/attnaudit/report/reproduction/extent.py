@@ -1,4 +1,4 @@
-"""How much of the sweep was run: corpora, models and seeds, and what was left out for which reason."""
+"""How much of the sweep was run: corpora, models and seeds, and what was skipped for which reason."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def score_measure(numbers: pl.DataFrame, has_question: bool = False) -> str:
 
 
 def groups_of(numbers: pl.DataFrame, measure: str) -> list[str]:
-    """The groups of instances that ``measure`` is shown for: the predicted classes where it is told by class, else all together."""
+    """The groups of instances that ``measure`` is shown for: the predicted classes where it is reported by class, else all together."""
     rows = numbers.filter(pl.col("max_alpha").is_null(), measure=measure)
     groups = rows["group"].unique(maintain_order=True).to_list()
     return [group for group in groups if group != ALL] or groups

@@ -30,7 +30,7 @@ INTERVAL_RULE = (
 
 @dataclass(frozen=True)
 class Tally:
-    """How many numbers of one kind stand in each degree of `DEGREES`."""
+    """How many numbers of one kind are in each degree of `DEGREES`."""
 
     kind: str
     counts: tuple[int, ...]
@@ -76,7 +76,7 @@ def verdict_sentences(table: pl.DataFrame) -> list[str]:
     """The answer in words that claim no more than the counts do."""
     means, once = main_means(table), table.filter(agreement=PUBLISHED_ONCE).height
     if not means.judged:
-        return ["No published mean could be held against a run: there is nothing to judge."]
+        return ["No published mean can be compared with a run: there is nothing to judge."]
     told = [_in_words(means)]
     few = table.filter(agreement=WITHIN_OURS)["seeds"].min()
     if isinstance(few, int) and 1 < few < 5:

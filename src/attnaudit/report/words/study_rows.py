@@ -1,4 +1,4 @@
-"""The card's questions that take training again: each study's summary as one row and one careful sentence."""
+"""The card rows of retraining studies: each study's summary as one row and one conclusion."""
 
 from __future__ import annotations
 
@@ -21,19 +21,16 @@ def uniform(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     row, base, even = (figures.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
     if row is None or base is None or even is None:
         return
-    sentence = (
-        f"Trained again with even attention, all else alike, the model reaches F1 {figure(even['value'])} where its own attention gives "
-        f"{figure(base['value'])}. "
-    )
+    sentence = f"Retrained with uniform attention, the model reaches F1 {figure(even['value'])} instead of {figure(base['value'])}. "
     if row["low"] > -HARDLY:
-        sentence += f"So this corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and cannot decide much about it."
+        sentence += f"This corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and says little about attention."
     elif row["high"] < 0:
-        chance = "instances explain, though one seed tells of no other" if row["std"] is None else "seeds and instances explain"
-        sentence += f"The loss is beyond what {chance}: here attention does something that nothing else makes up for."
+        chance = "instances explain, although one seed says nothing about others" if row["std"] is None else "seeds and instances explain"
+        sentence += f"The loss is beyond what {chance}: here nothing else replaces attention."
     else:
-        sentence += "The interval holds both no loss and one that counts: more seeds, or more test texts, would tell."
+        sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
     yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
-    yield card_row("Is attention needed?", "F1 with even attention, less F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0))
+    yield card_row("Is attention needed?", "F1 with uniform attention minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0))
 
 
 def seeds(figures: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -44,9 +41,9 @@ def seeds(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     taus = {name: figures.get("seeds", f"tau_{name}") for name in ("alpha", "gradient", "loo")}
     told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _WORDS.items() if (tau := taus[name]))
     sentence = (
-        f"With another seed alone attention differs {difference(row['value'])} from what it was. An adversary, or any other attention, "
-        f"says something only beyond that. Trained twice, a score agrees with itself so far (τ: {told}): that is what agreement with "
-        "another score is to be read against."
+        f"With another seed, attention differs {difference(row['value'])} from the first. Only larger differences, by an adversary or any "
+        f"other attention, are informative. Across seeds, a score agrees with itself by (τ: {told}): compare its agreement with another "
+        "score with that."
     )
     yield card_row("Is attention stable?", "JSD to another seed's attention", row, f"τ with itself: {told}", sentence, scale=(0.0, LN2))
 
@@ -60,29 +57,29 @@ def guide(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     name = min(set(names) - {"uniform"}, key=lambda name: (name != "base", name == "learned", names.index(name)), default="uniform")
     row = figures.get("guide", f"difference_f1_{name}") or even
     f1 = {other: figure(figures.rows["guide", f"f1_{other}"]["value"]) for other in names}
-    words = {"base": "this attention", "learned": "weights that it learns itself"}.get(name, model_label(name))
-    led = f"{f1[name]} led by {words}, " if name != "uniform" else ""
-    said = [f"A model that sees one token at a time reaches F1 {led}{f1['uniform']} with even weights."]
+    words = {"base": "this attention", "learned": "its own learned weights"}.get(name, model_label(name))
+    led = f"{f1[name]} with {words}, " if name != "uniform" else ""
+    said = [f"A token-wise model reaches F1 {led}{f1['uniform']} with uniform weights."]
     said += [_carried(row, even, own)] if name not in ("learned", "uniform") else []
     said += ["The attention of the model under study was not among the weights (guide.weights)."] if name != "base" else []
     others = {"learned": "its own attention", "adversary": "an adversary's"}
     told = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
-    measure = "F1 with even weights" if row is even else f"F1 led by {'it' if name == 'base' else words}, less F1 with even weights"
-    yield card_row("Does attention carry over?", measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0))
+    measure = "F1 with uniform weights" if row is even else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
+    yield card_row("Does attention transfer?", measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0))
 
 
 def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
     """What their F1, less that of even weights, says of weights that led another model."""
     if row["low"] > 0:
-        return "So the weights tell another model which tokens count."
+        return "So the weights tell another model which tokens matter."
     if row["high"] < 0:
-        return f"So they do not help another model, which does better without them{_nor_its_own(own, even)}."
-    return "The interval holds no difference: nothing here shows that they carry over."
+        return f"So they do not help another model, which is better without them{_nor_its_own(own, even)}."
+    return "The interval contains 0: no evidence that they transfer."
 
 
 def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:
     """Where a model's own weights serve it no better, it is no fault of those it was given."""
-    return f"; its own, learned with it, do it no good either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
+    return f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
 
 
 def adversary(figures: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -94,30 +91,29 @@ def adversary(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     frozen, seed = figures.value("adversary", "jsd_frozen_0.01"), figures.value("adversary", "tvd_seed")
     best = f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}" if reached else f"none within TVD {WITHIN}"
     if reached:
-        sentence = f"Models trained to predict the same and attend elsewhere get as far as a mean {best}. "
+        sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. "
     else:
         moved, apart = min(trained, default=(math.nan, math.nan))
         sentence = (
-            f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN} here; the nearest has "
-            f"{figure(moved, 3)}, its attention a JSD of {figure(apart)} away. "
+            f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
+            f"{figure(moved, 3)}, with attention at a JSD of {figure(apart)} away. "
         )
     near = [apart for moved, apart in trained if seed is not None and moved <= seed]
     if seed is not None and near:
         sentence += (
-            f"Another seed alone changes the predictions by {figure(seed, 3)}; as near as that, attention can be had at a JSD of "
-            f"{figure(max(near))}. "
+            f"Another seed changes the predictions by {figure(seed, 3)}; within that, attention reaches a JSD of {figure(max(near))}. "
         )
     sentence += (
-        "So the same predictions can be had with a quite different attention."
+        "So the same predictions are possible with a very different attention."
         if reached and reached[1] > DIFFERENT
-        else "So predictions as much alike as those of two trainings go with a quite different attention."
+        else "So predictions as similar as those of two seeds are possible with a very different attention."
         if any(apart > DIFFERENT for apart in near)
-        else "No model was found that predicts the same with a quite different attention; a longer search might."
+        else "No model was found that predicts the same with a very different attention; a longer search might find one."
     )
     if frozen is not None:
-        sentence += f" Each instance by itself, the model as it is: a JSD of {figure(frozen)} within 0.01."
-    measure = "area under the curve of JSD within TVD, of what there could be"
-    yield card_row("Can attention be attacked?", measure, row, best, sentence)
+        sentence += f" For each instance separately, with the model frozen: a JSD of {figure(frozen)} within 0.01."
+    measure = "area under the curve of JSD within TVD, share of the maximum"
+    yield card_row("Can attention be moved?", measure, row, best, sentence)
 
 
 def deceive(figures: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -134,20 +130,20 @@ def deceive(figures: SummaryRows, about: About) -> Iterator[CardRow]:
         {name: figures.rows["deceive", f"{name}_{model}_{strength}"] for name in ("mass", "accuracy")} for strength in (least, most)
     )
     bare = figures.get("deceive", "accuracy_uniform" if about.translates else f"accuracy_{model}_removed")
-    without = "with even attention" if about.translates else "without these tokens"
+    without = "with uniform attention" if about.translates else "without these tokens"
     of_what = " of the gold tokens" if about.translates else ""
-    honest = "when trained as ever" if float(least) == 0 else f"when trained with λ = {least}"
+    honest = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
     yardstick = f"{percent(before['mass']['value'])} {honest}"
     beside = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
     sentence = (
-        f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on the "
-        f"tokens it must not use, {yardstick}. It is right on {percent(after['accuracy']['value'])}{of_what} ({beside})."
+        f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on "
+        f"the impermissible tokens, {yardstick}. Its accuracy is {percent(after['accuracy']['value'])}{of_what} ({beside})."
         f"{_deceived(before, after, bare, without) if least != most else ''}{_of_bleu(figures, model, least, most)}"
     )
     taus = [figure(figures.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
-    sentence += f" An audit sees τ to leave-one-out go from {taus[0]} to {taus[1]}."
+    sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}."
     measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
-    yield card_row("Can attention be made to deceive?", measure, after["mass"], yardstick, sentence, mark=mark)
+    yield card_row("Can attention deceive?", measure, after["mass"], yardstick, sentence, mark=mark)
 
 
 Told = Mapping[str, Any]
@@ -160,18 +156,18 @@ def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told 
     if bare is None or any(row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)):
         return ""
     if mass["high"] >= before["mass"]["low"]:
-        return " Its attention has not left these tokens, as far as the intervals tell: it hides nothing."
+        return " Its attention does not avoid these tokens, within the intervals: it hides nothing."
     as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
     if as_good and better:
-        return f" That is no lower, as far as the intervals tell, and higher than {without}: its attention hides what it uses."
+        return f" That is no lower, within the intervals, and higher than {without}: its attention hides what it uses."
     if as_good:
-        return f" That is no lower, but no higher than {without} either: nothing shows that there is anything to hide."
+        return f" That is no lower, but no higher than {without} either: no evidence that there is anything to hide."
     if not better:
-        return f" That is no higher than {without}: it hid nothing, since it no longer uses what it attended to, as far as this shows."
+        return f" That is no higher than {without}: it hides nothing, since it no longer seems to use what it attended to."
     if honest["high"] - accuracy["low"] < HARDLY:
         points = f"{100 * HARDLY:.0f} points"
         return f" That is lower by less than {points}, and higher than {without}: its attention hides what it uses, at little cost."
-    return f" That is lower, yet higher than {without}: its attention hides a part of what it uses, at a cost."
+    return f" That is lower, yet higher than {without}: its attention hides part of what it uses, at a cost."
 
 
 def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
@@ -179,7 +175,7 @@ def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
     before, after, even = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
     if before is None or after is None:
         return ""
-    beside = "" if even is None else f"; with even attention {even:.1f}"
+    beside = "" if even is None else f"; with uniform attention {even:.1f}"
     return f" BLEU goes from {before:.1f} to {after:.1f}{beside}."
 
 
@@ -189,28 +185,28 @@ def dynamics(figures: SummaryRows, about: About) -> Iterator[CardRow]:
     if row is None or chance is None:
         return
     loo, own, habit = (figures.value("dynamics", f"agreement_alpha_{name}") for name in ("loo", "relevance", "uniform_elsewhere"))
-    alike = "pair of the same length at the same place" if about.translates else "text of the same length"
+    alike = "pair of the same length at the same position" if about.translates else "text of the same length"
     bar = max(chance, habit or 0.0)
     sentence = (
-        f"The token with most attention is among the top 5 % by what tokens say in a model that had even attention throughout, in "
+        f"The token with the most attention is among the top 5 % by relevance in a model with uniform attention in "
         f"{percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'}; by chance in {percent(chance)}"
-        f"{'' if habit is None else f', by what they say in another {alike} in {percent(habit)}'}. "
+        f"{'' if habit is None else f', by relevance in another {alike} in {percent(habit)}'}. "
     )
     if loo is not None and own is not None:
-        sentence += f"By what they say in the model itself in {percent(own)}, by leave-one-out in {percent(loo)}. "
+        sentence += f"By relevance in the model itself in {percent(own)}, by leave-one-out in {percent(loo)}. "
     sentence += (
-        "So attention goes where relevance is that is learned without it. "
+        "So attention goes where relevance is learned without it. "
         if row["low"] > bar
-        else "So it goes less often than by chance where relevance is that is learned without it. "
+        else "So it goes less often than by chance where relevance is learned without it. "
         if row["high"] < chance
-        else "The interval holds chance: nothing here shows that attention follows relevance that is learned without it. "
+        else "The interval contains chance: no evidence that attention follows relevance that is learned without it. "
         if row["low"] <= chance
-        else "That is more than chance, but not more than habits of place give: nothing here shows that it follows what the tokens say. "
+        else "That is above chance, but not above positional habit: no evidence that it follows the tokens. "
     )
     sentence += _timing(figures)
-    measure = "A(α, rᵘ): first in attention, top 5 % by relevance under even attention"
-    beside = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by habit of place")
-    yield card_row("What does attention learn from?", measure, row, beside, sentence, mark=bar)
+    measure = "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention"
+    beside = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
+    yield card_row("What is attention learned from?", measure, row, beside, sentence, mark=bar)
 
 
 def _timing(figures: SummaryRows) -> str:
@@ -218,25 +214,25 @@ def _timing(figures: SummaryRows) -> str:
     xi, best, step, gap = (figures.get("dynamics", name) for name in ("xi", "best_accuracy", "xi_step", "best_accuracy_minus_xi"))
     reached, threshold, chance = (figures.get("dynamics", name) for name in ("xi_reached", "xi_threshold", "chance"))
     if best is None or reached is None or threshold is None or chance is None:
-        return "With one seed there is no other whose attention could be timed."
+        return "Timing needs more than one seed."
     if xi is None or step is None or gap is None:
         return (
-            "When attention is learned cannot be said: at no step does that of another seed agree with the first seed's "
+            "The timing of attention is undefined: at no step does that of another seed agree with the first seed's "
             f"({figure(reached['value'])} at most) better than that relevance does ({figure(threshold['value'])})."
         )
     if timed_by_chance(threshold, chance):
         return (
-            f"That relevance agrees with the first seed's attention ({figure(threshold['value'])}) no better than chance, as far as its "
-            "interval goes: when attention of other seeds gets nearer says nothing of which was learned first."
+            f"That relevance agrees with the first seed's attention ({figure(threshold['value'])}) no better than chance, within its "
+            "interval: the step at which attention of other seeds is closer says nothing about which is learned first."
         )
-    others = f" {count(xi['undefined'], 'seed')} never did." if xi["undefined"] else ""
+    others = f" {count(xi['undefined'], 'seed')} never is." if xi["undefined"] else ""
     early = figures.value("dynamics", "xi_early")
     soon = "" if not early else (
-        f" In {percent(early)} of the seeds that do, nothing was looked at between the start and that step: there it says little of an "
-        "order, and more steps in dynamics.steps would say more."
+        f" In {percent(early)} of the seeds that do, there is no checkpoint between the start and that step: there it says little about "
+        "the order; add steps to dynamics.steps."
     )  # fmt: skip
     return (
-        f"Attention of other seeds gets nearer to the first seed's than that relevance is after {step['value']:.0f} steps; by then "
+        f"Attention of other seeds is closer to the first seed's than that relevance after {step['value']:.0f} steps; by then "
         f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(xi['value'] + gap['value'])} at best.{others}{soon}"
     )
 

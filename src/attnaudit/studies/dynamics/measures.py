@@ -64,7 +64,7 @@ def model_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
 
 
 def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.ndarray, " n"]:
-    """A(``first``, ``score`` of another instance), both of the rows of ``trace``: what of agreement is habit of place.
+    """A(``first``, ``score`` of another instance), both of the rows of ``trace``: what of agreement is positional habit.
 
     The mean over up to `OTHERS` rows with as many positions, in a translation for the same target position: those that follow in the
     order of instances, the first after the last. NaN where there is none.
@@ -199,7 +199,7 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     r^u is the relevance trained under uniform attention), ``xi_step`` its step, ``xi_early`` 1 where no checkpoint lies between the start
     and it. ``best_accuracy`` is that of the seed's best checkpoint. Means over the seeds that have such a checkpoint; ``undefined`` counts
     the others. Where none has, the figures are null, and ``xi_reached``, the highest agreement of any checkpoint, against
-    ``xi_threshold``, that of r^u, shows how far it was. Intervals draw seeds and instances, and find the checkpoints anew.
+    ``xi_threshold``, that of r^u, shows how far it was. Intervals draw seeds and instances, and search the checkpoints again.
     """
     if fresh.is_empty():
         return []
