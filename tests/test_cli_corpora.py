@@ -80,7 +80,7 @@ def test_a_corpus_is_fetched_once_and_then_used(site: Site, capsys: pytest.Captu
     assert said.endswith(f"tiny: fetched: {tmp_path / 'tiny'}\n")
     assert (tmp_path / "tiny" / "tiny" / "noise").read_bytes() == NOISE
     again = answers(capsys, "corpora", "fetch", "tiny", "--data-dir", tmp_path)
-    assert again == f"tiny: already fetched: {tmp_path / 'tiny'}\n"
+    assert again == f"tiny: already present: {tmp_path / 'tiny'}\n"
     assert len(site.asked) == 1
     assert "tiny" in answers(capsys, "corpora", "check", "tiny", "--data-dir", tmp_path)
 

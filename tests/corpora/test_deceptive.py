@@ -64,7 +64,7 @@ def test_a_mask_that_does_not_fit_names_its_row(tmp_path: Path, masks: list[str]
 def test_without_training_texts_there_is_no_such_corpus(tmp_path: Path) -> None:
     folder = write_plain(tmp_path / "deceptive_occupation")
     (folder / "train.txt").unlink()
-    with pytest.raises(InputError, match=r"expected train\.txt, dev\.txt and test\.txt, each beside its \.block file"):
+    with pytest.raises(InputError, match=r"expected train\.txt, dev\.txt and test\.txt, each with its \.block file"):
         read_corpus("deceptive_occupation", data_dir=tmp_path)
 
 

@@ -87,7 +87,7 @@ def test_a_missing_and_an_empty_split(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"validation: no \.question file; expected a folder with such files"):
         read_corpus("cnn", data_dir=tmp_path)
     (tmp_path / "cnn" / "validation").rmdir()
-    with pytest.raises(InputError, match="no dev split among test, training; expected validation/ beside training, test"):
+    with pytest.raises(InputError, match="no dev split among test, training; expected validation/ next to training, test"):
         read_corpus("cnn", data_dir=tmp_path)
 
 

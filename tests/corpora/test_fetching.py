@@ -165,7 +165,7 @@ def test_files_of_the_users_own_are_left_alone(offer: Callable[..., Site], tmp_p
     for split in ("train", "test"):
         (tmp_path / "tiny" / f"{split}.txt").write_bytes(LINES)
     fetched = fetch_corpus("tiny", tmp_path)
-    assert (fetched.already, fetched.notes) == (True, ("these files were put there by hand; they are left as they are",))
+    assert (fetched.already, fetched.notes) == (True, ("these files were put there manually; they are left as they are",))
     (tmp_path / "tiny" / "train.txt").rename(tmp_path / "tiny" / "thesis.txt")
     if isinstance(_attempt(corpus_folder, TINY, tmp_path), InputError):
         assert "move them away" in fails(tmp_path, {"tiny"})
@@ -401,7 +401,7 @@ def test_two_processes_at_once_fetch_once(offer: Callable[..., Site], tmp_path: 
     started = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=60) for process in started]
     assert [process.returncode for process in started] == [0, 0], said
-    assert sorted("already there" in out for out, _ in said) == [False, True]
+    assert sorted("already present" in out for out, _ in said) == [False, True]
     assert len(site.asked) == 1
     assert left(tmp_path) == {"tiny"}
 

@@ -187,7 +187,7 @@ def test_the_users_own_tweets(tmp_path: Path) -> None:
     assert sum(map(sum, counts(corpus).values())) == 79
     assert "rows excluded by the corpus's definition: 1 at most 5 words" in corpus.notes
     (tmp_path / "adr" / "tweets.csv.gz").rename(tmp_path / "adr" / "train.csv.gz")
-    assert "no test split among train.csv.gz; expected test.csv beside train.csv.gz; withdrawn by the authors" in refused("adr", tmp_path)
+    assert "no test split among train.csv.gz; expected test.csv next to train.csv.gz; withdrawn by the authors" in refused("adr", tmp_path)
     write_table(tmp_path / "adr" / "test.csv.gz", rows)
     assert sum(map(sum, counts(read_corpus("adr", data_dir=tmp_path)).values())) == 2 * 79
 

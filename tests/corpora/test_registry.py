@@ -100,7 +100,7 @@ def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: P
     (whole / "qa1_some-facts_train.txt").unlink()
     with pytest.raises(InputError) as caught:
         read_corpus("babi1", data_dir=tmp_path)
-    got = "no train split among qa1_some-facts_test.txt; expected qa1_*_train.txt beside qa1_some-facts_test.txt"
+    got = "no train split among qa1_some-facts_test.txt; expected qa1_*_train.txt next to qa1_some-facts_test.txt"
     assert str(caught.value) == f"read corpus babi1: {whole}: {got}"
     write_babi(small)
     assert any(note.endswith(f"read from {small} instead") for note in read_corpus("babi1", data_dir=tmp_path).notes)
@@ -109,7 +109,7 @@ def test_a_missing_split_is_told_and_another_version_is_read_instead(tmp_path: P
 def test_a_tree_file_that_is_missing(tmp_path: Path) -> None:
     write_trees(tmp_path / "sst")
     (tmp_path / "sst" / "dev.txt").unlink()
-    with pytest.raises(InputError, match=r"no dev split among test\.txt, train\.txt; expected dev\.txt beside train"):
+    with pytest.raises(InputError, match=r"no dev split among test\.txt, train\.txt; expected dev\.txt next to train"):
         read_corpus("sst", data_dir=tmp_path)
 
 
@@ -132,5 +132,5 @@ def test_columns_of_a_named_corpus_are_its_own(tmp_path: Path) -> None:
 
 def test_a_file_of_one_class_only(tmp_path: Path) -> None:
     put(tmp_path / "mr" / "rt-polarity.neg", "one sentence\n")
-    with pytest.raises(InputError, match=r"no file of one class among rt-polarity\.neg; expected rt-polarity\.pos beside"):
+    with pytest.raises(InputError, match=r"no file of one class among rt-polarity\.neg; expected rt-polarity\.pos next to"):
         read_corpus("mr", data_dir=tmp_path)

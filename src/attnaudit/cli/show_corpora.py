@@ -61,7 +61,7 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         _print("damage", *_plain(check.damage, ("split", "what", "rows", "first instance", "example")))
         _tell("note", check.notes)
     _tell("note", fetched.notes)
-    typer.echo(f"{fetched.name}: {'already fetched' if fetched.already else 'fetched'}: {fetched.folder}")
+    typer.echo(f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}")
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:

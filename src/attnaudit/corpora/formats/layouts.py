@@ -96,7 +96,7 @@ def class_files(names: Mapping[str, Sequence[str]], rows: Callable[[Path, str], 
         found = {label: path for label, patterns in names.items() if (path := first_that_fits(folder, patterns))}
         for label in names if found else ():
             if label not in found:
-                expected = f"{names[label][0]} beside {', '.join(path.name for path in found.values())}"
+                expected = f"{names[label][0]} next to {', '.join(path.name for path in found.values())}"
                 raise MissingFiles("read corpus", str(folder), f"no file of one class among {listed(folder)}", expected)
         return {"all": SplitSource(folder, lambda: _one_after_another(found, rows))} if found else {}
 
@@ -128,7 +128,7 @@ def renamed(rows: Iterator[Row], classes: Mapping[str, str], left_out: Mapping[s
 def _require_splits(folder: Path, found: Mapping[str, Path], needed: Sequence[str], names: Mapping[str, str]) -> None:
     for split in needed if found else ():
         if split not in found:
-            expected = f"{names[split]} beside {', '.join(path.name for path in found.values())}"
+            expected = f"{names[split]} next to {', '.join(path.name for path in found.values())}"
             raise MissingFiles("read corpus", str(folder), f"no {split} split among {listed(folder)}", expected)
 
 

@@ -58,15 +58,15 @@ def _marked(text: str, mask: str | None, name: str) -> list[Span]:
 
 def _plain(classes: dict[str, str]) -> Layout:
     """Files as published: ``train.txt`` with ``train.txt.block``."""
-    return _beside("{}.txt", "{}.txt.block", classes, tabbed_rows)
+    return _with_masks("{}.txt", "{}.txt.block", classes, tabbed_rows)
 
 
 def _table(classes: dict[str, str]) -> Layout:
     """Tables ``train.csv`` with ``train.block``, gzipped or not."""
-    return _beside("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows())
+    return _with_masks("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows())
 
 
-def _beside(texts: str, masks: str, classes: dict[str, str], rows: Rows) -> Layout:
+def _with_masks(texts: str, masks: str, classes: dict[str, str], rows: Rows) -> Layout:
     def layout(folder: Path) -> Sources:
         found: Sources = {}
         for split in _SPLITS:
