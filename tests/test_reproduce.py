@@ -15,9 +15,8 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import CORPORA as REGISTERED
 from attnaudit.runner import Sweep, plan, reproduce
+from attnaudit.runner.cells import CORPORA, ENCODERS, QUICK, RUNS, Cell, found_in
 from attnaudit.runner.sweep import Outcome
-from attnaudit.runner.sweep_plan import CORPORA, ENCODERS, QUICK, Cell
-from attnaudit.runner.sweep_runs import RUNS, found_in
 
 TINY = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1, "permutation.permutations": 5}
 WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm", "quick", "fine", "bold"]}

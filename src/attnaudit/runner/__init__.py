@@ -7,12 +7,12 @@ from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import RunSpec, demo_spec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.runner.audits import audit_into, report_into
+from attnaudit.runner.cells import plan
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.site import compare_runs, site_into
 from attnaudit.runner.studies import StudySpec, run_study, study
 from attnaudit.runner.sweep import Sweep, reproduce
-from attnaudit.runner.sweep_plan import plan
 
 __all__ = [
     "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "copying_study", "demo_spec",

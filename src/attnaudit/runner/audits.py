@@ -156,5 +156,5 @@ def _check_place(out: Path) -> None:
         return
     kind = read_spec(out).get("kind") if (out / "spec.json").exists() else None
     if kind != "audit":
-        got = "a folder that holds a run" if kind == "run" else "a folder that is not empty" if out.is_dir() else "a file"
+        got = "a folder that holds a run" if kind in TASKS else "a folder that is not empty" if out.is_dir() else "a file"
         raise RunError("audit", str(out), got, "a new folder, or one of an earlier audit", "choose another --out")

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.plans.spec import RunSpec, corpus_settings
+from attnaudit.runner.cells import CORPORA, RUNS, Cell, Finished, found_in, manifest_of, settings_notes
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.store import check_place
-from attnaudit.runner.sweep_plan import CORPORA, Cell
-from attnaudit.runner.sweep_runs import RUNS, Finished, found_in, manifest_of, settings_notes
 
 if TYPE_CHECKING:
     from attnaudit.report.reproduction.page import NotRun
