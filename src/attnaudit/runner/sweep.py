@@ -16,6 +16,7 @@ from attnaudit.plans.spec import RunSpec, corpus_settings
 from attnaudit.runner.cells import CORPORA, RUNS, Cell, Finished, found_in, manifest_of, settings_notes
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.store import check_place
+from attnaudit.runner.tasks import task_of
 
 if TYPE_CHECKING:
     from attnaudit.report.reproduction.page import NotRun
@@ -95,12 +96,9 @@ class _Work:
 
     def run_all(self, name: str, cells: Sequence[Cell]) -> None:
         """Run cells that share a corpus and a seed, reading the corpus once."""
-        from attnaudit.corpora import read_corpus
-
         first = self.spec(cells[0])
         try:
-            told = within(f"{name} s{first.seed}", self.progress)
-            corpus = read_corpus(first.corpus, seed=first.seed, preset=first.preset, progress=told)
+            corpus = task_of(first).read(first, within(f"{name} s{first.seed}", self.progress))
         except InputError as error:
             self._skip(name, cells, error)
             return
