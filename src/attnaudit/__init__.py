@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from attnaudit.models.classifier import load_model
     from attnaudit.models.presets import register_encoder
     from attnaudit.results import Result, Results
-    from attnaudit.runner.commands import run, translate, write_report
-    from attnaudit.runner.site import compare_runs as compare
+    from attnaudit.runner.commands import compare, run, translate, write_report
     from attnaudit.runner.studies import study
     from attnaudit.trace import Trace
     from attnaudit.tracing.texts import collect
@@ -36,9 +35,8 @@ _HOME = {
     "load_model": "models.classifier", "register_encoder": "models.presets",
     "collect": "tracing.texts", "audit": "experiments", "register_experiment": "experiments.registry",
     "run": "runner.commands", "translate": "runner.commands", "write_report": "runner.commands",
-    "study": "runner.studies", "compare": "runner.site",
+    "compare": "runner.commands", "study": "runner.studies",
 }  # fmt: skip
-_NAMES = {"compare": "compare_runs"}  # where the home's name is another
 
 __all__ = [
     "AttnauditError", "Corpus", "InputError", "Result", "Results", "Trace", "TraceError",
@@ -49,5 +47,5 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _HOME:
-        return getattr(import_module(f"attnaudit.{_HOME[name]}"), _NAMES.get(name, name))
+        return getattr(import_module(f"attnaudit.{_HOME[name]}"), name)
     raise AttributeError(f"module 'attnaudit' has no attribute {name!r}")

@@ -166,7 +166,7 @@ def compare(
       attnaudit compare runs/sst-* --json
     """
     from attnaudit.cli.show import show_comparison
-    from attnaudit.runner import compare_runs
+    from attnaudit.runner import compare as compare_runs
 
     show_comparison(compare_runs(runs, to), as_json)
 

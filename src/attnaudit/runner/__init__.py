@@ -8,13 +8,14 @@ from attnaudit.plans.spec import RunSpec, demo_spec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.cells import plan
+from attnaudit.runner.commands import compare
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
-from attnaudit.runner.site import compare_runs, site_into
+from attnaudit.runner.site import site_into
 from attnaudit.runner.studies import StudySpec, run_study, study
 from attnaudit.runner.sweep import Sweep, reproduce
 
 __all__ = [
-    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare_runs", "copying_study", "demo_spec",
+    "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare", "copying_study", "demo_spec",
     "parse_assignments", "plan", "report_into", "reproduce", "run", "run_copying", "run_study", "site_into", "study",
 ]  # fmt: skip

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.progress import Progress
 from attnaudit.plans.spec import RunSpec
@@ -12,8 +12,11 @@ from attnaudit.plans.translation import TranslationSpec
 from attnaudit.runner import pipeline
 from attnaudit.runner.audits import report_into
 from attnaudit.runner.site import site_into
-from attnaudit.runner.store import MANIFEST
+from attnaudit.runner.store import MANIFEST, require_finished
 from attnaudit.trace import Trace
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def run(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
@@ -57,3 +60,19 @@ def write_report(
         return site_into(folders, out or "site")
     finished = trace is None and (folders[0] / MANIFEST).exists()
     return report_into(folders[0]) if finished else write_page(folders[0], trace)
+
+
+def compare(runs: str | Path | Iterable[str | Path], to: str = "jain2019") -> pl.DataFrame:
+    """Finished runs compared with published numbers: a row for each number of a run's corpus, encoder and attention.
+
+    ``paper`` and ``rerun`` are published, ``ours`` has its 95 % interval ``low``, ``high``, and ``agreement`` says how they compare; all
+    columns: `attnaudit.published.compare.compare`. Source: Jain & Wallace 2019.
+
+    Raises RunError for a folder that is no finished run, and InputError for a corpus or model without published numbers.
+    """
+    from attnaudit.published.compare import compare as compare_records
+
+    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
+    for folder in folders:
+        require_finished(folder)
+    return compare_records(folders, to)

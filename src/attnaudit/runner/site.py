@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnaudit.core.files import write_text
 from attnaudit.runner.store import require_finished
-
-if TYPE_CHECKING:
-    import polars as pl
 
 SHOWN = {
     "F1": "f1", "τ gradient": "tau_gradient", "τ LOO": "tau_loo", "τ gradient–LOO": "tau_gradient_loo", "median Δŷ": "median_delta_y",
@@ -32,16 +29,6 @@ def site_into(runs: Sequence[str | Path], out: str | Path) -> Path:
     template = Environment(autoescape=True).from_string(files("attnaudit.runner").joinpath("site.html").read_text(encoding="utf-8"))
     write_text(out / "index.html", template.render(entries=entries, columns=list(SHOWN)))
     return out / "index.html"
-
-
-def compare_runs(runs: Iterable[str | Path], to: str) -> pl.DataFrame:
-    """Finished runs beside published numbers, see `attnaudit.published.compare`. Raises RunError and InputError."""
-    from attnaudit.published.compare import compare
-
-    folders = [Path(run) for run in runs]
-    for folder in folders:
-        require_finished(folder)
-    return compare(folders, to)
 
 
 def _entry(folder: Path, name: str) -> dict[str, Any]:
