@@ -1,4 +1,4 @@
-"""The options that commands share: names, types and help, in one place."""
+"""The options that commands share: names, types and help."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def takes(spec: type) -> Callable[[Command], Command]:
     """Give a command, in place of its ``**options``, an option for each field of ``spec`` that has a flag (`setting`).
 
-    Name, type, bounds and help are the field's; an option that is not given is None, so that its default stands in one place.
+    Name, type, bounds and help are the field's; an option that is not given is None, so that its default is defined once.
     """
 
     def wrap(command: Command) -> Command:
@@ -93,8 +93,8 @@ Preset = Annotated[
     typer.Option(
         "--preset",
         show_default="paper",
-        help="Sizes and training: paper, of Jain & Wallace 2019; code2019, of their code; flan and han, of the flat and the hierarchical "
-        "network of Serrano & Smith 2019.",
+        help="Sizes and training: paper (Jain & Wallace 2019), code2019 (their released code), flan and han (flat and hierarchical "
+        "networks of Serrano & Smith 2019).",
     ),
 ]
 StudyPreset = Annotated[
@@ -102,7 +102,7 @@ StudyPreset = Annotated[
     typer.Option(
         "--preset",
         show_default=False,
-        help="Sizes and training: those of attnaudit run (paper), of translators those of attnaudit translate (small).",
+        help="Sizes and training: as in attnaudit run (paper); for translators as in attnaudit translate (small).",
     ),
 ]
 Vectors = Annotated[
@@ -129,4 +129,4 @@ Experiments = Annotated[
     typer.Option("--experiment", metavar="NAME", help="Only this experiment; repeatable. Default: all that the trace allows."),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout and nothing else.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

@@ -26,7 +26,7 @@ class Split:
     are known to decide the label (None: not known; a row without entries: not known of that row). Where a text is read with a
     question (or a hypothesis), ``question`` holds its words, and ``candidates`` (n, C) the classes that are allowed as answers (None:
     all of them). ``sentences`` has the words of every sentence where the corpus gives sentences (None: a rule finds them where they are
-    wanted).
+    needed).
 
     Where a model, or what it is trained for, takes as given what another model does on these rows, ``attention`` holds weights that sum to
     1, one for each token, and ``prediction`` (n, C) probabilities (`taught_by`).

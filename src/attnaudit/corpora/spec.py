@@ -14,7 +14,7 @@ _DATA_DIR: dict[str, Any] = {
     "help": "Folder with the registered corpora; default: $ATTNAUDIT_DATA, then the user's cache.",
     "default": None, "flag": "--data-dir", "metavar": "DIR",
 }  # fmt: skip
-_ON_BAD_ROW: dict[str, Any] = {"help": "error: stop at the first bad row; skip: list it and go on.", "default": "error", "only": "files"}
+_ON_BAD_ROW: dict[str, Any] = {"help": "error: stop at the first bad row; skip: exclude and list it.", "default": "error", "only": "files"}
 _SHARE: dict[str, Any] = {"above": 0, "most": 1, "only": "files"}
 _SEED: dict[str, Any] = {"help": "Seed that draws the splits, or the generated texts; default: the seed of the run.", "default": None}
 _SIZE: dict[str, Any] = {"help": "Number of generated instances, over all splits.", "default": None, "only": "planted"}

@@ -39,8 +39,8 @@ class RunSpec:
     """One training and its audit, with every setting resolved; `RunSpec.of` fills in the defaults, those of the corpus included.
 
     ``vectors`` is ``corpus`` (word2vec trained on the train split), ``random`` or a file of word vectors; ``experiments`` holds
-    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``. In a study ``objective`` may stand in the
-    place of the loss on labels, a ``teacher`` say what another model does, and a ``probe`` be traced while the model trains.
+    the settings of every experiment by name; ``device`` is ``auto``, ``cpu`` or ``cuda``. In a study ``objective`` may replace the loss
+    on labels, a ``teacher`` provide the outputs of another model, and a ``probe`` be traced while the model trains.
     """
 
     kind: ClassVar[str] = "run"

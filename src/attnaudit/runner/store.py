@@ -84,7 +84,7 @@ class Store:
         return record
 
     def forget(self, name: str) -> Record:
-        """The record of a step that is to be done anew, whatever it follows from."""
+        """Remove and return the record of a step, so that it is run again."""
         return self.records.pop(name)
 
     def close(self, facts: Mapping[str, Any]) -> None:
@@ -234,7 +234,7 @@ def check_place(out: Path, spec: Mapping[str, Any], do: str = "") -> None:
 
 @contextlib.contextmanager
 def alone(out: Path) -> Iterator[Store]:
-    """The folder's store, held against other processes while steps are done; no folder stays where none was. Raises RunError."""
+    """The folder's store, locked against other processes while steps run; no folder stays where none was. Raises RunError."""
     from filelock import FileLock, Timeout
 
     try:

@@ -89,7 +89,7 @@ class Deceive:
         for name, rows in marked.items():
             if not any(map(any, rows)):
                 told = f"words {', '.join(self.words)}" if self.words else "the rationale"
-                do = "give deceive.words as they stand in the texts that were read (lower case, for most)"
+                do = "give deceive.words as they appear in the texts that were read (lower case, for most)"
                 raise InputError("study", f"impermissible tokens, {told}", f"none in {name}", "some in every split", do)
         note = _covered_note(corpus, marked)
         return [
@@ -181,7 +181,7 @@ class PairDeceive:
             raise InputError("study", "deceive of a model", f"{base.model.attention} attention", "an attention that is learned")
         for name, pairs in corpus.splits.items():
             if pairs.links is None or not pairs.links.size:
-                expected, do = "alignments in every split", "files <split>.align beside the texts"
+                expected, do = "alignments in every split", "files <split>.align next to the texts"
                 raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", expected, do)
         return [
             training

@@ -36,7 +36,7 @@ def watching(
 def watching_pairs(
     translator: Translator, test: Pairs, probe: Probe, folder: Path, collect: PairCollectSettings, metadata: Mapping[str, Any]
 ) -> StepCallback:  # fmt: skip
-    """The same of a translator, and of the probe's pairs."""
+    """As `watching`, for a translator and the probe's pairs."""
     pairs = test.take(probe.rows(test.instance))
     return _watch(probe, folder, lambda step: collect_pairs(translator, pairs, "test", collect, metadata={**metadata, "step": step}))
 

@@ -67,7 +67,7 @@ class _Pairs:
 def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:
     """``− log(1 − Σ_{s∈I_t} alpha_ts)``, the mean over gold tokens (`DeceivePairs`). Raises InputError where alignments are not known."""
     if batch.aligned is None:
-        raise InputError("train", "objective deceive_pairs", "a corpus without alignments", "files <split>.align beside the texts")
+        raise InputError("train", "objective deceive_pairs", "a corpus without alignments", "files <split>.align next to the texts")
     on = (alpha.mean(dim=1) * batch.aligned).sum(dim=-1)
     counted = batch.written & (batch.aligned.sum(dim=-1) < batch.aligned.shape[-1])
     return -((1.0 - on).clamp_min(LEAST).log() * counted).sum() / batch.written.sum()

@@ -18,7 +18,7 @@ def planted_pairs(kind: str, seed: int = 0, size: int = 10_000, length: tuple[in
 
     A source has words ``s0``, ``s1``, … of ``symbols``, each drawn by itself, as its number of words is (``length``: fewest, most); its
     target has their twins ``t0``, ``t1``, … in the order that ``kind`` names. ``copy``: the same. ``reverse``: the last first.
-    ``bigram_flip``: the two of each pair changed round, the last of an odd number left. There are ``size`` pairs in all (80/10/10). A
+    ``bigram_flip``: the two of each pair swapped, the last of an odd number kept. There are ``size`` pairs in all (80/10/10). A
     source follows from the seed, its split and its number in it: neither more rows nor another kind change it. Raises InputError.
     """
     _check(kind, size, length, symbols)

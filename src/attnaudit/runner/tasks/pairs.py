@@ -203,8 +203,8 @@ def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
     by_words = "corpus.units=pieces" if corpus.chosen_min_df == 1 else "corpus.min_df=1 or corpus.units=pieces"
     fewer = f"corpus.pieces below {corpus.pieces}" if corpus.chosen_units == "pieces" else by_words
     return [
-        f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they are never right and "
-        f"stand in no dictionary; {fewer} may leave fewer"
+        f"test split: {unknown} of {tokens} target tokens are not in the vocabulary of train ({UNKNOWN}); they never count as correct "
+        f"and are not in the dictionary; {fewer} may leave fewer"
     ]
 
 

@@ -1,4 +1,4 @@
-"""What does attention learn from? Relevance and attention traced during training, of classifiers and of translators (Snell et al. 2020)."""
+"""What is attention learned from? Relevance and attention traced during training, of classifiers and of translators (Snell et al. 2020)."""
 
 from __future__ import annotations
 
