@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -70,9 +71,11 @@ def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pyte
     assert "How concentrated is attention?" in capsys.readouterr().out
 
 
-def test_an_experiment_registered_by_the_call_of_its_module() -> None:
+def test_an_experiment_registered_by_the_call_of_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list(EXPERIMENTS)
-    exec(compile(example("An experiment"), "concentration.py", "exec"), {"__name__": "concentration"})
+    (tmp_path / "concentration.py").write_text(example("An experiment"), encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("concentration")
     assert list(EXPERIMENTS) == [*before, "concentration"]
     result = audit(make_trace(10), ["concentration"])
     (row,) = verdict(result.summary).rows
