@@ -1,4 +1,4 @@
-"""The runner: what a run is, its steps, how it resumes, audits of traces that are already there, and sites of several runs."""
+"""The runner: what a run is, its steps, how it resumes, audits of existing traces, and sites of several runs."""
 
 from __future__ import annotations
 

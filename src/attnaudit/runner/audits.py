@@ -90,7 +90,7 @@ def audit_into(
     out: str | Path | None, trace: str | Path, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None,
     progress: Progress | None = None,
 ) -> Path:  # fmt: skip
-    """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder beside it; returns that folder.
+    """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder next to it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
     Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError,

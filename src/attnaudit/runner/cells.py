@@ -89,7 +89,7 @@ def _check(option: str, given: Sequence[str], known: Sequence[str]) -> None:
 
 @dataclass(frozen=True)
 class Finished:
-    """A finished run of a cell: where it lies, what it was told, and what it left behind."""
+    """A finished run of a cell: its folder, its settings and its outputs."""
 
     cell: Cell
     folder: Path
@@ -126,7 +126,7 @@ def found_in(out: Path) -> Found:
 
 
 def settings_notes(runs: Sequence[Finished]) -> list[str]:
-    """A line for each way in which the runs of one corpus were told other settings than are usual for it, with the models if not all."""
+    """A line for each way in which the runs of one corpus have other settings than its defaults, with the models if not all."""
     models: dict[str, dict[str, None]] = {}
     for run in runs:
         models.setdefault(_unusual(run), {})[_model(run)] = None

@@ -43,7 +43,7 @@ class Store:
     """The records of a run directory's steps, kept in ``.unfinished/`` until the manifest takes them over.
 
     `alone` makes one, so that what is read, and swept away, belongs to no other process. A record that cannot be read is none: its step is
-    done anew.
+    run again.
     """
 
     def __init__(self, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""A paper's tables anew: every corpus × encoder × attention × seed as a run of its own, and one page of what they gave."""
+"""A paper's tables rerun: every corpus × encoder × attention × seed as a run of its own, and one page of what they gave."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Outcome:
 def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None) -> Outcome:
     """Run the cells that are not finished yet, and write the page over all that are.
 
-    A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, stands in the page with the
-    reason. A sweep that was stopped goes on by the same call. Raises InputError where there is no file of word vectors, RunError where the
-    place holds something else than a sweep, or a cell's folder another run.
+    A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, is listed on the page with the
+    reason. The same call resumes an interrupted sweep. Raises InputError where there is no file of word vectors, RunError where the place
+    holds something else than a sweep, or a cell's folder another run.
     """
     _check_out(sweep.out)
     _check_vectors(sweep.vectors)
