@@ -196,7 +196,7 @@ def test_some_could_be_run_and_the_rest_is_told(finished: Path, data: Path, tmp_
     assert main(command(data, out, "--corpus", "adr", "--corpus", "sst", "--json")) == 0
     shown = capsys.readouterr()
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
-    assert "adr is left out" in shown.err
+    assert "adr is skipped" in shown.err
 
 
 def test_runs_of_other_settings_are_not_averaged_and_settings_are_told(finished: Path, data: Path, tmp_path: Path) -> None:
