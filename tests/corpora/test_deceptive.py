@@ -128,5 +128,5 @@ def test_a_part_of_train_is_drawn_by_class_and_told(tmp_path: Path) -> None:
     assert any("50 % of train, drawn by class with seed 1: 30 of 60" in note for note in part.notes)
     assert part.fingerprint == read_corpus(folder, train_kept=0.5, seed=1).fingerprint
     assert part.fingerprint != read_corpus(folder, train_kept=0.5, seed=2).fingerprint
-    with pytest.raises(InputError, match=r"train_kept: 1\.5; expected a share above 0"):
+    with pytest.raises(InputError, match=r"train_kept: 1\.5; expected a number above 0, up to 1"):
         read_corpus(folder, train_kept=1.5)

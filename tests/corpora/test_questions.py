@@ -103,7 +103,7 @@ def test_a_table_has_no_rationales(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl", "parquet"])
 def test_a_missing_column(tmp_path: Path, kind: str) -> None:
     path = write(tmp_path / f"a.{kind}", ROWS)
-    told = refused(path, text="passage", label="answer", question="has_question")
+    told = refused(path, text="passage", label="answer", question="asks")
     got = "columns passage, ask, answer, why; expected one column 'asks'; did you mean ask?"
     assert told == f"read corpus: {path}: {got} name it with --question-column (question= in Python)"
 
