@@ -14,8 +14,8 @@ SOURCE = ROOT / "src" / "attnaudit"
 GLOSSARY = ROOT / "docs" / "glossary.md"
 HEADING = "## Terms to use, and to avoid"
 CODE = re.compile(r"`([^`]+)`")
-NOT_READ = {ROOT / "docs" / name for name in ("log.md", "cli.md")}  # history; written from the source
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").glob("*.md")} - NOT_READ)]
+HISTORY = {ROOT / "docs" / "log.md"}
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - HISTORY)]  # cli.md is the help
 
 
 def avoided() -> dict[str, re.Pattern[str]]:
@@ -43,15 +43,18 @@ def violations(text: str) -> list[str]:
 
 
 def texts_of(code: str) -> Iterator[tuple[int, str]]:
-    """Line and text of the string constants with a space in them and of the docstrings of public objects."""
-    tree = ast.parse(code)
+    """Line and text of the string constants with a space in them and of the docstrings of public objects.
+
+    Of modules with compiled functions docstrings are not read: a change in their text compiles every kernel again.
+    """
+    tree, compiled = ast.parse(code), "@kernel" in code
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    private = set()
+    skipped = set()
     for node in ast.walk(tree):
-        if isinstance(node, documented) and getattr(node, "name", "").startswith("_") and ast.get_docstring(node) is not None:
-            private.add(id(node.body[0].value))  # type: ignore[attr-defined]
+        if isinstance(node, documented) and ast.get_docstring(node) and (compiled or getattr(node, "name", "").startswith("_")):
+            skipped.add(id(node.body[0].value))  # type: ignore[attr-defined]
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and id(node) not in private:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and id(node) not in skipped:
             yield node.lineno, node.value
 
 
@@ -92,3 +95,10 @@ def test_strings_and_docstrings_are_read() -> None:
 def test_pages(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert violations(text.partition(HEADING)[0] if page == GLOSSARY else text) == []
+
+
+def test_sources() -> None:
+    """Messages, labels, help and public docstrings."""
+    files = sorted(path for path in SOURCE.rglob("*.py") if SOURCE / "report" not in path.parents)  # report/ follows
+    texts = ((path, *text) for path in files for text in texts_of(path.read_text(encoding="utf-8")))
+    assert [f"{path.relative_to(SOURCE)}:{line}: {found}" for path, line, text in texts for found in violations(text)] == []
