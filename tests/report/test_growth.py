@@ -53,9 +53,9 @@ def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table: pl.Da
 def test_shades_are_shares_of_the_most_there_ever_is(table: pl.DataFrame) -> None:
     section = growth_section(table)
     assert section is not None
-    assert section.data["steps"] == list(STEPS)
+    assert section.data["growth-data"]["steps"] == list(STEPS)
     json.dumps(section.data, allow_nan=False)
-    for one in section.data["instances"]:
+    for one in section.data["growth-data"]["instances"]:
         rows = table.filter(pl.col("instance") == int(one["name"]), pl.col("tokens").is_not_null()).sort("step")
         assert one["tokens"] == rows["tokens"][0].to_list()
         for kind, shades in one["shades"].items():
@@ -77,7 +77,7 @@ def of_tokens(table: pl.DataFrame) -> pl.DataFrame:
 def test_relevance_of_a_gold_token_is_shaded_above_and_below_the_mean_of_its_sentence(of_tokens: pl.DataFrame) -> None:
     section = growth_section(of_tokens)
     assert section is not None
-    for one in section.data["instances"]:
+    for one in section.data["growth-data"]["instances"]:
         rows = of_tokens.filter(pl.col("instance") == int(one["name"].partition(",")[0]), pl.col("tokens").is_not_null()).sort("step")
         for kind in ("relevance", "relevance_uniform"):
             values = np.array(rows[kind].to_list())
@@ -99,7 +99,7 @@ def test_a_class_is_spoken_for_and_a_token_is_likely(
     lead = page[page.index('<section id="growth"') : page.index("<noscript>")]
     assert said in lead
     assert other not in lead
-    assert ("its mean over the sentence" in lead) == ("▁ stands where a word begins" in lead) == translates
+    assert ("its mean over the sentence" in lead) == ("▁ marks the beginning of a word" in lead) == translates
 
 
 def test_the_page_says_that_curves_and_finished_models_are_of_other_weights(

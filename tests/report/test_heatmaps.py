@@ -10,11 +10,18 @@ from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
-from attnaudit.report.sections.displayed_trace import check_same_instances, overview, rows_shown
-from attnaudit.report.sections.heatmaps import LONGEST, full_colour, heatmap, marks_words, visible
-from attnaudit.report.sections.rows import read_instances
-from attnaudit.report.sections.selection import CONFIDENT, LISTED, SHORTEST, STRIKING, select
-from attnaudit.report.sections.trimming import SMALLEST_GAP, Gap, shown_positions
+from attnaudit.report.sections.heatmaps import (
+    LONGEST,
+    SMALLEST_GAP,
+    Gap,
+    full_colour,
+    heatmap,
+    marks_words,
+    read_instances,
+    shown_positions,
+    visible,
+)
+from attnaudit.report.sections.instances import CONFIDENT, LISTED, SHORTEST, STRIKING, check_same_instances, overview, rows_shown, select
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
 from tests.traces import make_trace

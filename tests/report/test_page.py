@@ -33,6 +33,7 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.handlers: list[str] = []
         self.scripts: list[list[str]] = []
+        self.data_scripts: dict[str, list[str]] = {}
         self.ids: list[str] = []
         self.feed(text)
 
@@ -49,6 +50,8 @@ class Page(HTMLParser):
                 self.handlers.append(name)
             if name == "id":
                 self.ids.append(value or "")
+                if tag == "script":
+                    self.data_scripts[value or ""] = self.scripts[-1]
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
@@ -61,7 +64,7 @@ class Page(HTMLParser):
             self.scripts[-1].append(data)
 
     def data(self) -> Any:
-        return json.loads("".join(self.scripts[0]))
+        return json.loads("".join(self.data_scripts["instance-data"]))
 
 
 def _page(path: Path) -> tuple[str, Page]:

@@ -307,7 +307,7 @@ def test_nothing_run_gives_a_page_that_says_so(tmp_path: Path):
 def test_a_corpus_that_the_paper_lacks_is_listed_with_its_own_numbers(tmp_path: Path):
     runs = [_run("mr", model, seed, 0.01 * seed) for model in MODELS for seed in range(2)]
     _, page = _page(_found(runs), tmp_path)
-    assert "The paper has no such corpus" in page.text
+    assert "This corpus is not in the paper" in page.text
     assert "Of these corpora the paper lacks 1." in page.text
     numbers = all_numbers(EMPTY, runs)
     assert set(numbers["corpus"]) == {"mr"}

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from attnaudit.published.compare import compare
 from attnaudit.report.card import Card, verdict
-from attnaudit.report.page import write_report
+from attnaudit.report.run_page import write_report
 
 __all__ = ["Card", "compare", "verdict", "write_report"]

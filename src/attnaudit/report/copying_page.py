@@ -10,15 +10,14 @@ import numpy as np
 import polars as pl
 
 from attnaudit.copying.study import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
-from attnaudit.core.files import read_json, write_text
+from attnaudit.core.files import read_json
 from attnaudit.core.papers import SNELL2021
 from attnaudit.report.card import Card
 from attnaudit.report.charts.copying import FULL, curve_chart, matrix_chart, order_chart
-from attnaudit.report.charts.figure import Figure, Panel
-from attnaudit.report.charts.svg import render
-from attnaudit.report.page import environment
-from attnaudit.report.sections.provenance import settings
-from attnaudit.report.sections.summary import SummaryTable, summary_cell
+from attnaudit.report.charts.svg import Figure, Panel, render
+from attnaudit.report.page import card_section, figures_section, write_page
+from attnaudit.report.sections.numbers import SummaryTable, numbers_section, summary_cell
+from attnaudit.report.sections.provenance import provenance_sections
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.record import read_summary
@@ -62,15 +61,16 @@ def write_copying(folder: Path, page: Path | None = None) -> Path:
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     curves, final, attention = (pl.read_parquet(folder / "results" / f"{name}.parquet") for name in (NAME, "seeds", "attention"))
     about = About.of(spec)
-    content = {
-        "numbers_lead": _LEAD, "heading": HEADING, "about": about, "card": copying_card(summary, spec["study"]),
-        "figures": [_curves(curves, final, spec["study"]), _order(curves, final, summary), *_matrices(final, attention)],
-        "legend": (), "summaries": [_table(summary)], "settings": settings(about), "left_out": (), "bibtex": [SNELL2021.bibtex],
-        "others": [], "growth": None,
-    }  # fmt: skip
-    path = page or folder / "report.html"
-    write_text(path, environment().get_template("study.html.j2").render(**content))
-    return path
+    card = copying_card(summary, spec["study"])
+    figures = [_curves(curves, final, spec["study"]), _order(curves, final, summary), *_matrices(final, attention)]
+    sections = [
+        card_section(card),
+        figures_section(figures),
+        numbers_section([_table(summary)], _LEAD),
+        *provenance_sections(about, [SNELL2021.bibtex]),
+    ]
+    heading, subtitle = HEADING, f"{card.title}, {card.subtitle}"
+    return write_page(page or folder / "report.html", sections, heading, subtitle, title=f"{heading}: {card.title}")
 
 
 def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:

@@ -1,9 +1,11 @@
-"""The report: one self-contained page that opens without a network."""
+"""A page of any report: one self-contained file of sections that opens without a network."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -13,65 +15,61 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnaudit.core.files import write_text
-from attnaudit.experiments import columns_of_figures
-from attnaudit.report.card import verdict
-from attnaudit.report.citations import citations
-from attnaudit.report.figures.run import draw_figures
-from attnaudit.report.sections.comparison import VECTORS_DIFFER, comparison_section
-from attnaudit.report.sections.displayed_trace import check_same_instances, overview
-from attnaudit.report.sections.erasure import erasure_section
-from attnaudit.report.sections.instances import instance_section
-from attnaudit.report.sections.provenance import left_out, settings
-from attnaudit.report.sections.selection import SHOWN_BY
-from attnaudit.report.sections.summary import summary_tables
+from attnaudit.report.card import Card
+from attnaudit.report.charts.palette import LegendEntry
+from attnaudit.report.charts.svg import Figure
 from attnaudit.results import words
-from attnaudit.results.record import RunRecord, read_record
-from attnaudit.trace import Trace
 
 TEMPLATES = "report/templates"
 
 
-def write_report(folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None) -> Path:
-    """Write the page of a run directory, or of a folder of results, by default its ``report.html``, and return its path.
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: ``template`` names a file of `TEMPLATES`, without its endings, and ``content`` is what it shows.
 
-    Reads ``results/*.parquet``, ``summary.json``, and ``spec.json`` where there is one. ``trace`` is the trace of these results, by
-    default the folder's own; without any the page has no heatmaps and no list of instances, and says so. Raises RunError, TraceError,
-    and InputError where trace and results name different instances.
+    ``links`` are its entries in the navigation: (title, address). ``scripts`` are files that it needs; ``data`` is what they read, by the
+    id of the element that holds it.
     """
-    folder = Path(folder)
-    if trace is None and (folder / "trace").exists():
-        trace = folder / "trace"
-    record = read_record(folder, trace)
-    path = page or folder / "report.html"
-    write_text(path, environment().get_template("page.html.j2").render(**_content(record, trace), **_assets()))
+
+    template: str
+    content: Mapping[str, Any] = field(default_factory=dict)
+    links: tuple[tuple[str, str], ...] = ()
+    scripts: tuple[str, ...] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+
+
+def write_page(
+    path: Path, sections: Iterable[Section | None], heading: str, subtitle: str = "", *, title: str = "",
+    links: Sequence[tuple[str, str]] = (), styles: Sequence[str] = ("report.css",),
+) -> Path:  # fmt: skip
+    """Write the page of ``sections`` (None: none) to ``path`` and return it. Raises RunError.
+
+    ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation.
+    """
+    shown = [section for section in sections if section is not None]
+    script = "".join(_template(name) for name in dict.fromkeys(name for section in shown for name in section.scripts))
+    content = {
+        "heading": heading, "subtitle": subtitle, "title": title or heading,
+        "style": Markup("\n".join(map(_template, styles))),
+        "links": [*(link for section in shown for link in section.links), *links],
+        "parts": [Markup(environment().get_template(f"{section.template}.html.j2").render(section.content)) for section in shown],
+        "data": {name: data for section in shown for name, data in section.data.items()},
+        "script": Markup(script),
+        # the hash by which the page's policy lets this script run and no other
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }  # fmt: skip
+    write_text(path, environment().get_template("page.html.j2").render(content))
     return path
 
 
-def _content(record: RunRecord, trace: Trace | str | Path | None) -> dict[str, Any]:
-    """What the sections of the page show."""
-    rows = record.columns({SHOWN_BY, *columns_of_figures()})
-    instances = first = steps = None
-    if trace is not None:
-        seen = overview(trace)
-        check_same_instances(seen, rows)
-        instances = instance_section(trace, seen, rows, record)
-        steps = erasure_section(trace, record, instances.pictured)
-        first = trace if isinstance(trace, Trace) else next(Trace.shards(trace))
-    drawn, legend = draw_figures(rows, record.about.class_names)
-    return {
-        "about": record.about,
-        "card": verdict(record.summary, record.about),
-        "figures": drawn,
-        "legend": legend,
-        "instances": instances,
-        "steps": steps,
-        "comparison": comparison_section(record),
-        "vectors_differ": VECTORS_DIFFER,
-        "summaries": summary_tables(record.summary),
-        "settings": settings(record.about),
-        "left_out": left_out(record, first),
-        "bibtex": citations(record.tables, record.about.corpus),
-    }
+def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:
+    """The card, and below it what has no answer: (name, reason)."""
+    return Section("card", {"card": card, "left_out": left_out}, (("Verdict", "#verdict"),))
+
+
+def figures_section(figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()) -> Section | None:
+    """Figures with the legend that they share; None without any."""
+    return Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),)) if figures else None
 
 
 @cache
@@ -82,17 +80,6 @@ def environment() -> Environment:
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
     environment.globals |= {"count": words.count, "thousands": words.thousands}
     return environment
-
-
-def _assets() -> dict[str, Any]:
-    return {"style": Markup(_template("report.css")), **scripts("report.js", "erasure.js")}
-
-
-def scripts(*names: str) -> dict[str, Any]:
-    """The package's own scripts as one, and the hash by which a page's policy lets this script run and no other."""
-    script = "".join(map(_template, names))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return {"script": Markup(script), "script_hash": digest}
 
 
 def _template(name: str) -> str:

@@ -9,14 +9,15 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.files import read_json, write_text
+from attnaudit.core.files import read_json
 from attnaudit.core.papers import PRUTHI2020, SNELL2020, WIEGREFFE2019
 from attnaudit.report.card import Card, verdict
 from attnaudit.report.citations import corpus_title
 from attnaudit.report.figures.studies import FIGURES
-from attnaudit.report.page import environment, scripts
+from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
-from attnaudit.report.sections.provenance import settings
+from attnaudit.report.sections.numbers import numbers_section
+from attnaudit.report.sections.provenance import provenance_sections
 from attnaudit.report.words.study_numbers import seeds_of_models, study_tables
 from attnaudit.report.words.study_rows import QUESTIONS
 from attnaudit.results.about import About
@@ -29,9 +30,10 @@ QUESTION = {
     "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
     "dynamics": "What does attention learn from?",
 }  # fmt: skip
+STUDIES_HEADING = "Retraining studies of attention"
 _BEST_AND_LAST = (
-    "Finished models have the weights of their best epoch on dev and are measured on all of test; what is told of steps is of the probe, "
-    "with the weights of that step, so that the last step need not equal the finished models."
+    "Finished models have the weights of their best epoch on dev and are measured on all of test; numbers of a step are of the probe, with "
+    "the weights of that step, so that the last step need not equal the finished models."
 )
 
 
@@ -46,51 +48,48 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     table = pl.read_parquet(folder / "results" / f"{name}.parquet")
     figures = [draw(table, summary) for draw in FIGURES[name]]
     figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
-    content = {
-        "numbers_lead": _spread(name, table), "heading": QUESTION[name], "about": about, "card": study_card(summary, about),
-        "figures": figures, "legend": (), "summaries": study_tables(name, summary),
-        "settings": settings(about), "left_out": (), "bibtex": [PAPERS[name].bibtex], "others": [("All studies", "../index.html")],
-        "growth": growth_section(table), **scripts("growth.js"),
-    }  # fmt: skip
-    path = page or folder / "report.html"
-    write_text(path, environment().get_template("study.html.j2").render(**content))
-    return path
+    card = study_card(summary, about)
+    sections = [
+        card_section(card),
+        figures_section(figures),
+        growth_section(table),
+        numbers_section(study_tables(name, summary), _spread(name, table)),
+        *provenance_sections(about, [PAPERS[name].bibtex]),
+    ]
+    heading, subtitle = QUESTION[name], f"{card.title}, {card.subtitle}"
+    links = [("All studies", "../index.html")]
+    return write_page(page or folder / "report.html", sections, heading, subtitle, title=f"{heading} {card.title}", links=links)
 
 
 def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
-    """Write ``index.html`` over all studies in ``out``: one card of what each says, and links to their pages.
+    """Write ``index.html`` over all studies in ``out``: one card of what each shows, and links to their pages.
 
-    Where the base model was audited, in ``out/audit``, its verdict comes first, told in the light of the studies.
+    Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it.
     """
     found = [name for name in QUESTION if (out / name / "summary.json").exists()]
     audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
     summary = pl.concat([read_summary(out / name / "summary.json") for name in (*audited, *found)])
     about = About.of(read_json(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
-    content = {
-        "heading": "What does training again say?", "about": about, "figures": [], "legend": (), "growth": None,
-        "card": replace(card, rows=(*verdict(summary, about).rows, *card.rows)),
-        "summaries": [], "settings": settings(about),
-        "left_out": [(QUESTION[name], f"attnaudit study {name} gives it") for name in QUESTION if name not in found],
-        "bibtex": [paper.bibtex for paper in dict.fromkeys(PAPERS[name] for name in found)],
-        "others": [
-            *(("The audit of the base", f"{name}/report.html") for name in audited),
-            *((QUESTION[name], f"{name}/report.html") for name in found),
-        ],
-    }  # fmt: skip
-    write_text(out / "index.html", environment().get_template("study.html.j2").render(**content))
-    return out / "index.html"
+    card = replace(card, rows=(*verdict(summary, about).rows, *card.rows))
+    missing = [(QUESTION[name], f"run attnaudit study {name}") for name in QUESTION if name not in found]
+    bibtex = [paper.bibtex for paper in dict.fromkeys(PAPERS[name] for name in found)]
+    links = [("The audit of the base model", f"{name}/report.html") for name in audited]
+    links += [(QUESTION[name], f"{name}/report.html") for name in found]
+    sections = [card_section(card, missing), *provenance_sections(about, bibtex, missing)]
+    title = f"{STUDIES_HEADING}: {card.title}"
+    return write_page(out / "index.html", sections, STUDIES_HEADING, f"{card.title}, {card.subtitle}", title=title, links=links)
 
 
 def study_card(summary: pl.DataFrame, about: About) -> Card:
-    """What studies say, a row each."""
+    """What studies show, a row each."""
     figures = SummaryRows.of(summary)
     rows = tuple(row for question in QUESTIONS for row in question(figures, about))
-    return Card(f"{_models(about)} on {corpus_title(about)}", "trained again; brackets: 95 % bootstrap interval", rows)
+    return Card(f"{_models(about)} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", rows)
 
 
 def _models(about: About) -> str:
-    """The model that studies are about; a study that has models of its own is about these."""
+    """The model under study, or the study's own models."""
     own = about.spec.get("study", {}).get("models")
     return f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
 
@@ -102,7 +101,7 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     least, most = seeds_of_models(table)
     ends = f" {_BEST_AND_LAST}" if name == "dynamics" else ""
     if most == 1:
-        alone = "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not tell what another would give."
+        alone = "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not show what another would give."
         return f"{alone}{ends}"
     alone = "" if least > 1 else ", of a model with one seed instances alone"
     return f"Means over seeds and instances, with 95 % bootstrap intervals that draw both{alone}; s.d. is the spread over seeds.{ends}"

@@ -1,4 +1,4 @@
-"""The page of a translation run: how well it translates, where it looks for each word, and what it has learned that words mean."""
+"""The page of a translation run: how well it translates, where it attends for each token, and which translations of words it learned."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.files import read_json, write_text
+from attnaudit.core.files import read_json
 from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.citations import corpus_title
-from attnaudit.report.page import environment
+from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
-from attnaudit.report.sections.provenance import settings
-from attnaudit.report.sections.summary import summary_tables
+from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.provenance import provenance_sections
 from attnaudit.results.about import About
 from attnaudit.results.record import read_summary
+from attnaudit.results.words import figure, thousands
 from attnaudit.trace import Trace
 
 EXAMPLES = 8  # translations that are shown: the first of the test split
@@ -28,10 +29,16 @@ MATRICES = 4
 LENGTHS = (5, 16)  # source units of the sentences whose matrices are shown: neither trivial nor too wide for a page
 WORDS = 30  # lines of the dictionary
 OWN = ("translation", "alignment")  # experiments whose numbers are this page's
+_LEAD = (
+    "BLEU by sacrebleu, with its bootstrap interval over pairs; accuracy and loss are of reference tokens, each predicted from the "
+    "reference's earlier ones, and unknown is the share of them that the vocabulary lacks. Precision compares the largest score of a row "
+    "with known alignments; its intervals draw whole pairs. Dictionary: of n pairs aligned in at least half of the target token's "
+    "positions, the share among its n strongest (Wilson interval)."
+)
 
 
 class Cell(NamedTuple):
-    """``shade`` is from 0 to 1, ``value`` what is told of the cell."""
+    """``shade`` is from 0 to 1, ``value`` its weight or probability."""
 
     shade: float
     value: float
@@ -57,25 +64,35 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
     trace = Trace.read(folder / "trace") if (folder / "trace").exists() else None
     about = About.of(spec, trace.metadata if trace else {"corpus": {"name": Path(spec["corpus"]["source"]).name}})
     own = summary.filter(pl.col("experiment").is_in(OWN))
-    known = {(row["experiment"], row["measure"]): row for row in own.iter_rows(named=True)}
-    words = folder / "dictionary.parquet"
-    matrices = sentence_matrices(trace) if trace else []
-    content = {
-        "about": about, "title": f"{about.attention} attention on {corpus_title(about)}", "bleu": known["translation", "bleu"],
-        "summaries": summary_tables(own), "examples": examples,
-        "matrices": matrices, "known": bool(trace and trace.has("rationale")),
-        "pieces": any(marks_words(matrix.source) for matrix in matrices),
-        "dictionary": pl.read_parquet(words).head(WORDS).to_dicts() if words.exists() else [],
-        "traced": trace is not None, "settings": settings(about), "left_out": (),
-        "bibtex": [paper.bibtex for paper in (SNELL2020, LUONG2015)],
-    }  # fmt: skip
-    path = page or folder / "translation.html"
-    write_text(path, environment().get_template("translation.html.j2").render(**content))
-    return path
+    bleu = own.row(by_predicate=(pl.col("experiment") == "translation") & (pl.col("measure") == "bleu"), named=True)
+    low, high = (figure(bleu[name], 1) for name in ("low", "high"))
+    sections = [
+        Section("translations", {"examples": examples}, (("Translations", "#translations"),)),
+        *(_of_alignment(trace, folder / "dictionary.parquet") if trace else ()),
+        numbers_section(summary_tables(own), _LEAD),
+        *provenance_sections(about, [paper.bibtex for paper in (SNELL2020, LUONG2015)]),
+    ]
+    heading = f"{about.attention} attention on {corpus_title(about)}: where does a translator attend?"
+    return write_page(
+        page or folder / "translation.html", sections, heading,
+        f"BLEU {figure(bleu['value'], 1)} ({low} to {high}) on {thousands(bleu['n'])} test pairs.",
+        links=[("The audit of its attention", "report.html")] if trace else (),
+    )  # fmt: skip
+
+
+def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
+    """Sentences as matrices, and the strongest pairs of the dictionary."""
+    matrices = sentence_matrices(trace)
+    shared = {"known": trace.has("rationale"), "pieces": any(marks_words(matrix.source) for matrix in matrices)}
+    words = pl.read_parquet(dictionary).head(WORDS).to_dicts() if dictionary.exists() else []
+    return (
+        Section("matrices", {"matrices": matrices, **shared}, (("Attention and relevance", "#alignment"),)),
+        Section("dictionary", {"dictionary": words, **shared}, (("Dictionary", "#dictionary"),)),
+    )
 
 
 def sentence_matrices(trace: Trace) -> list[Matrix]:
-    """The first sentences of a fit length; of several heads the first."""
+    """The first sentences of a suitable length; of several heads the first."""
     lengths = trace.alpha.lengths
     first_head = trace.array("head") == 0 if trace.has("head") else np.ones(len(trace), bool)
     fit = trace.instance[first_head & (lengths >= LENGTHS[0]) & (lengths <= LENGTHS[1])]
@@ -100,6 +117,6 @@ def _matrix(trace: Trace, rows: np.ndarray, instance: int) -> Matrix:
 
 
 def share(relevance: Float[np.ndarray, " S"]) -> Float[np.ndarray, " S"]:
-    """Probabilities of which these are the logarithms, scaled to sum to 1: what is likely everywhere is told by no position."""
+    """Probabilities of which these are the logarithms, scaled to sum to 1: the sentence as a whole no longer counts."""
     raised = np.exp(relevance - relevance.max())
     return raised / raised.sum()

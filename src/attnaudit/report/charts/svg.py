@@ -1,8 +1,9 @@
-"""Charts as inline SVG: drawn once, here, so that a page needs no script and no network to show them."""
+"""Figures as inline SVG: rendered once, so that a page needs no script and no network to show them."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -23,6 +24,25 @@ _CONFIG: dict[str, Any] = {
     },
     "text": {"color": _INK, "fontSize": 12},
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing, or the reason why there is none."""
+
+    title: str
+    svg: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``caption`` says what was measured and what is read from it."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
 
 
 def render(chart: Drawing, name: str, label: str) -> str:

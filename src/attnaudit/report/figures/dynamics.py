@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import altair as alt
 import polars as pl
 
-from attnaudit.report.charts.figure import Figure, Panel
 from attnaudit.report.charts.palette import Palette
-from attnaudit.report.charts.svg import Drawing, render
+from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
 from attnaudit.results.words import count
 
 STEP = "step:"

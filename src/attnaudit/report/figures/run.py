@@ -10,13 +10,11 @@ from altair.utils.schemapi import debug_mode
 
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.published.reference import MAX_ALPHA_BINS
-from attnaudit.report.charts.figure import Figure, Panel
-from attnaudit.report.charts.histogram import histogram_chart
+from attnaudit.report.charts.distributions import histogram_chart, violin_chart
 from attnaudit.report.charts.palette import LegendEntry, Palette, group_rows, legend
 from attnaudit.report.charts.plain import box_chart, crosstab_chart, scatter_chart
 from attnaudit.report.charts.svg import Drawing as Drawn
-from attnaudit.report.charts.svg import render
-from attnaudit.report.charts.violin import violin_chart
+from attnaudit.report.charts.svg import Figure, Panel, render
 from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Scale, Scatter, Violins
 from attnaudit.results.words import count
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import polars as pl
 
-from attnaudit.report.charts.figure import Figure, Panel
 from attnaudit.report.charts.studies import curve_chart, interval_chart, quantile_chart, quantiles
-from attnaudit.report.charts.svg import render
+from attnaudit.report.charts.svg import Figure, Panel, render
 from attnaudit.report.figures.dynamics import agreement_figure, order_figure
 from attnaudit.report.words.study_numbers import figure_and_model, model_label, seeds_of_models
 from attnaudit.results.words import LN2, count

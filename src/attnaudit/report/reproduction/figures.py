@@ -14,7 +14,7 @@ from attnaudit.report.charts.svg import render
 from attnaudit.report.reproduction.chart import SHAPES, agreement_chart
 from attnaudit.report.reproduction.numbers import TAUS, groups_of, models
 from attnaudit.report.reproduction.verdict import short_count, tally
-from attnaudit.report.sections.summary import group_label
+from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.charts import Scale
 
 _SIGNS = dict(zip(SHAPES, "●■▲▼✚◆", strict=True))

@@ -12,7 +12,7 @@ import polars as pl
 from attnaudit.core.files import atomic, write_text
 from attnaudit.published.reference import published_corpus
 from attnaudit.report.citations import corpus_title
-from attnaudit.report.page import environment
+from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.encoders import contrast_sentence, contrasts
 from attnaudit.report.reproduction.extent import NotRun, coverage, extent_sentence, interval_sentence, left_out
 from attnaudit.report.reproduction.figures import agreement_figures
@@ -66,8 +66,15 @@ def write_reproduction(found: Reproduction, folder: Path) -> Path:
     with atomic(folder / "reproduction.csv") as temporary:
         found.table.write_csv(temporary)
     write_text(folder / "reproduction.md", as_markdown(content))
-    write_text(page, environment().get_template("reproduction.html.j2").render(**content))
-    return page
+    links = [("Verdict", "#verdict"), ("What was run", "#extent")]
+    links += [("Figures", "#figures")] if content["figures"] else []
+    links += [("Average and BiLSTM", "#encoders")] if content["contrasts"] else []
+    links += [(section.title, f"#{section.anchor}") for section in content["sections"]]
+    return write_page(
+        page, [Section("reproduction", content, tuple(links))], "Did “Attention is not Explanation” reproduce?",
+        "The published numbers of Jain & Wallace 2019 compared with ours", title="Reproduction of Jain & Wallace 2019",
+        styles=("report.css", "reproduction.css"),
+    )  # fmt: skip
 
 
 def _content(found: Reproduction) -> dict[str, Any]:

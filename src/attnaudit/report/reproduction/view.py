@@ -12,7 +12,7 @@ from attnaudit.experiments import measure_label
 from attnaudit.published.reference import MAX_ALPHA_BINS
 from attnaudit.report.reproduction.numbers import TAUS, Model, groups_of, models, score_measure
 from attnaudit.report.reproduction.verdict import degree
-from attnaudit.report.sections.summary import group_label
+from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.words import figure, interval, percent
 
 SOURCES = (("paper", "paper"), ("rerun", "re-run"), ("ours", "ours"))

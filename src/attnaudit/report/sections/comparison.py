@@ -23,7 +23,8 @@ from attnaudit.published.compare import (
     compare,
 )
 from attnaudit.published.reference import largest_difference, published_corpus
-from attnaudit.report.sections.summary import group_label
+from attnaudit.report.page import Section
+from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import count, figure, interval
 
@@ -60,7 +61,14 @@ class Comparison:
     reason: str = ""
 
 
-def comparison_section(record: RunRecord) -> Comparison | None:
+def comparison_section(record: RunRecord) -> Section | None:
+    """The comparison of a run; None where its corpus is not one of the paper's."""
+    found = comparison_of(record)
+    content = {"comparison": found, "vectors_differ": VECTORS_DIFFER}
+    return None if found is None else Section("comparison", content, (("Published numbers", "#comparison"),))
+
+
+def comparison_of(record: RunRecord) -> Comparison | None:
     """The comparison of a run, or None where its corpus is not one of the paper's."""
     if published_corpus(record.about.corpus) is None:
         return None

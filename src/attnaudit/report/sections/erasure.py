@@ -1,4 +1,4 @@
-"""Some instances whose tokens a reader can take away one by one and see the output move.
+"""Some instances whose tokens a reader can remove one by one and see the output change.
 
 The page computes the output itself, from the numbers of the trace: ``activation(offset + Σ alpha_t · readout_t / Σ alpha_t)`` over what is
 left.
@@ -6,7 +6,6 @@ left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ import numpy as np
 import polars as pl
 
 from attnaudit.experiments.erasure.experiment import MINIMUM
-from attnaudit.report.sections.displayed_trace import rows_read_out
+from attnaudit.report.page import Section
 from attnaudit.report.sections.heatmaps import visible
+from attnaudit.report.sections.instances import rows_read_out
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
 
@@ -23,24 +23,19 @@ MOST_NUMBERS = 4000  # tokens times outputs of one instance
 DIGITS = 9  # as many as float32 holds
 
 
-@dataclass(frozen=True)
-class ErasureSection:
-    """``data`` is what the page's script reads, one entry for each instance; ``left_out`` counts those that are too long for a page."""
-
-    data: list[dict[str, Any]]
-    class_names: list[str]
-    left_out: int
-
-
-def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray) -> ErasureSection | None:
-    """The rows ``picks`` for stepping through; None where the study was not run, or the output is not a plain sum."""
+def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray) -> Section | None:
+    """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
     if "erasure" not in record.tables:
         return None
     chosen, facts = rows_read_out(trace, picks), record.rows(picks)
     if chosen.metadata["tail"] != "identity":
         return None
     entries = [_entry(chosen, k, facts) for k in range(len(chosen)) if _fits(chosen, k)]
-    return ErasureSection(entries, chosen.class_names, len(chosen) - len(entries)) if entries else None
+    if not entries:
+        return None
+    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries)}
+    data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
+    return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
 
 
 def _fits(trace: Trace, k: int) -> bool:

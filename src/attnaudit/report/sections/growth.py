@@ -1,35 +1,22 @@
-"""A few texts whose attention and relevance a reader can follow through the training, step by step."""
+"""A few texts whose attention and relevance a reader can follow during training, step by step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.report.sections.heatmaps import full_colour, marks_words, visible
-from attnaudit.report.sections.trimming import Gap, shown_positions
+from attnaudit.report.page import Section
+from attnaudit.report.sections.heatmaps import Gap, full_colour, marks_words, shown_positions, visible
 
 BUDGET = 90  # tokens of a text that are shown
 KINDS = ("alpha", "relevance", "relevance_uniform")
 
 
-@dataclass(frozen=True)
-class GrowthSection:
-    """``data`` is what the page's script reads: the ``steps``, and the ``instances`` with their shades at each.
-
-    ``translates``: each is a gold token that a translator writes; ``pieces``: some tokens are marked as beginning a word.
-    """
-
-    data: dict[str, Any]
-    translates: bool
-    pieces: bool
-
-
-def growth_section(table: pl.DataFrame) -> GrowthSection | None:
-    """The instances whose tokens a table of dynamics keeps; None where it keeps none."""
+def growth_section(table: pl.DataFrame) -> Section | None:
+    """The instances whose tokens a table of dynamics keeps; None without any."""
     if "tokens" not in table.columns:
         return None
     kept = table.filter(pl.col("tokens").is_not_null()).sort("step", "instance", maintain_order=True)
@@ -39,7 +26,12 @@ def growth_section(table: pl.DataFrame) -> GrowthSection | None:
     if not instances:
         return None
     pieces = any(marks_words(rows) for rows in kept["tokens"].to_list())
-    return GrowthSection({"steps": steps, "instances": instances}, "query" in place, pieces)
+    content = {
+        "names": [f"{one['name']} ({one['gold']})" for one in instances], "last": len(steps) - 1, "translates": "query" in place,
+        "pieces": pieces,
+    }  # fmt: skip
+    data = {"growth-data": {"steps": steps, "instances": instances}}
+    return Section("growth", content, (("During training", "#growth"),), ("growth.js",), data)
 
 
 def _entry(place: tuple[Any, ...], rows: pl.DataFrame) -> dict[str, Any]:

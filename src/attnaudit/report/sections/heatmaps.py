@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+import polars as pl
+from jaxtyping import Float, Int64
 
-from attnaudit.report.sections.rows import Instance
-from attnaudit.report.sections.trimming import Gap, shown_positions
 from attnaudit.results.words import figure, percent
+from attnaudit.trace import ROW_KEYS, Trace
 
-EVEN_SHARES = 4
+MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd")
+UNIFORM_SHARES = 4
+CONTEXT = 3  # tokens shown on each side of one with weight
+SMALLEST_GAP = 3  # fewer tokens than this are shown rather than counted
+
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
 _CAPTIONS = {
@@ -22,6 +27,38 @@ _CAPTIONS = {
     "gradient": "Gradient",
     "loo": "Leave-one-out",
 }
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One row of a trace, T positions, with its figures.
+
+    ``weights`` maps ``alpha``, ``adversary``, ``gradient`` and ``loo`` to T numbers, those that are known. ``probability`` is that of
+    the predicted class, ``adversarial_probability`` the same under the adversary's attention; ``question`` is what the text was read with.
+    """
+
+    name: str
+    tokens: Sequence[str]
+    weights: dict[str, Float[np.ndarray, " T"]]
+    rationale: Sequence[bool] | None
+    predicted: str
+    probability: float
+    label: str | None
+    adversarial_probability: float | None
+    delta_y: float | None
+    figures: dict[str, float | None]
+    question: str = ""
+
+    @property
+    def correct(self) -> bool | None:
+        return None if self.label is None else self.label == self.predicted
+
+
+@dataclass(frozen=True)
+class Gap:
+    """``size`` tokens that are not shown."""
+
+    size: int
 
 
 @dataclass(frozen=True)
@@ -41,7 +78,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """``pieces`` are the shown tokens in order, with a `Gap` where tokens are left out; ``known`` marks rationale tokens."""
+    """``pieces`` are the shown tokens in order, with a `Gap` where tokens are skipped; ``known`` marks rationale tokens."""
 
     instance: Instance
     pieces: tuple[str | Gap, ...]
@@ -50,7 +87,7 @@ class Heatmap:
     left_out: str
 
     def as_json(self) -> dict[str, Any]:
-        """What the page's script draws the same picture from: tokens (a number stands for so many left out) and shades."""
+        """What the page's script draws the same picture from: tokens (a number: so many are skipped) and shades."""
         return {
             "tokens": [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces],
             "known": [k for k, known in enumerate(self.known) if known],
@@ -79,12 +116,12 @@ def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.nda
 
 
 def full_colour(weights: Float[np.ndarray, " T"]) -> float:
-    """The weight that gets the deepest colour: the largest one, or `EVEN_SHARES` even shares of the whole where that is more.
+    """The weight that gets the deepest colour: the largest one, or `UNIFORM_SHARES` uniform shares of the whole where that is more.
 
-    So weights that are nearly even look pale, and none looks like the one that matters.
+    So nearly uniform weights look pale, and none looks like the one that matters.
     """
-    even = float(weights.sum()) / len(weights)
-    return max(float(weights.max()), min(EVEN_SHARES * even, float(weights.sum())))
+    uniform = float(weights.sum()) / len(weights)
+    return max(float(weights.max()), min(UNIFORM_SHARES * uniform, float(weights.sum())))
 
 
 def _short(value: float) -> float:
@@ -120,3 +157,85 @@ def marks_words(tokens: Iterable[str]) -> bool:
 
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
+
+
+def shown_positions(weights: Sequence[Float[np.ndarray, " T"]], budget: int) -> tuple[Int64[np.ndarray, " s"], tuple[int | Gap, ...]]:
+    """Positions to show, in order, and the same with a `Gap` where any are skipped.
+
+    A text of at most ``budget`` tokens is shown whole. Of a longer one, positions are taken by their largest weight relative to the
+    top of each of ``weights``, each with `CONTEXT` tokens on both sides, until about ``budget`` tokens are shown; gaps of one or two
+    tokens are filled.
+    """
+    length = len(weights[0])
+    if length <= budget:
+        positions = np.arange(length)
+        return positions, tuple(positions.tolist())
+    relative = np.max([row / (row.max() or 1.0) for row in weights], axis=0)
+    shown = np.zeros(length, bool)
+    for position in np.argsort(-relative, kind="stable"):
+        window = slice(max(position - CONTEXT, 0), position + CONTEXT + 1)
+        if shown.sum() + (~shown[window]).sum() > budget:
+            break
+        shown[window] = True
+    positions = _without_small_gaps(np.flatnonzero(shown), length)
+    return positions, _with_gaps(positions, length)
+
+
+def _without_small_gaps(positions: Int64[np.ndarray, " s"], length: int) -> Int64[np.ndarray, " s2"]:
+    ends = np.concatenate([[-1], positions, [length]])
+    filled = [np.arange(a + 1, b) for a, b in pairwise(ends.tolist()) if b - a <= SMALLEST_GAP]
+    return np.unique(np.concatenate([positions, *filled]))
+
+
+def _with_gaps(positions: Int64[np.ndarray, " s"], length: int) -> tuple[int | Gap, ...]:
+    pieces: list[int | Gap] = []
+    before = -1
+    for position in [*positions.tolist(), length]:
+        if position - before > 1:
+            pieces.append(Gap(position - before - 1))
+        pieces.append(position)
+        before = position
+    return tuple(pieces[:-1])
+
+
+def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
+    """The rows of a trace as instances; ``rows`` are the experiments' tables side by side, a row per trace row, or empty."""
+    columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
+    shown = rows.select(name for name in (*MEASURES, "alpha", "prediction", "delta_y") if name in rows.columns)
+    facts = shown.to_dicts() if shown.height else [{} for _ in range(len(trace))]
+    return [_instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k]) for k in range(len(trace))]
+
+
+def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[str, Any]) -> Instance:
+    prediction, label = trace.array("prediction")[k], trace.array("label")[k] if trace.has("label") else -1
+    chosen = int(trace.predicted[k])
+    adversarial = facts.get("alpha")
+    if adversarial is not None and len(adversarial) == len(weights["alpha"]):
+        weights = {"alpha": weights["alpha"], "adversary": np.asarray(adversarial), **weights}
+    rationale = trace.table.column("rationale")[k].as_py() if trace.has("rationale") else None
+    figures = {name: facts.get(name) for name in MEASURES}
+    figures["max_alpha"] = float(weights["alpha"].max())
+    return Instance(
+        name=_name(trace, k), tokens=trace.tokens(k), weights=weights, rationale=rationale,
+        predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
+        label=trace.class_names[label] if label >= 0 else None,
+        adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
+        delta_y=facts.get("delta_y"), figures=figures, question=_question(trace, k),
+    )  # fmt: skip
+
+
+def _question(trace: Trace, k: int) -> str:
+    words = trace.table.column("question")[k].as_py() if trace.has("question") else None
+    return " ".join(words or ())
+
+
+def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
+    if len(prediction) == 1:
+        return float(prediction[0] if chosen == 1 else 1.0 - prediction[0])
+    return float(prediction[chosen])
+
+
+def _name(trace: Trace, k: int) -> str:
+    """The instance's number, with layer, head and query where the trace tells them."""
+    known = {key: trace.array(key)[k] for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)}
+    return " ".join([str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)])

@@ -1,23 +1,36 @@
-"""The instances of a page: heatmaps of the striking and of random ones, and the list that can be searched."""
+"""The instances of a page: which ones it shows, what it reads of a trace, heatmaps and the list that can be searched.
+
+A large trace fits into little memory: a line for every row, and a few rows whole.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from zlib import crc32
 
 import numpy as np
 import polars as pl
+from jaxtyping import Bool, Float, Int64
 
-from attnaudit.report.sections.displayed_trace import rows_shown
-from attnaudit.report.sections.heatmaps import Heatmap, heatmap
-from attnaudit.report.sections.rows import read_instances
-from attnaudit.report.sections.selection import select
+from attnaudit.core.errors import InputError
+from attnaudit.report.page import Section
+from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
 from attnaudit.results.record import RunRecord
-from attnaudit.trace import Trace
+from attnaudit.trace import Trace, concatenate
 
 STATIC_TOKENS, LISTED_TOKENS = 120, 75
 SNIPPET = 14  # tokens that the list shows of each text
+CONFIDENT = 0.75  # quantile of the probability of the predicted class
+SHORTEST = 5
+STRIKING, RANDOM, LISTED = 6, 6, 500
+SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
+
+_SHOWN = (
+    "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
+)  # fmt: skip
+_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates")
 
 
 @dataclass(frozen=True)
@@ -28,42 +41,31 @@ class ListedInstance:
     snippet: str
 
 
-@dataclass(frozen=True)
-class InstanceSection:
-    """``data`` is what the page's script draws a row's heatmap from, one entry for each of ``listed``; ``total`` counts the trace.
+def instance_sections(
+    trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord
+) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
+    """Heatmaps, the list, and the trace rows that the heatmaps show.
 
-    ``pictured`` are the trace rows of the striking and the random instances.
+    ``seen`` is the trace's overview, ``rows`` the tables of ``record`` side by side.
     """
-
-    striking: list[Heatmap]
-    random: list[Heatmap]
-    listed: list[ListedInstance]
-    data: list[dict[str, Any]]
-    total: int
-    rule: str
-    classes: list[str]
-    has_rationale: bool
-    has_adversary: bool
-    pictured: np.ndarray
-
-
-def instance_section(trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord) -> InstanceSection:
-    """Choose, read and draw the instances of a page; ``seen`` is the trace's overview, ``rows`` the tables of ``record`` side by side."""
     chosen = select(rows, seen, record.about.seed or 0)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
     instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
     pictures = [heatmap(instances[row], LISTED_TOKENS) for row in chosen.listed.tolist()]
-    return InstanceSection(
-        striking=[heatmap(instances[row], STATIC_TOKENS) for row in chosen.striking.tolist()],
-        random=[heatmap(instances[row], STATIC_TOKENS) for row in chosen.random.tolist()],
-        listed=[ListedInstance(picture, _snippet(picture)) for picture in pictures],
-        data=[picture.as_json() for picture in pictures],
-        total=seen.height,
-        rule=chosen.rule,
-        classes=sorted({picture.instance.predicted for picture in pictures}),
-        has_rationale=any(any(picture.known) for picture in pictures),
-        has_adversary="emax_jsd" in rows.columns,
-        pictured=np.unique(np.concatenate([chosen.striking, chosen.random])),
+    striking, random = ([heatmap(instances[row], STATIC_TOKENS) for row in part.tolist()] for part in (chosen.striking, chosen.random))
+    heatmaps = {
+        "striking": striking, "random": random, "rule": chosen.rule,
+        "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
+    }  # fmt: skip
+    listed = {
+        "listed": [ListedInstance(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
+        "classes": sorted({picture.instance.predicted for picture in pictures}),
+    }  # fmt: skip
+    data = {"instance-data": [picture.as_json() for picture in pictures]}
+    return (
+        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),)),
+        Section("instances", listed, (("Instances", "#instances"),), ("report.js",), data),
+        np.unique(np.concatenate([chosen.striking, chosen.random])),
     )
 
 
@@ -72,3 +74,91 @@ def _snippet(picture: Heatmap) -> str:
     words = [piece if isinstance(piece, str) else "…" for piece in picture.pieces[: SNIPPET + 1]]
     question = f"{picture.instance.question} · " if picture.instance.question else ""
     return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Row numbers of a trace: the striking ones (most striking first), random ones, and all that the list shows.
+
+    ``rule`` says how the striking ones were found.
+    """
+
+    striking: Int64[np.ndarray, " s"]
+    random: Int64[np.ndarray, " r"]
+    listed: Int64[np.ndarray, " m"]
+    rule: str
+
+
+def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int) -> Selection:
+    """Choose the striking by a rule, and the random by a draw that depends on ``seed`` and the number of rows alone.
+
+    ``rows`` are the experiments' tables side by side, ``seen`` is the trace's overview, both with a row per trace row.
+    """
+    draw = np.random.default_rng([seed, crc32(b"report")]).permutation(seen.height)
+    confidence = seen["confidence"].to_numpy()
+    threshold = float(np.quantile(confidence, CONFIDENT))
+    striking = _striking(rows, (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST))
+    first = np.concatenate([striking, draw])
+    kept = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
+    least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
+    rule = (
+        f"Of the quarter of instances whose predicted class is the most probable (here {least}) and that have at least {SHORTEST} tokens, "
+        "those with the highest ε-max JSD: the outputs that leave their attention weights most free. A very sure output leaves room by "
+        "itself: look at the random ones as well."
+    )
+    return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), rule)
+
+
+def _striking(rows: pl.DataFrame, fit: Bool[np.ndarray, " n"]) -> Int64[np.ndarray, " s"]:
+    if SHOWN_BY not in rows.columns:
+        return np.zeros(0, np.int64)
+    divergence = rows[SHOWN_BY].cast(pl.Float64).fill_null(float("nan")).to_numpy()
+    candidates = np.flatnonzero(fit & ~np.isnan(divergence))
+    return candidates[np.argsort(-divergence[candidates], kind="stable")][:STRIKING]
+
+
+def overview(trace: Trace | str | Path) -> pl.DataFrame:
+    """A row per trace row: ``instance``, ``confidence`` (probability of the predicted class), ``positions`` (T). Raises TraceError."""
+    parts = [
+        pl.DataFrame({"instance": part.instance, "confidence": _confidence(part.prediction), "positions": part.ragged("alpha").lengths})
+        for part in _parts(trace, ("instance", "prediction", "alpha"))
+    ]
+    return pl.concat(parts)
+
+
+def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
+    """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
+    return _rows_of(trace, picks, _SHOWN)
+
+
+def _rows_of(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]) -> Trace:
+    kept, done = [], 0
+    for part in _parts(trace, names):
+        here = picks[(picks >= done) & (picks < done + len(part))] - done
+        if len(here):
+            kept.append(part.take(here))
+        done += len(part)
+    return concatenate(kept)
+
+
+def rows_read_out(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
+    """The rows ``picks``, in ascending order, with what their output is made of. Raises TraceError."""
+    return _rows_of(trace, picks, _READ_OUT)
+
+
+def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
+    if not isinstance(trace, Trace):
+        return Trace.columns(trace, names)
+    return iter([replace(trace, table=trace.table.select([name for name in names if trace.has(name)]))])
+
+
+def _confidence(prediction: Float[np.ndarray, "n C"]) -> Float[np.ndarray, " n"]:
+    highest = prediction.max(axis=1)
+    return np.maximum(highest, 1.0 - highest) if prediction.shape[1] == 1 else highest
+
+
+def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
+    """Raise InputError where the results' tables are of another trace than the overview ``seen``."""
+    if rows.height and (rows.height != seen.height or not rows["instance"].equals(seen["instance"])):
+        got = f"{rows.height} rows of results, and a trace of {seen.height} rows that names other instances"
+        raise InputError("write report", "trace and results", got, "the trace that the results were made of", "run the audit again")

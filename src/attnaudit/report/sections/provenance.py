@@ -1,17 +1,24 @@
-"""What was run: settings as a flat list, and which experiments gave nothing and why."""
+"""What was run: settings as a flat list, the experiments without a result and why, and the papers to cite."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import EXPERIMENTS, make_experiment, refusal
+from attnaudit.report.page import Section
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
 
 _ELSEWHERE = ("notes",)  # shown in a list of their own
+
+
+def provenance_sections(about: About, bibtex: Sequence[str], missing: Sequence[tuple[str, str]] = ()) -> tuple[Section, Section]:
+    """The settings, with what is ``missing`` as (name, reason), and the BibTeX of what was run."""
+    run = Section("run", {"about": about, "settings": settings(about), "left_out": missing}, (("What was run", "#run"),))
+    return run, Section("citations", {"bibtex": bibtex}, (("Citations", "#citations"),))
 
 
 def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:

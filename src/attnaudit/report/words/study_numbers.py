@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.report.sections.summary import SummaryTable, group_label, summary_cell
+from attnaudit.report.sections.numbers import SummaryTable, group_label, summary_cell
 
 FIGURES = {
     "difference_accuracy": "accuracy, less that of the reference", "difference_f1": "F1, less that of the reference",

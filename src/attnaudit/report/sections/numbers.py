@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from attnaudit.experiments import measure_label
+from attnaudit.report.page import Section
 from attnaudit.results.words import figure, interval
 
 _GROUP = "predicted:"
@@ -30,6 +31,11 @@ class SummaryTable:
     experiment: str
     groups: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[SummaryCell | None, ...]], ...]
+
+
+def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
+    """All numbers; ``lead`` says what is averaged and what the intervals are over."""
+    return Section("numbers", {"summaries": tables, "lead": lead}, (("All numbers", "#numbers"),))
 
 
 def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:

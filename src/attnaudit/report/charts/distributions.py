@@ -1,0 +1,179 @@
+"""Histograms and violins of one measure by class, drawn from tables that stay small whatever the number of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+import polars as pl
+from jaxtyping import Float
+
+from attnaudit.report.charts.palette import Palette, marker_layers, measured_axis
+from attnaudit.report.charts.svg import Drawing
+from attnaudit.results.charts import Marker, Scale
+
+_BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
+_CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}
+_BARS_WIDTH, _BARS_HEIGHT = 330, 190
+_VIOLINS_WIDTH = 270  # with the labels at both sides as wide as a histogram
+_HALF = 0.44  # half the height of a violin, in rows
+_GAP = 0.4  # between bands, in rows
+FEW = 8  # fewer values than this are drawn one by one: a density of them would invent a shape
+
+
+def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: int) -> pl.DataFrame:
+    """Share of each ``group``'s defined values per bin: {group, left, right, share, count}; empty where nothing is defined."""
+    edges = np.linspace(low, high, bins + 1)
+    frames = []
+    for group, values in _by_group(rows, column).items():
+        counts, _ = np.histogram(np.clip(values, low, high), bins=edges)
+        columns = {"left": edges[:-1], "right": edges[1:], "share": counts / len(values), "count": counts}
+        frames.append(pl.DataFrame({"group": [group] * bins, **columns}))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=_BARS)
+
+
+def outline(bars: pl.DataFrame) -> pl.DataFrame:
+    """The upper edge of a histogram as a step line: {group, x, share}."""
+    first = bars.group_by("group", maintain_order=True).first()
+    last = bars.group_by("group", maintain_order=True).last()
+    starts = first.select("group", x="left", share=pl.lit(0.0), order=pl.lit(-1.0))
+    steps = bars.select("group", x="left", share="share", order="left")
+    ends = [
+        last.select("group", x="right", share="share", order=pl.lit(9.0)),
+        last.select("group", x="right", share=pl.lit(0.0), order=pl.lit(10.0)),
+    ]
+    return pl.concat([starts, steps, *ends])
+
+
+def means(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """{group, mean} of the defined values."""
+    found = {group: float(values.mean()) for group, values in _by_group(rows, column).items()}
+    return pl.DataFrame({"group": list(found), "mean": list(found.values())}, schema={"group": pl.String, "mean": pl.Float64})
+
+
+def quartiles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """{band, group, q25, q50, q75, n} of the defined values of every band and group."""
+    defined = rows.filter(pl.col(column).is_not_null() & pl.col(column).is_not_nan())
+    middle = [pl.col(column).quantile(q / 100, "linear").alias(f"q{q}") for q in (25, 50, 75)]
+    return defined.group_by("band", "group", maintain_order=True).agg(*middle, pl.len().alias("n")).sort("band", "group")
+
+
+def violins(rows: pl.DataFrame, column: str, high: float) -> pl.DataFrame:
+    """The density of every band and group of at least `FEW` values: {band, group, x, density}, the largest density 1.
+
+    Each curve ends at the smallest and the largest value: nothing is drawn where there is nothing.
+    """
+    frames = []
+    for (band, group), part in rows.group_by("band", "group", maintain_order=True):
+        values = _defined(part, column)
+        if len(values) >= FEW:
+            x, density = kernel_density(values, high)
+            frames.append(pl.DataFrame({"band": [band] * len(x), "group": [group] * len(x), "x": x, "density": density}))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=_CURVE)
+
+
+def singles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The values of bands and groups too small for a density: {band, group, x}."""
+    small = rows.filter(pl.col(column).is_not_null(), pl.len().over("band", "group") < FEW)
+    return small.select("band", "group", x=column)
+
+
+def kernel_density(values: Float[np.ndarray, " n"], high: float, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian kernel density on a grid from the smallest to the largest value, ``(x, density)``, scaled to a maximum of 1.
+
+    Values are counted into 400 cells of [0, high] first, so that the cost does not grow with their number. Bandwidth by Silverman's
+    rule, at least a hundredth of the range shown.
+    """
+    cells = np.linspace(0.0, high, 401)
+    counts, _ = np.histogram(np.clip(values, 0.0, high), bins=cells)
+    middles = 0.5 * (cells[1:] + cells[:-1])
+    scale = min(float(values.std()), float(np.subtract(*np.percentile(values, [75, 25]))) / 1.34) or float(values.std())
+    bandwidth = max(0.9 * scale * len(values) ** -0.2, high / 100)
+    x = np.linspace(values.min(), values.max(), points) if values.max() > values.min() else values.min() + bandwidth * np.linspace(-1, 1, 9)
+    density = np.exp(-0.5 * ((x[:, None] - middles) / bandwidth) ** 2) @ counts
+    return x, density / density.max()
+
+
+def _by_group(rows: pl.DataFrame, column: str) -> dict[str, np.ndarray]:
+    found = {str(group): _defined(part, column) for (group,), part in rows.group_by("group", maintain_order=True)}
+    return {group: values for group, values in found.items() if len(values)}
+
+
+def _defined(rows: pl.DataFrame, column: str) -> np.ndarray:
+    return rows[column].drop_nulls().drop_nans().to_numpy()
+
+
+def histogram_chart(
+    rows: pl.DataFrame, column: str, scale: Scale, palette: Palette, markers: Sequence[Marker] = (), bins: int = 40
+) -> Drawing:
+    """Share of each group's instances per bin as filled steps, and a short tick at each group's mean."""
+    rows = rows.select("group", column)
+    crowded = len(palette.groups) > 3  # many filled shapes over each other hide one another
+    bars = histogram(rows, column, scale.low, scale.high, bins // 2 if crowded else bins)
+    room = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
+    top = room * max(bars["share"].to_list())
+    steps = alt.Chart(outline(bars))
+    percents = alt.Axis(format=".0%", tickCount=4, labelExpr="datum.value > 1 ? '' : datum.label")
+    y = alt.Y("share:Q", stack=None, title="share of the class", scale=alt.Scale(domain=[0, top], nice=False), axis=percents)
+    colour = palette.colour()
+    filled = steps.mark_area(opacity=0.06 if crowded else 0.28, interpolate="step-after").encode(
+        x=measured_axis(scale, grid=False), y=y, color=colour
+    )
+    line = steps.mark_line(interpolate="step-after", strokeWidth=1.6)
+    stepped = line.encode(x=alt.X("x:Q"), y=alt.Y("share:Q"), order=alt.Order("order:Q"), color=colour, strokeDash=palette.dash())
+    averages = alt.Chart(means(rows, column)).mark_tick(orient="vertical", thickness=3, height=13)
+    mean = averages.encode(x=alt.X("mean:Q"), y=alt.YValue(_BARS_HEIGHT - 7), color=colour)
+    return alt.layer(filled, stepped, mean, *marker_layers(markers)).properties(width=_BARS_WIDTH, height=_BARS_HEIGHT)
+
+
+def violin_chart(
+    rows: pl.DataFrame, column: str, scale: Scale, bands: Sequence[str], palette: Palette, markers: Sequence[Marker] = ()
+) -> Drawing:
+    """Densities with quartiles (bars) and medians (dots), the number of instances at the right; few values stand one by one.
+
+    ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
+    """
+    rows, place = rows.select("band", "group", column), _places(len(bands), palette.groups)
+    lines = 0.6 + place["centre"].to_list()[-1]
+    down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
+    y = alt.Y("top:Q", scale=down, title="largest attention weight", axis=_band_axis(place, bands))
+    body = violins(rows, column, scale.high).join(place, on=["band", "group"])
+    edges = body.with_columns(top=pl.col("centre") - _HALF * pl.col("density"), bottom=pl.col("centre") + _HALF * pl.col("density"))
+    area = (
+        alt.Chart(edges)
+        .mark_area(opacity=0.5)
+        .encode(x=measured_axis(scale, grid=True), y=y, y2=alt.Y2("bottom"), color=palette.colour(), detail=["band:O"])
+    )
+    layers = [area, *_inside(rows, column, place, palette), *marker_layers(markers)]
+    return alt.layer(*layers).properties(width=_VIOLINS_WIDTH, height=22 * lines + 8)
+
+
+def _inside(rows: pl.DataFrame, column: str, place: pl.DataFrame, palette: Palette) -> list[alt.Chart]:
+    """Single values, quartiles, medians and the numbers of instances."""
+    box = alt.Chart(quartiles(rows, column).join(place, on=["band", "group"]).with_columns(n=pl.format("n = {}", "n")))
+    few = alt.Chart(singles(rows, column).join(place, on=["band", "group"]))
+    colour = palette.colour()
+    return [
+        few.mark_point(size=22, opacity=0.9).encode(x=alt.X("x:Q"), y=alt.Y("centre:Q"), color=colour),
+        box.mark_rule(strokeWidth=3).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=alt.Y("centre:Q"), color=colour),
+        box.mark_point(filled=True, size=44, opacity=1, stroke="white", strokeWidth=1.2).encode(
+            x=alt.X("q50:Q"), y=alt.Y("centre:Q"), color=colour
+        ),
+        box.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(
+            x=alt.XValue(_VIOLINS_WIDTH), y=alt.Y("centre:Q"), text=alt.Text("n:N")
+        ),
+    ]
+
+
+def _places(bands: int, groups: Sequence[str]) -> pl.DataFrame:
+    """Where each violin stands, in rows from the top: {band, group, centre}."""
+    entries = [(b, group, 0.6 + b * (len(groups) + _GAP) + k) for b in range(bands) for k, group in enumerate(groups)]
+    return pl.DataFrame(entries, schema={"band": pl.Int64, "group": pl.String, "centre": pl.Float64}, orient="row")
+
+
+def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
+    """A label in the middle of each band; labels of a number axis are found by their number."""
+    middles = place.group_by("band", maintain_order=True).agg(pl.col("centre").mean())["centre"].to_list()
+    chosen = " : ".join(f"abs(datum.value - {middle}) < 0.01 ? '{name}'" for middle, name in zip(middles, bands, strict=True))
+    return alt.Axis(values=middles, labelExpr=f"{chosen} : ''", minExtent=50, grid=False, ticks=False, domain=False)

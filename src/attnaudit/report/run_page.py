@@ -1,0 +1,58 @@
+"""The page of a run or an audit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+
+from attnaudit.experiments import columns_of_figures
+from attnaudit.report.card import verdict
+from attnaudit.report.citations import citations
+from attnaudit.report.figures.run import draw_figures
+from attnaudit.report.page import Section, card_section, figures_section, write_page
+from attnaudit.report.sections.comparison import comparison_section
+from attnaudit.report.sections.erasure import erasure_section
+from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, instance_sections, overview
+from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.provenance import left_out, provenance_sections
+from attnaudit.results.record import RunRecord, read_record
+from attnaudit.trace import Trace
+
+
+def write_report(folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None) -> Path:
+    """Write the page of a run directory, or of a folder of results, by default its ``report.html``, and return its path.
+
+    Reads ``results/*.parquet``, ``summary.json``, and ``spec.json`` where there is one. ``trace`` is the trace of these results, by
+    default the folder's own; without any the page has no heatmaps and no list of instances, and says so. Raises RunError, TraceError,
+    and InputError where trace and results name different instances.
+    """
+    folder = Path(folder)
+    if trace is None and (folder / "trace").exists():
+        trace = folder / "trace"
+    record = read_record(folder, trace)
+    about, rows, first = record.about, record.columns({SHOWN_BY, *columns_of_figures()}), None
+    if trace is not None:
+        first = trace if isinstance(trace, Trace) else next(Trace.shards(trace))
+    missing, card = left_out(record, first), verdict(record.summary, about)
+    sections = [
+        card_section(card, missing),
+        figures_section(*draw_figures(rows, about.class_names)),
+        *(_of_instances(trace, record, rows) if trace is not None else (Section("no_trace"),)),
+        comparison_section(record),
+        numbers_section(
+            summary_tables(record.summary),
+            f"Means over instances, or shares, with 95 % bootstrap intervals over {about.drawn}; s.d. is the spread over instances.",
+        ),
+        *provenance_sections(about, citations(record.tables, about.corpus), missing),
+    ]
+    of_sentences = " The model attends to sentences: each is a token of this page." if about.of_sentences else ""
+    return write_page(page or folder / "report.html", sections, card.title, card.subtitle + of_sentences)
+
+
+def _of_instances(trace: Trace | str | Path, record: RunRecord, rows: pl.DataFrame) -> tuple[Section | None, ...]:
+    """Heatmaps, stepwise removal, and the list."""
+    seen = overview(trace)
+    check_same_instances(seen, rows)
+    heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
+    return heatmaps, erasure_section(trace, record, pictured), instances
