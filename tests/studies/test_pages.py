@@ -63,7 +63,7 @@ ONE_SEED = [
 @pytest.mark.parametrize(("study", "names"), ONE_SEED)
 def test_of_one_seed_intervals_are_told_to_draw_instances_alone(tmp_path: Path, study: Study, names: list[str]) -> None:
     text = text_of(write_study(write_results(tmp_path / "one", study, named(*names)), {}))
-    assert "intervals over instances alone: one seed does not tell what another would give" in text
+    assert "intervals over instances alone: one seed does not show what another would give" in text
     assert "over seeds" not in text
     assert "seeds and instances" not in text
     assert BOTH not in text
