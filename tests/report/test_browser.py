@@ -18,6 +18,7 @@ from attnaudit.report import write_report
 from tests.report.runs import write_run
 from tests.report.test_growth import write_page
 from tests.report.test_page import EVIL, evil_trace
+from tests.studies.identity import identified
 from tests.studies.test_dynamics import STEPS, STUDY, some
 from tests.traces import make_trace
 
@@ -129,7 +130,7 @@ def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
 
 
 def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp_path: Path):
-    table = STUDY(some(STUDY))
+    table = STUDY(identified(some(STUDY)))
     path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
     page = browser.new_page(viewport={"width": 420, "height": 900})
     page.goto(path.as_uri())
@@ -219,7 +220,7 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
 
 
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, tmp_path: Path):
-    table = STUDY(some(STUDY))
+    table = STUDY(identified(some(STUDY)))
     path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
     page, asked, complaints = _open(context, path)
     slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")

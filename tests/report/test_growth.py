@@ -18,12 +18,13 @@ from attnaudit.report.study_page import study_card
 from attnaudit.report.words.study_numbers import dynamics_label, study_tables
 from attnaudit.results.about import About
 from tests.report.runs import summary_of
+from tests.studies.identity import identified
 from tests.studies.test_dynamics import STEPS, STUDY, some
 
 
 @pytest.fixture(scope="module")
 def table() -> pl.DataFrame:
-    return STUDY(some(STUDY))
+    return STUDY(identified(some(STUDY)))
 
 
 @pytest.fixture(scope="module")
