@@ -117,7 +117,7 @@ def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at
     table = study_tables("dynamics", summary)[0]
     assert [name for name, label, _ in table.rows if "says nothing here" in label] == marked
     (row,) = study_card(summary, About()).rows
-    assert ("says nothing of which was learned first" in row.sentence) == bool(marked)
+    assert ("says nothing about which is learned first" in row.sentence) == bool(marked)
 
 
 @pytest.mark.parametrize(
