@@ -16,8 +16,9 @@ import pytest
 
 from attnaudit.core.errors import TraceError
 from attnaudit.experiments import audit
+from attnaudit.trace.io import METADATA_KEY
 from attnaudit.trace.readout import TanhTail
-from attnaudit.trace.table import METADATA_KEY, Trace, concatenate, write_shards
+from attnaudit.trace.table import Trace, concatenate, write_shards
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace
 
@@ -186,7 +187,7 @@ def test_what_breaks_the_schema_is_refused_by_row(tmp_path: Path, name: str, mon
     change(columns)
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata_of(trace)), tmp_path / "mine.parquet")
     for piece in (1, 1 << 30):
-        monkeypatch.setattr("attnaudit.trace.table.PIECE", piece)
+        monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
         with pytest.raises(TraceError) as caught:
             Trace.read(tmp_path)
         message = str(caught.value)
@@ -306,3 +307,11 @@ def test_the_residual_is_the_largest_and_is_kept(tmp_path: Path):
     claimed = json.dumps({**trace.metadata, "residual": "small"})
     pq.write_table(pq.read_table(written).replace_schema_metadata({METADATA_KEY: claimed}), written)
     assert Trace.read(tmp_path).metadata["residual"] == pytest.approx(5e-5, rel=0.02)
+
+
+def test_what_a_trace_shows_of_itself() -> None:
+    trace = make_trace(3, (2, 4), 3, seed=1, hidden=5)
+    positions = int(trace.alpha.lengths.sum())
+    assert repr(trace).startswith(f"Trace(3 rows, {positions} positions, softmax, tanh_mlp tail; columns instance, ")
+    assert repr(trace.readout) == f"Readout(3 rows, {positions} positions, P = 5, softmax, TanhTail(P = 5, C = 3))"
+    assert repr(make_trace(2).take(np.array([0]))).startswith("Trace(1 rows, ")

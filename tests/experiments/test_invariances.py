@@ -60,13 +60,13 @@ def test_sharding(tmp_path: Path, trace: Trace, name: str, settings: dict):
 def test_a_file_in_pieces_and_tables_on_disk(tmp_path: Path, trace: Trace, piece: int, monkeypatch: pytest.MonkeyPatch):
     """One file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace.write(tmp_path / "trace")
-    monkeypatch.setattr("attnaudit.trace.table.PIECE", piece)
+    monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
     monkeypatch.setattr("attnaudit.results.file.ROW_GROUP", 7)
     told: list[str] = []
     results = audit(tmp_path / "trace", folder=tmp_path / "streamed", progress=lambda what, done, total: told.append(what))
     pieces = told.count("audit: prediction")
     assert pieces == len(list(Trace.shards(tmp_path / "trace"))) == {1: 60, 1 << 30: 1}.get(piece, pieces)
-    monkeypatch.setattr("attnaudit.trace.table.PIECE", 1 << 30)
+    monkeypatch.setattr("attnaudit.trace.io.PIECE", 1 << 30)
     audit(trace).save(tmp_path)
     for name, result in audit(trace).items():
         assert results[name].table.equals(result.table)

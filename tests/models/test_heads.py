@@ -21,7 +21,7 @@ from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
 from attnaudit.training.objectives import labels_loss, objective_loss
 from attnaudit.training.settings import Deceive
-from tests.models.tiny import tiny_split, tiny_vocabulary
+from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 
 LENGTHS = [5, 1, 9, 2, 7]
@@ -130,3 +130,12 @@ def test_what_wants_one_attention_a_text_says_so() -> None:
     corpus = Corpus("tiny", ("class 0", "class 1"), {"test": tiny_split(LENGTHS)}, 1, "")
     with pytest.raises(InputError, match="several rows of one instance of test"):
         taught_by(corpus, trace, "alpha", "here")
+
+
+def test_what_a_model_shows_of_itself() -> None:
+    model = tiny_model("cnn", "dot", classes=3, has_question=True)
+    weights = sum(parameter.numel() for parameter in model.parameters())
+    assert repr(model) == f"AttentionModel(cnn + dot, with a question, 44 words × 12, hidden 32, 3 classes, {weights:,} weights)"
+    assert repr(tiny_model("transformer", "additive")).startswith(
+        "AttentionModel(transformer + additive, 4 heads, 44 words × 12, hidden 8, 2 "
+    )

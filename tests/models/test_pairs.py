@@ -356,3 +356,10 @@ def test_dictionary_by_hand():
     assert first["count"] == len(instances) >= 3
     assert first["relevance"] == pytest.approx(np.mean(found))
     assert table["relevance"].is_sorted(descending=True)
+
+
+def test_what_a_translator_shows_of_itself(translator: Translator) -> None:
+    model, settings = translator.model, translator.model.settings
+    shown = repr(translator)
+    assert shown.startswith(f"Translator(words, EncoderDecoder({settings.attention}, {settings.heads} head")
+    assert shown.endswith(f", {sum(weight.numel() for weight in model.parameters()):,} weights))")

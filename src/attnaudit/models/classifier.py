@@ -25,6 +25,7 @@ from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.encoders import make_encoder
 from attnaudit.models.heads import LinearHead, TanhHead
 from attnaudit.models.presets import ModelSettings
+from attnaudit.models.product import count_weights
 from attnaudit.models.question import Question
 from attnaudit.models.sentence import Sentence
 from attnaudit.stats.measures import Activation
@@ -86,6 +87,15 @@ class AttentionModel(nn.Module):
         self.question = Question(settings, len(vocabulary)) if has_question else None
         self.attention = make_attention(settings, self.encoder.width, has_question)
         self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
+
+    def __repr__(self) -> str:
+        encoder = f"hierarchical {self.settings.encoder}" if self.settings.hierarchical else self.settings.encoder
+        heads = "" if self.settings.heads == 1 else f", {self.settings.heads} heads"
+        question = ", with a question" if self.has_question else ""
+        return (
+            f"AttentionModel({encoder} + {self.settings.attention}{heads}{question}, {len(self.vocabulary):,} words × "
+            f"{self.settings.embedding}, hidden {self.encoder.width}, {len(self.class_names)} classes, {count_weights(self):,} weights)"
+        )
 
     @property
     def activation(self) -> Activation:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 BLOCK = 128  # rows
@@ -58,3 +58,8 @@ def product(rows: Float[Tensor, "N d"], count: int, weight: Float[Tensor, "G d"]
 
 def _for_onednn(rows: Tensor) -> bool:
     return ONEDNN and rows.device.type == "cpu" and rows.dtype == torch.float32
+
+
+def count_weights(model: nn.Module) -> int:
+    """The number of weights, those that two layers share counted once."""
+    return sum(weight.numel() for weight in model.parameters())

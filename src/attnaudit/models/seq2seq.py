@@ -15,11 +15,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-import attnaudit.models.product  # noqa: F401 - its first call of MKL
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
 from attnaudit.models.pairs import PairBatch
 from attnaudit.models.presets import PairSettings
+from attnaudit.models.product import count_weights
 
 State = tuple[Float[Tensor, "layers B m"], Float[Tensor, "layers B m"]]
 """Hidden and cell state of every layer of the decoder."""
@@ -120,6 +120,14 @@ class EncoderDecoder(nn.Module):
                 embedding.weight[PAD] = 0.0
         if settings.tied:
             self.output.weight = self.target_embedding.weight
+
+    def __repr__(self) -> str:
+        s = self.settings
+        layers = f"{s.layers} layer{'s' if s.layers > 1 else ''}" if s.recurrent else "no recurrent layer"
+        return (
+            f"EncoderDecoder({s.attention}, {s.heads} head{'s' if s.heads > 1 else ''}, {layers}, {len(self.source):,} → "
+            f"{len(self.target):,} words × {s.embedding}, hidden {s.width}, {count_weights(self):,} weights)"
+        )
 
     def forward(self, batch: PairBatch) -> PairForward:
         return self.follow(batch.source, batch.before)

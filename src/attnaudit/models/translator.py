@@ -33,6 +33,9 @@ class Translator:
     model: EncoderDecoder
     units: Units
 
+    def __repr__(self) -> str:
+        return f"Translator({type(self.units).__name__.lower()}, {self.model!r})"
+
     @classmethod
     def learn(cls, settings: PairSettings, train: Pairs, units: UnitName, pieces: int, min_df: int, seed: int) -> Translator:
         """Units and vocabularies of the train pairs, and a model with fresh weights. A word must occur in ``min_df`` texts of its side.

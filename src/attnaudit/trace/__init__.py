@@ -2,17 +2,7 @@
 
 from __future__ import annotations
 
-from attnaudit.trace.table import (
-    ASKING,
-    ROW_KEYS,
-    SEVERAL,
-    TAIL_FILE,
-    Trace,
-    concatenate,
-    trace_files,
-    trace_rows,
-    trace_task,
-    write_shards,
-)
+from attnaudit.trace.io import TAIL_FILE, trace_files, trace_rows, trace_task
+from attnaudit.trace.table import ASKING, ROW_KEYS, SEVERAL, Trace, concatenate, write_shards
 
 __all__ = ["ASKING", "ROW_KEYS", "SEVERAL", "TAIL_FILE", "Trace", "concatenate", "trace_files", "trace_rows", "trace_task", "write_shards"]

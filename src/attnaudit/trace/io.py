@@ -1,0 +1,126 @@
+"""The files of a trace: Parquet shards with JSON metadata, and the weights of a tail."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save_file
+
+from attnaudit.core.errors import TraceError
+from attnaudit.core.files import atomic
+from attnaudit.trace.readout import IdentityTail, Tail, TanhTail
+
+SCHEMA = 1
+METADATA_KEY = b"attnaudit"
+TAIL_FILE = "tail.safetensors"
+PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time
+
+
+def trace_files(path: Path) -> list[Path]:
+    """The Parquet files of a trace: the file itself, a folder's shards, or those of the ``trace`` folder of a run."""
+    if path.is_file():
+        return [path]
+    folder = path / "trace" if (path / "trace").is_dir() else path
+    files = sorted(folder.glob("*.parquet"))
+    if not files:
+        got = "no .parquet file there" if folder.is_dir() else "no such file or folder"
+        raise TraceError("read trace", str(path), got, "a trace folder, one shard or a run directory")
+    return files
+
+
+def trace_task(path: str | Path) -> str | None:
+    """The task of the trace at ``path``, read from its metadata alone. Raises TraceError."""
+    file = trace_files(Path(path))[0]
+    with _readable(file):
+        return task_of(_metadata(pq.read_metadata(file).metadata, file))
+
+
+def trace_rows(path: str | Path) -> int:
+    """How many rows the trace at ``path`` has, without reading them. Raises TraceError."""
+    count = 0
+    for file in trace_files(Path(path)):
+        with _readable(file):
+            count += pq.read_metadata(file).num_rows
+    return count
+
+
+def task_of(metadata: Mapping[str, Any]) -> str | None:
+    """The task that the metadata name."""
+    corpus = metadata.get("corpus")
+    return corpus.get("task") if isinstance(corpus, dict) else None
+
+
+def read_pieces(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Table, dict[str, Any], Tail]]:
+    """Table, metadata and tail of a file, or of some of its columns, about `PIECE` bytes at a time. Raises TraceError.
+
+    Rows are not checked; a file without rows is one piece.
+    """
+    with _readable(path):
+        file = pq.ParquetFile(path)
+        metadata, schema = _metadata(file.metadata.metadata, path), file.schema_arrow.remove_metadata()
+        tail, rows = _tail(metadata, path), file.metadata.num_rows
+        if rows == 0:
+            yield schema.empty_table(), metadata, tail
+        size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
+        columns = [name for name in schema.names if names is None or name in names]
+        for piece in file.iter_batches(max(rows * PIECE // max(size, 1), 1), columns=columns):
+            yield pa.Table.from_batches([piece]).replace_schema_metadata(None), metadata, tail
+
+
+def write_shard(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> None:
+    """Write a shard whole or not at all. Raises RunError."""
+    stored = {METADATA_KEY: json.dumps(metadata, sort_keys=True).encode()}
+    with atomic(path) as temporary:
+        pq.write_table(table.replace_schema_metadata(stored), temporary, compression="zstd")
+
+
+def write_tail(folder: Path, tail: TanhTail) -> None:
+    """Write the weights of a tail beside the shards. Raises RunError."""
+    with atomic(folder / TAIL_FILE) as temporary:
+        save_file({"weight": tail.weight, "bias": tail.bias}, temporary)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error
+
+
+def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any]:
+    raw = (stored or {}).get(METADATA_KEY)
+    expected = "JSON under the Parquet metadata key 'attnaudit' with schema, activation and tail"
+    if raw is None:
+        raise TraceError("read trace", str(path), "no metadata key 'attnaudit'", expected, "see docs/trace.md")
+    try:
+        metadata = json.loads(raw)
+    except ValueError as error:
+        raise TraceError("read trace", str(path), f"metadata that is no JSON ({error})", expected, "see docs/trace.md") from error
+    allowed = {"schema": [SCHEMA], "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "replay"]}
+    for key, values in allowed.items():
+        if not isinstance(metadata, dict) or metadata.get(key) not in values:
+            got = metadata.get(key) if isinstance(metadata, dict) else metadata
+            raise TraceError("read trace", str(path), f"metadata {key} = {got!r}", f"one of {values}", "see docs/trace.md")
+    return {key: value for key, value in metadata.items() if key != "residual"}  # checking the rows computes it again
+
+
+def _tail(metadata: dict[str, Any], path: Path) -> Tail:
+    if metadata["tail"] == "identity":
+        return IdentityTail()
+    if metadata["tail"] == "replay":
+        raise TraceError("read trace", str(path), "tail 'replay'", "a tail that is stored with the trace", "collect it from its model")
+    try:
+        weights = load_file(path.parent / TAIL_FILE)
+        return TanhTail(weights["weight"].astype(np.float64), weights["bias"].astype(np.float64))
+    except (OSError, SafetensorError, KeyError) as error:
+        raise TraceError("read trace", str(path.parent / TAIL_FILE), str(error), "tensors 'weight' (C, P) and 'bias' (C)") from error
