@@ -23,7 +23,7 @@ from torch.nn import functional
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from attnaudit.models.presets import model_preset
-from attnaudit.models.product import product, whole_blocks
+from attnaudit.models.product import prepared, product, whole_blocks
 from benchmarks.measuring import Measured, apart, measured, measured_apart
 from benchmarks.sides import SIDES, Side, batch_rows
 
@@ -105,6 +105,7 @@ def matrix_products(multiply: Callable[[torch.Tensor, int, torch.Tensor], torch.
     """The same products of the same shapes for the texts of one batch, and nothing else."""
     hidden, count = model_preset("bilstm", "additive").hidden, batch_rows(length)
     state, weight = torch.rand(whole_blocks((length + 2) * count), hidden), torch.rand(4 * hidden, hidden)
+    weight = prepared(weight) if multiply is product else weight
 
     def call(rows: np.ndarray) -> np.ndarray:
         for _ in range(2):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from attnaudit.models import product as products
-from attnaudit.models.product import BLOCK, product, whole_blocks
+from attnaudit.models.product import BLOCK, prepared, product, whole_blocks
 
 
 @pytest.mark.parametrize("onednn", [products.ONEDNN, False])
@@ -17,11 +17,11 @@ def test_rows_beyond_the_count_do_not_matter(onednn: bool, count: int, monkeypat
     random = np.random.default_rng(count)
     rows, weight = random.standard_normal((whole_blocks(count), 24)), random.standard_normal((40, 24))
     rows[count:] = np.nan
-    ours = product(torch.from_numpy(rows).float(), count, torch.from_numpy(weight).float())
+    ours = product(torch.from_numpy(rows).float(), count, prepared(torch.from_numpy(weight).float()))
     assert ours.shape == (count, 40)
     np.testing.assert_allclose(ours.numpy(), rows[:count] @ weight.T, atol=1e-5)
 
 
 def test_other_types_are_multiplied_too() -> None:
     rows, weight = torch.rand(5, 3, dtype=torch.float64), torch.rand(2, 3, dtype=torch.float64)
-    torch.testing.assert_close(product(rows, 4, weight), rows[:4] @ weight.T)
+    torch.testing.assert_close(product(rows, 4, prepared(weight)), rows[:4] @ weight.T)

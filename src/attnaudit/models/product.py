@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 BLOCK = 128  # rows
-ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+ONEDNN = torch.backends.mkldnn.is_available()
 
 # MKL settles which machine code its vector functions run when the first of them is called. Of threads that call it at once, one may now and
 # then run another, with other last bits; so the first call is made here, by one, for all models.
@@ -45,19 +45,24 @@ def whole_blocks(rows: int) -> int:
     return -(-rows // BLOCK) * BLOCK
 
 
-def product(rows: Float[Tensor, "N d"], count: int, weight: Float[Tensor, "G d"]) -> Float[Tensor, "count G"]:
-    """``rows[:count] @ weight.T``; there must be `whole_blocks` of ``rows``, whatever they hold beyond ``count``.
+def prepared(weight: Float[Tensor, "G d"]) -> Tensor:
+    """A weight as `product` takes it: in oneDNN's own layout where that multiplies, which is worth doing once."""
+    return weight.to_mkldnn() if _for_onednn(weight) else weight
 
-    Of the two libraries that torch has for a CPU, oneDNN is asked and not the default: it uses the processor's widest registers whoever
-    made it. It prepares a kernel for every shape that it meets, so that the number of rows goes up in whole blocks.
+
+def product(rows: Float[Tensor, "N d"], count: int, weight: Tensor) -> Float[Tensor, "count G"]:
+    """``rows[:count] @ weight.T`` of a `prepared` weight ``(G, d)``; ``rows`` are `whole_blocks`, whatever they hold beyond ``count``.
+
+    Of the two libraries that torch has for a CPU, oneDNN multiplies and not the default: it uses the widest registers of processors of any
+    make. It prepares a kernel for every shape that it meets, so that the number of rows goes up in whole blocks.
     """
-    if not _for_onednn(rows):
+    if not weight.is_mkldnn:
         return functional.linear(rows[:count], weight)
-    return torch.ops.mkldnn._linear_pointwise(rows[: whole_blocks(count)], weight, None, "none", [], "")[:count]
+    return functional.linear(rows[: whole_blocks(count)].to_mkldnn(), weight).to_dense()[:count]
 
 
-def _for_onednn(rows: Tensor) -> bool:
-    return ONEDNN and rows.device.type == "cpu" and rows.dtype == torch.float32
+def _for_onednn(weight: Tensor) -> bool:
+    return ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def count_weights(model: nn.Module) -> int:

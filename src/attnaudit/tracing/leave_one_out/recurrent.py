@@ -21,7 +21,7 @@ from torch.nn import functional
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.encoders import rearrange, reversal
-from attnaudit.models.product import product, whole_blocks
+from attnaudit.models.product import prepared, product, whole_blocks
 from attnaudit.tracing.leave_one_out.pooling import Pool, empty_pool, logits_of_pools
 
 
@@ -50,6 +50,7 @@ def _terms_after(
     """
     rows, width, _ = embedded.shape
     cell = cell_of(layer, embedded)
+    recurrent = prepared(cell.recurrent)
     score = model.attention.scorer(mine, query)
     fixed = model.attention.project(hidden[..., others], None if query is None else query[:, None], others).transpose(0, 1)
     fixed_readout = model.head.readout(hidden[..., others], others).transpose(0, 1)
@@ -61,7 +62,7 @@ def _terms_after(
         if step > 0:
             memory[:, step] = memory[:, 0]
         active = max(step, 1)
-        cell.advance(product(runs[0], active * rows, cell.recurrent).view(active, rows, -1), step, memory[:, :active])
+        cell.advance(product(runs[0], active * rows, recurrent).view(active, rows, -1), step, memory[:, :active])
         if step > 1:
             scores = score(runs[0], step, fixed[step])[1:].double().masked_fill_(~attended[:, step], -torch.inf)
             readouts = (model.head.readout(state[1:step], mine) + fixed_readout[step]).double()
