@@ -59,8 +59,7 @@ def test_an_encoder_of_an_installed_package_is_known_to_every_command(tmp_path: 
 @pytest.mark.parametrize("encoder", list(ENCODERS))
 def test_every_encoder_answers_questions(encoder: str, tmp_path: Path) -> None:
     settings = parse_assignments((*SETTINGS, "corpus.size=40"))
-    spec = attnaudit.RunSpec.of("planted-question", encoder=encoder, vectors="random", settings=settings)
-    attnaudit.run(spec, tmp_path)
+    attnaudit.run("planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings)
     trace = attnaudit.Trace.read(tmp_path)
     assert trace.has("loo", "gradient", "question")
 

@@ -5,7 +5,7 @@ Schema version 1; `docs/trace.md` describes every column for programs that write
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -40,10 +40,11 @@ class Trace:
     tail: Tail = field(default_factory=IdentityTail)
 
     def __repr__(self) -> str:
-        corpus, classes = self.metadata.get("corpus"), ", ".join(self.class_names)
+        corpus = self.metadata.get("corpus")
         origin = f" of {corpus['name']}" if isinstance(corpus, Mapping) and "name" in corpus else ""
-        columns = ", ".join(self.table.column_names)
-        return f"Trace{origin}: {len(self)} rows, {len(self.alpha.values)} positions; classes {classes or 'unnamed'}; columns {columns}"
+        positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
+        classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
+        return f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}"
 
     @classmethod
     def from_arrays(
@@ -105,11 +106,6 @@ class Trace:
     def has(self, *names: str) -> bool:
         """Whether all these columns are there."""
         return all(name in self.table.column_names for name in names)
-
-    def __repr__(self) -> str:
-        positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
-        model = f"{self.metadata.get('activation')}, {self.metadata.get('tail')} tail"
-        return f"Trace({len(self):,} rows{positions}, {model}; columns {', '.join(self.table.column_names)})"
 
     def ragged(self, name: str) -> Ragged:
         """A column with a value per position; a null row has length 0."""
