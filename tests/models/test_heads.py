@@ -16,6 +16,7 @@ from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.experiments import audit
 from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
 from attnaudit.models.presets import model_preset
+from attnaudit.plans.training import TrainingId
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
@@ -126,7 +127,7 @@ def test_sizes_that_heads_do_not_divide_are_refused() -> None:
 def test_what_wants_one_attention_a_text_says_so() -> None:
     trace: Trace = next(collect_shards(headed("transformer"), tiny_split(LENGTHS)))
     with pytest.raises(InputError, match="several heads, which have no order"):
-        Seeds(seeds=1)({"base-s0": trace, "base-s1": trace})
+        Seeds(seeds=1)({TrainingId("base", seed): trace for seed in (0, 1)})
     corpus = Corpus("tiny", ("class 0", "class 1"), {"test": tiny_split(LENGTHS)}, 1, "")
     with pytest.raises(InputError, match="several rows of one instance of test"):
         taught_by(corpus, trace, "alpha", "here")
