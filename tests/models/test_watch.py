@@ -16,8 +16,7 @@ from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
 from attnaudit.tracing.settings import CollectSettings
-from attnaudit.tracing.texts import collect
-from attnaudit.tracing.watch import watching
+from attnaudit.tracing.texts import collect, trace_probe
 from attnaudit.training.loop import StepCallback, train
 from attnaudit.training.settings import TrainingSettings
 from tests.models.test_training import fresh, weights
@@ -36,7 +35,7 @@ def corpus() -> Corpus:
 
 
 def watched(corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE) -> StepCallback:
-    return watching(model, corpus.splits["test"], probe, folder, CollectSettings(), {"seed": 0})
+    return trace_probe(model, corpus.splits["test"], probe, folder, CollectSettings(), {"seed": 0})
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -152,4 +151,4 @@ def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, 
 def test_a_test_split_without_rows_is_refused(corpus: Corpus, tmp_path: Path) -> None:
     empty = corpus.splits["test"].take(np.arange(0))
     with pytest.raises(InputError, match="test split: no rows"):
-        watching(fresh(corpus), empty, PROBE, tmp_path, CollectSettings(), {})
+        trace_probe(fresh(corpus), empty, PROBE, tmp_path, CollectSettings(), {})

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.models.pairs import PairBatch
+from attnaudit.models.batch import PairBatch
 from attnaudit.models.seq2seq import EncoderDecoder
 
 

@@ -22,12 +22,10 @@ from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
 from attnaudit.models.attention import attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
-from attnaudit.models.encoders import make_encoder
+from attnaudit.models.encoders import Question, Sentence, make_encoder
 from attnaudit.models.heads import LinearHead, TanhHead
 from attnaudit.models.presets import ModelSettings
 from attnaudit.models.product import count_weights
-from attnaudit.models.question import Question
-from attnaudit.models.sentence import Sentence
 from attnaudit.stats.measures import Activation
 
 

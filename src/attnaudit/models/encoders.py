@@ -1,4 +1,4 @@
-"""Encoders: embedded tokens ``(B, L, E)`` to hidden states ``(B, L, m)``, never looking at padding."""
+"""Encoders: embedded tokens ``(B, L, E)`` to hidden states ``(B, L, m)``, independent of padding; encoders of questions and sentences."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from attnaudit.corpora.prepare.vocabulary import PAD
+from attnaudit.models.attention import attend, make_attention
+from attnaudit.models.batch import Batch
 from attnaudit.models.presets import ENCODERS, ModelSettings, resolved
 
 
@@ -96,6 +99,55 @@ def bigru(settings: ModelSettings) -> Bidirectional:
 def make_encoder(settings: ModelSettings) -> Any:
     """A fresh encoder of the registered kind that the settings name. Raises InputError for one that is not registered."""
     return resolved(ENCODERS.find(settings.encoder, "build model").build)(settings)
+
+
+class Question(nn.Module):
+    """Embeds and encodes a question apart from its text; Q is the summary that the encoder registers (`EncoderSpec.summary`)."""
+
+    def __init__(self, settings: ModelSettings, words: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, settings.embedding, padding_idx=PAD)
+        self.encoder = make_encoder(settings)
+        self.summary = resolved(ENCODERS[settings.encoder].summary)
+
+    def forward(self, batch: Batch) -> Float[Tensor, "B m"]:
+        return self.summary(self.encoder(self.embedding(batch.ids), batch.lengths), batch)
+
+
+class Sentence(nn.Module):
+    """Encoder and attention over the words of each sentence; the attended sum stands for the sentence."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        super().__init__()
+        self.encoder = make_encoder(settings)
+        self.attention = make_attention(settings, self.encoder.width)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.width = self.encoder.width
+
+    def forward(self, embedded: Float[Tensor, "N W E"], sentences: Batch) -> Float[Tensor, "N m"]:
+        hidden = self.dropout(self.encoder(embedded, sentences.lengths))
+        return torch.einsum("nw,nwm->nm", self.weights(hidden, sentences), hidden)
+
+    def weights(self, hidden: Float[Tensor, "N W m"], sentences: Batch) -> Float[Tensor, "N W"]:
+        """Attention over the words of every sentence."""
+        return attend(self.attention(hidden), sentences.attended)
+
+
+def last_states(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    """Where each direction has read the whole text: forward at its end, backward at its start."""
+    half = hidden.shape[2] // 2
+    rows = torch.arange(len(hidden), device=hidden.device)
+    return torch.cat([hidden[rows, batch.lengths - 1, :half], hidden[:, 0, half:]], dim=-1)
+
+
+def maximum(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    """The maximum of each unit over positions, padding excluded."""
+    return hidden.masked_fill(~batch.inside[..., None], -torch.inf).amax(dim=1)
+
+
+def mean(hidden: Float[Tensor, "B L m"], batch: Batch) -> Float[Tensor, "B m"]:
+    """The mean over positions, padding excluded."""
+    return (hidden * batch.inside[..., None]).sum(dim=1) / batch.lengths[:, None]
 
 
 def places(place: Int[Tensor, " L"], width: int) -> Float[Tensor, "L E"]:

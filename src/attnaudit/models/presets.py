@@ -43,7 +43,7 @@ class EncoderSpec:
     hidden_of: Mapping[str, int] = field(default_factory=dict)
     heads: int = 1
     self_attention: bool = False
-    summary: Callable[..., Any] | str = "attnaudit.models.question:mean"
+    summary: Callable[..., Any] | str = "attnaudit.models.encoders:mean"
     leave_one_out: Callable[..., Any] | str = "attnaudit.tracing.leave_one_out:rerun"
 
     def __post_init__(self) -> None:
@@ -67,20 +67,19 @@ def resolved(function: Callable[..., Any] | str) -> Callable[..., Any]:
 
 
 _HERE = "attnaudit.models.encoders"
-_OF_QUESTION = "attnaudit.models.question"
 _WITHOUT_EACH = "attnaudit.tracing.leave_one_out"
 ENCODERS: Registry[EncoderSpec] = Registry("encoder", "attnaudit.encoders")
 for _spec in (
     EncoderSpec(
-        "bilstm", f"{_HERE}:bilstm", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_OF_QUESTION}:last_states",
+        "bilstm", f"{_HERE}:bilstm", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_HERE}:last_states",
         leave_one_out=f"{_WITHOUT_EACH}.recurrent:recurrent_without_each",
     ),
     EncoderSpec(
-        "bigru", f"{_HERE}:bigru", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_OF_QUESTION}:last_states",
+        "bigru", f"{_HERE}:bigru", hidden=128, hidden_of={"flan": 50, "han": 50}, summary=f"{_HERE}:last_states",
         leave_one_out=f"{_WITHOUT_EACH}.recurrent:recurrent_without_each",
     ),
     EncoderSpec(
-        "cnn", f"{_HERE}:CNN", hidden=64, hidden_of={"code2019": 32, "flan": 50, "han": 50}, summary=f"{_OF_QUESTION}:maximum",
+        "cnn", f"{_HERE}:CNN", hidden=64, hidden_of={"code2019": 32, "flan": 50, "han": 50}, summary=f"{_HERE}:maximum",
         leave_one_out=f"{_WITHOUT_EACH}.cnn:cnn_without_each",
     ),
     EncoderSpec(

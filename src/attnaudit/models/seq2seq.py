@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
-from attnaudit.models.pairs import PairBatch
+from attnaudit.models.batch import PairBatch
 from attnaudit.models.presets import PairSettings
 from attnaudit.models.product import count_weights
 

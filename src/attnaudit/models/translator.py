@@ -19,7 +19,7 @@ from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.prepare.tokenise import Pieces, Units, Words, learn_pieces
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.spec import UnitName
-from attnaudit.models.pairs import PairInputs
+from attnaudit.models.batch import PairInputs
 from attnaudit.models.presets import PairSettings
 from attnaudit.models.seq2seq import EncoderDecoder, build_pair_model
 

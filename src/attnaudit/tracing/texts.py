@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 import torch
+from jaxtyping import Float
 from torch import nn
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
 from attnaudit.models.batch import Batch, Inputs, batches_by_length
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.heads import TanhHead
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import Trace, concatenate, write_shards
+from attnaudit.trace.probe import Probe, step_part
 from attnaudit.trace.readout import TanhTail
 from attnaudit.tracing.gradient import gradient_importance
 from attnaudit.tracing.input_erasure import input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import CollectSettings, Outputs, Score
-from attnaudit.tracing.word_level import word_level
-from attnaudit.training.loop import evaluating
+from attnaudit.training.loop import StepCallback, evaluating
 
 SHARD_ROWS = 2048
 BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
@@ -237,3 +240,63 @@ def _tail(model: AttentionModel) -> TanhTail | None:
         return None
     output = model.head.output
     return TanhTail(output.weight.double().cpu().numpy(), output.bias.double().cpu().numpy())
+
+
+def word_level(sentences: Trace, model: AttentionModel, inputs: Inputs, budget: int, **words: Any) -> Trace:
+    """The trace of the words in place of that of ``sentences``; ``words`` are its columns ``tokens`` and ``rationale``.
+
+    A word's weight is that of its sentence times its own within the sentence; it contributes what its sentence does, so that the output
+    is the same sum. How weight lies within a sentence, then, moves the output only through the sentence's vector, which is fixed here.
+    Importance by gradient and by leave-one-out is of sentences, and is missing.
+    """
+    assert inputs.sentences is not None
+    lengths = inputs.sentences.values
+    within = word_weights(model, inputs, budget)
+    alpha = inputs.ids.with_values(np.repeat(sentences.ragged("alpha").values, lengths) * within)
+    readout = inputs.ids.with_values(np.repeat(sentences.ragged("readout").values, lengths, axis=0))
+    metadata = {**sentences.metadata, "level": "words"}
+    return Trace.from_arrays(
+        activation=sentences.metadata["activation"], class_names=sentences.class_names, metadata=metadata, tail=sentences.tail,
+        instance=sentences.instance, split=sentences.array("split").tolist(), label=sentences.array("label"),
+        offset=sentences.array("offset"), prediction=sentences.array("prediction"), alpha=alpha, readout=readout, **words,
+    )  # fmt: skip
+
+
+def word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np.ndarray, " W"]:
+    """Attention within its sentence of every word, text after text, float32."""
+    assert model.sentence is not None
+    assert inputs.sentences is not None
+    device = next(model.parameters()).device
+    words = Ragged.from_lengths(inputs.ids.values, inputs.sentences.values)
+    single = Inputs(words)
+    out = np.zeros(len(words.values), np.float32)
+    with torch.no_grad():
+        for rows in batches_by_length(words.lengths, budget):
+            batch = single.batch(rows, device)
+            hidden = model.sentence.encoder(model.embedding(batch.ids), batch.lengths)
+            out[words.positions(rows)] = model.sentence.weights(hidden, batch)[batch.attended].cpu().numpy()
+    return out
+
+
+def trace_probe(
+    model: AttentionModel, test: Split, probe: Probe, folder: Path, collect: CollectSettings, metadata: Mapping[str, Any]
+) -> StepCallback:  # fmt: skip
+    """A callback for `train` that writes the trace of the probe's texts to ``folder/steps/<step>`` after each of its steps.
+
+    The metadata of a file name its ``step``. Raises InputError for a split without rows.
+    """
+    if not len(test):
+        raise InputError("watch training", "test split", "no rows", "one row or more to trace")
+    split = test.take(probe.rows(test.instance))
+    return step_traces(
+        probe, folder, lambda step: collect_shards(model, split, "test", **asdict(collect), metadata={**metadata, "step": step})
+    )
+
+
+def step_traces(probe: Probe, folder: Path, shards: Callable[[int], Iterable[Trace]]) -> StepCallback:
+    """A callback that writes the shards of each step; every file is written whole or not at all."""
+
+    def write(step: int) -> None:
+        write_shards(folder / step_part(step), shards(step))
+
+    return StepCallback(probe.steps, write)

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.models.pairs import PairInputs
+from attnaudit.models.batch import PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, State
 from attnaudit.training.loop import evaluating
 

@@ -16,7 +16,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import ParallelCorpus
 from attnaudit.corpora.prepare.vocabulary import UNK
-from attnaudit.models.pairs import PairBatch, PairInputs
+from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.training.loop import Epoch, StepCallback, evaluating, minimise

@@ -24,7 +24,7 @@ from attnaudit.trace.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Pairs, ParallelCorpus
-    from attnaudit.models.pairs import PairInputs
+    from attnaudit.models.batch import PairInputs
     from attnaudit.models.seq2seq import EncoderDecoder
     from attnaudit.models.translator import Translator
     from attnaudit.trace import Trace
@@ -134,9 +134,9 @@ class TextPairs:
         return translator, {"remarks": remarks} if remarks else {}
 
     def watch(self, job: Job, model: Translator, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        from attnaudit.tracing.watch import watching_pairs
+        from attnaudit.tracing.pairs import trace_pair_probe
 
-        return watching_pairs(model, _traced(job), job.spec.probe, folder, job.spec.collect, origin)
+        return trace_pair_probe(model, _traced(job), job.spec.probe, folder, job.spec.collect, origin)
 
     def fit(self, job: Job, model: Translator, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
         from attnaudit.training.pairs import train_translator

@@ -107,9 +107,9 @@ class Texts:
         return model, {"vectors": vectors.note}
 
     def watch(self, job: Job, model: AttentionModel, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        from attnaudit.tracing.watch import watching
+        from attnaudit.tracing.texts import trace_probe
 
-        return watching(model, job.corpus.splits["test"], job.spec.probe, folder, job.spec.collect, origin)
+        return trace_probe(model, job.corpus.splits["test"], job.spec.probe, folder, job.spec.collect, origin)
 
     def fit(self, job: Job, model: AttentionModel, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
         from attnaudit.training.loop import train
