@@ -246,7 +246,7 @@ def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(whole: Path, t
 def test_a_damaged_specification_is_told_with_the_folder_to_remove(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     (tmp_path / "run" / "spec.json").write_text('{"schema":')
-    with pytest.raises(RunError, match=r"spec\.json: Expecting.*; remove .*run to make anew what it held"):
+    with pytest.raises(RunError, match=r"spec\.json: Expecting.*; remove .*run to rebuild what it held"):
         run(tiny(), tmp_path / "run")
 
 

@@ -160,7 +160,7 @@ def test_a_training_that_cannot_be_told_is_refused_with_its_folder(folder: Path,
     shutil.copytree(folder, tmp_path / "out")
     training = next((tmp_path / "out" / TRAININGS).glob("uniform-s1-*"))
     (training / "spec.json").unlink() if spec is None else (training / "spec.json").write_text(spec)
-    with pytest.raises(RunError, match=rf"; remove \S*{training.name}(:| to make anew) what it held"):
+    with pytest.raises(RunError, match=rf"; remove \S*{training.name}(:| to rebuild) what it held"):
         run_study(tiny("uniform"), tmp_path / "out")
 
 
@@ -168,7 +168,7 @@ def test_a_training_that_cannot_be_told_is_refused_with_its_folder(folder: Path,
 def test_a_study_whose_spec_is_damaged_is_named(folder: Path, tmp_path: Path, spec: str) -> None:
     shutil.copytree(folder, tmp_path / "out")
     (tmp_path / "out" / "seeds" / "spec.json").write_text(spec)
-    with pytest.raises(RunError, match=r"; remove \S*seeds to make anew what it held"):
+    with pytest.raises(RunError, match=r"; remove \S*seeds to rebuild what it held"):
         run_study(tiny("uniform"), tmp_path / "out")
 
 
