@@ -99,6 +99,10 @@ def test_pages(page: Path) -> None:
 
 def test_sources() -> None:
     """Messages, labels, help and public docstrings."""
-    files = sorted(path for path in SOURCE.rglob("*.py") if SOURCE / "report" not in path.parents)  # report/ follows
-    texts = ((path, *text) for path in files for text in texts_of(path.read_text(encoding="utf-8")))
+    texts = ((path, *text) for path in sorted(SOURCE.rglob("*.py")) for text in texts_of(path.read_text(encoding="utf-8")))
     assert [f"{path.relative_to(SOURCE)}:{line}: {found}" for path, line, text in texts for found in violations(text)] == []
+
+
+def test_templates() -> None:
+    files = sorted(path for path in SOURCE.rglob("*") if path.suffix in (".html", ".j2"))
+    assert [f"{path.relative_to(SOURCE)}: {found}" for path in files for found in violations(path.read_text(encoding="utf-8"))] == []

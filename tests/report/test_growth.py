@@ -48,7 +48,7 @@ def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table: pl.Da
     assert "25 instances of test, 2 seeds" in agreement_figure(table, summary).caption
     alone = table.filter((pl.col("model") != "base") | (pl.col("seed") == 3))
     figure = order_figure(alone, STUDY.summarise(alone))
-    assert "even attention" in figure.panels[0].svg
+    assert "uniform attention" in figure.panels[0].svg
 
 
 def test_shades_are_shares_of_the_most_there_ever_is(table: pl.DataFrame) -> None:
@@ -121,11 +121,12 @@ def test_numbers_of_the_timing_are_marked_where_what_they_are_held_against_is_at
 
 
 @pytest.mark.parametrize(
-    ("early", "told"), [(0.8, "In 80 % of the seeds that do, nothing was looked at between the start and that step"), (0.0, ""), (None, "")]
+    ("early", "told"),
+    [(0.8, "In 80 % of the seeds that do, there is no checkpoint between the start and that step"), (0.0, ""), (None, "")],
 )
 def test_a_timing_at_the_first_look_is_said_to_say_little(early: float | None, told: str) -> None:
     (row,) = study_card(figures(xi_early={"value": early}), About()).rows
-    assert ("says little of an order" in row.sentence) == bool(told)
+    assert ("says little about the order" in row.sentence) == bool(told)
     assert told in row.sentence
 
 
@@ -158,15 +159,15 @@ def figures(**changed: dict) -> pl.DataFrame:
     ("changed", "said"),
     [
         ({}, "in 40 % of the texts; by chance in 8 %"),
-        ({}, "So attention goes where relevance is that is learned without it"),
+        ({}, "So attention goes where relevance is learned without it"),
         ({}, "after 50 steps; by then accuracy is 0.61 [0.55, 0.66], of 0.82 at best"),
-        ({"agreement_alpha_uniform": {"value": 0.09, "low": 0.07, "high": 0.1}}, "The interval holds chance"),
+        ({"agreement_alpha_uniform": {"value": 0.09, "low": 0.07, "high": 0.1}}, "The interval contains chance"),
         ({"agreement_alpha_uniform": {"value": 0.03, "low": 0.02, "high": 0.04}}, "less often than by chance"),
-        ({"xi": {"value": None, "undefined": 5}}, "cannot be said: at no step does that of another seed agree"),
+        ({"xi": {"value": None, "undefined": 5}}, "is undefined: at no step does that of another seed agree"),
         ({"xi": {"value": None, "undefined": 5}}, "(0.70 at most) better than that relevance does (0.35)"),
-        ({"xi": {"value": 0.6, "undefined": 2}}, "2 seeds never did"),
-        ({"xi_threshold": {"value": 0.1, "low": 0.07, "high": 0.12}}, "no better than chance, as far as its interval goes"),
-        ({"best_accuracy": {"value": None}}, "With one seed there is no other"),
+        ({"xi": {"value": 0.6, "undefined": 2}}, "2 seeds never reach it"),
+        ({"xi_threshold": {"value": 0.1, "low": 0.07, "high": 0.12}}, "no better than chance, within its interval"),
+        ({"best_accuracy": {"value": None}}, "Timing needs more than one seed"),
     ],
 )
 def test_the_card_says_no_more_than_the_figures(changed: dict, said: str) -> None:

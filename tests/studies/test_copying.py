@@ -127,7 +127,7 @@ def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
             "Snell et al.: about half of the seeds fail, with an encoder one way; here an encoder from both ends",
         ),
         ({"embedding_scale": 0.0625}, "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625"),
-        ({"pretraining": 200}, "Snell et al.: about half of the seeds fail; here 200 steps of even attention before"),
+        ({"pretraining": 200}, "Snell et al.: about half of the seeds fail; here 200 steps of uniform attention before"),
     ],
 )
 def test_the_comparison_with_the_paper_names_what_differs(settings: dict[str, Any], paper: str) -> None:
@@ -205,7 +205,7 @@ run_copying(copying_study("iid", 1, settings), Path(sys.argv[1]), threads=2)
 
 
 def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    """With steps before under even attention, so that it is killed in both stages."""
+    """With steps before under uniform attention, so that it is killed in both stages."""
     settings = TINY | {"copying.pretraining": 6, "copying.pretraining_kind": "iid"}
     whole, kills = run_copying(copying_study("iid", 1, settings), tmp_path / "whole"), 0
     while True:

@@ -152,7 +152,7 @@ def test_the_joining_page_has_a_guide_without_the_base(tmp_path: Path) -> None:
 def test_mass_stands_before_that_of_the_head_with_most() -> None:
     rows = [summary("deceive", "mass_max_transformer_1", 0.4), summary("deceive", "mass_transformer_1", 0.1)]
     (table,) = study_tables("deceive", pl.DataFrame(rows, schema=SUMMARY_SCHEMA))
-    assert table.groups == ("attention on impermissible tokens", "attention on impermissible tokens, of the head with most")
+    assert table.groups == ("attention on impermissible tokens", "attention on impermissible tokens, largest head")
     ((name, _, cells),) = table.rows
     assert name == "transformer_1"
     assert [cell.value for cell in cells if cell] == ["0.100", "0.400"]

@@ -150,7 +150,7 @@ def test_deception_by_hand(folder: Path):
     assert {"accuracy_uniform", "mass_uniform", "bleu_uniform", "tau_loo_bilinear_0"} <= means.keys()
     page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
     assert "BLEU" in page
-    assert "even attention" in page
+    assert "uniform attention" in page
 
 
 def test_a_penalty_takes_attention_off_what_is_aligned(pairs: Path, tmp_path: Path):

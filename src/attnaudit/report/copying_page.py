@@ -77,7 +77,7 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     """Whether copying is learned, and what first."""
     symbols = study["symbols"] or {"permutations": study["length"], "distinct": 60, "iid": 40}[study["kind"]]
     title = "Copying " + SEQUENCES[study["kind"]].format(symbols=symbols, length=study["length"])
-    before = f" after {count(study['pretraining'], 'step')} with attention held even" if study["pretraining"] else ""
+    before = f" after {count(study['pretraining'], 'step')} with uniform attention" if study["pretraining"] else ""
     encoder = "encoder from both ends" if study["encoder"] == "bilstm" else "encoder one way"
     subtitle = f"{count(study['steps'], 'step')} of training{before}, {encoder}, {count(study['heads'], 'head')}; brackets: 95 % interval"
     figures = SummaryRows.of(summary)
@@ -109,7 +109,7 @@ def _attending(figures: SummaryRows, won: int) -> str:
     attending = round(row["value"] * row["n"])
     told = f" {attending} of {row['n']} come to attend ({percent(row['low'])} to {percent(row['high'])}): in the end their attention is at "
     told += "the right position more often than not."
-    told += " Token accuracy can be had without that." if attending < won else ""
+    told += " Token accuracy is possible without that." if attending < won else ""
     return told + _upside_down(figures)
 
 
@@ -148,7 +148,7 @@ _SETTINGS: tuple[Callable[[Copying], str], ...] = (
     lambda study: "" if study.embedding_scale == Copying.embedding_scale else f"embeddings of scale {study.embedding_scale:g}",
     lambda study: "" if study.batch == Copying.batch else f"batches of {study.batch}",
     lambda study: "" if study.learning_rate == Copying.learning_rate else f"learning rate {study.learning_rate:g}",
-    lambda study: f"{count(study.pretraining, 'step')} of even attention before" if study.pretraining else "",
+    lambda study: f"{count(study.pretraining, 'step')} of uniform attention before" if study.pretraining else "",
 )
 
 

@@ -26,9 +26,9 @@ from attnaudit.results.record import read_summary
 
 PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), WIEGREFFE2019), "deceive": PRUTHI2020, "dynamics": SNELL2020}
 QUESTION = {
-    "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention carry over?",
-    "adversary": "Can attention be attacked?", "deceive": "Can attention be made to deceive?",
-    "dynamics": "What does attention learn from?",
+    "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention transfer?",
+    "adversary": "Can attention be moved?", "deceive": "Can attention deceive?",
+    "dynamics": "What is attention learned from?",
 }  # fmt: skip
 STUDIES_HEADING = "Retraining studies of attention"
 _BEST_AND_LAST = (
@@ -40,7 +40,7 @@ _BEST_AND_LAST = (
 def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None) -> Path:
     """Write the page of the study in ``folder``, by default its ``report.html``, and return its path. Raises RunError.
 
-    ``metadata`` is that of its base's trace; ``notes`` on the trainings stand below the figure.
+    ``metadata`` is that of its base's trace; ``notes`` on the trainings are below the figure.
     """
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]

@@ -13,19 +13,20 @@ from attnaudit.results.words import count
 
 STEP = "step:"
 WITH_ALPHA = {
-    "relevance": "its own relevance r", "uniform": "r trained under even attention", "loo": "leave-one-out", "embedding": "mean embedding",
-    "logistic": "logistic regression",
+    "relevance": "its own relevance r", "uniform": "r trained under uniform attention", "loo": "leave-one-out",
+    "embedding": "mean embedding", "logistic": "logistic regression",
 }  # fmt: skip
 _WIDTH, _HEIGHT = 300, 230
 _PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
 
 
 def agreement_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
-    """Agreement and τ of attention with all that it is compared with, and of relevance with that of the model with even attention."""
+    """Agreement and τ of attention with all that it is compared with, and of relevance with that of the model with uniform attention."""
     chance = {"chance": "chance"}
     first = {f"agreement_alpha_{name}": word for name, word in WITH_ALPHA.items()}
     others = {
-        "agreement_relevance_uniform": "r and r under even attention", "agreement_loo_uniform": "leave-one-out and r under even attention",
+        "agreement_relevance_uniform": "r and r under uniform attention",
+        "agreement_loo_uniform": "leave-one-out and r under uniform attention",
     }  # fmt: skip
     panels = (
         _panel(summary, "First in attention, at the top of …", "agreement", first, chance),
@@ -36,21 +37,21 @@ def agreement_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
 
 
 def order_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
-    """Relevance under even attention and attention of fresh seeds, on their way to the reference's attention; accuracy; entropy."""
+    """Relevance under uniform attention and attention of fresh seeds, on their way to the reference's attention; accuracy; entropy."""
     ways = {
-        "agreement_reference_alpha": "attention of the other seeds", "agreement_reference_relevance_uniform": "r under even attention",
+        "agreement_reference_alpha": "attention of the other seeds", "agreement_reference_relevance_uniform": "r under uniform attention",
         "agreement_reference_relevance_elsewhere_uniform": "the same of other texts",
     }  # fmt: skip
-    accuracy = {"accuracy": "own attention", "accuracy_uniform": "even attention"}
+    accuracy = {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"}
     panels = (
         _panel(summary, "First in the reference's attention, at the top of …", "agreement", ways, {"chance": "chance"}),
         _panel(summary, "Accuracy with …", "accuracy", accuracy),
-        _panel(summary, "Entropy of attention", "share of ln T", {"entropy": "own attention"}),
+        _panel(summary, "Entropy of attention", "share of ln T", {"entropy": "learned attention"}),
     )
     caption = (
         "Left: the reference is the finished model of the first seed. Relevance that grows before attention finds the same tokens is what "
-        "attention can learn from; what it has of other texts of the same length is habit of place (texts of a length that no other has do "
-        "not count there). Middle: what is right on the probe meanwhile. Right: 1 is even attention, 0 all of it on one token. "
+        "attention can learn from; what it has of other texts of the same length is positional habit (texts of a "
+        "unique length do not count there). Middle: accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. "
         "Bands: 95 % bootstrap intervals over seeds and instances."
     )
     return Figure("order", "What comes first, relevance or attention?", caption, panels)

@@ -23,25 +23,23 @@ def uniform_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
         for name, title in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
     )
     caption = (
-        f"The model with its own attention (base) and with even attention, trained alike with {_seeds(table)}. The numbers below have the "
+        f"The model with its own attention (base) and with uniform attention, trained alike with {_seeds(table)}. The numbers "
+        "below have the "
         "paired differences."
     )
     return Figure("uniform", "What is lost without attention?", caption, panels)
 
 
 def guide_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
-    """F1 under each set of weights, and the paired difference to even weights."""
-    gaps, title = _of_models(summary, "difference_f1"), "Less F1 with even weights"
+    """F1 under each set of weights, and the paired difference to uniform weights."""
+    gaps, title = _of_models(summary, "difference_f1"), "Minus F1 with uniform weights"
     panels = (
         Panel("F1 by weights", render(interval_chart(_of_models(summary, "f1"), "F1"), "guide-f1", "F1 of the guided model by weights")),
         Panel(title, render(interval_chart(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights"))
         if gaps.height
-        else Panel(title, note="No weights but even ones were given."),
+        else Panel(title, note="Only uniform weights were given."),
     )
-    caption = (
-        f"A model that sees one token at a time, led by weights from elsewhere, {_seeds(table)}; right, the paired difference to even "
-        "weights."
-    )
+    caption = f"A token-wise model with given attention weights, {_seeds(table)}; right, the paired difference to uniform weights."
     return Figure("guide", "Do the weights carry information to another model?", caption, panels)
 
 
@@ -52,8 +50,8 @@ def adversary_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
     caption = (
         "Each point is a model, or a set of single-instance adversaries, against the base: how far its predictions are from the base's "
         "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and attend "
-        "elsewhere, from the least λ to the greatest. The nearer to the upper left corner, the more of its attention can be had otherwise "
-        "at the same predictions; what lies no further right than another seed predicts as nearly the same as training again does."
+        "elsewhere, from the smallest λ to the largest. The closer to the upper left corner, the more the attention can change at the "
+        "same predictions; what lies no further right than another seed predicts as similarly as retraining does."
     )
     return Figure("adversary", "How far can attention go while the predictions stay?", caption, (
         Panel("", render(chart, "adversary-curve", "Mean JSD of attention against mean TVD of predictions of every model")),
@@ -102,7 +100,7 @@ def deceive_figure(table: pl.DataFrame, summary: pl.DataFrame) -> Figure:
         Panel(title, render(interval_chart(rows, title), f"deceive-{number}", f"{title} of every model by λ"))
         for number, (title, rows) in enumerate(shown.items())
     ]
-    needed = "attention is needed (even attention does worse)" if "BLEU" in shown else "the tokens are needed (removed)"
+    needed = "attention is needed (uniform attention does worse)" if "BLEU" in shown else "the tokens are needed (removed)"
     caption = (
         f"Models trained with a penalty λ on attention to the impermissible tokens, {_seeds(table)}. Where accuracy stays, attention falls "
         f"and {needed}, attention hides what the model uses; the last panel is what an audit of that model says."
@@ -118,8 +116,8 @@ def _seeds(table: pl.DataFrame) -> str:
 
 
 KINDS = {
-    "adversary": "trained adversaries", "frozen": "each instance by itself, model frozen", "seed": "another seed",
-    "uniform": "even attention",
+    "adversary": "trained adversaries", "frozen": "each instance separately, model frozen", "seed": "another seed",
+    "uniform": "uniform attention",
 }  # fmt: skip
 FIGURES: dict[str, tuple[Draw, ...]] = {
     "uniform": (uniform_figure,),

@@ -74,7 +74,7 @@ class NumberTable:
 
 
 def main_table(numbers: pl.DataFrame, name: str, has_question: bool = False) -> NumberTable:
-    """Score, both τ and ε-max JSD of one corpus, by predicted class where they are told so."""
+    """Score, both τ and ε-max JSD of one corpus, by predicted class where they are reported so."""
     measures = (score_measure(numbers, has_question), *TAUS, "emax_jsd")
     columns = [Column(measure, group) for measure in measures for group in groups_of(numbers, measure)]
     return _table(numbers, f"{name}: score, mean τ ± s.d. over instances · share with p ≤ 0.05, mean ε-max JSD ± s.d.", columns)

@@ -113,7 +113,7 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
     console = console or Console()
     for (run,), part in frame.group_by("run", maintain_order=True):
         first = part.row(0, named=True)
-        title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, beside Jain & Wallace 2019"
+        title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, compared with Jain & Wallace 2019"
         table = Table(title=escape(title), title_justify="left")
         for column in ("measure", "group"):
             table.add_column(column)

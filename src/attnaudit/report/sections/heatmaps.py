@@ -142,7 +142,7 @@ def _note(instance: Instance, kind: str) -> str:
 
 
 def visible(token: str) -> str:
-    """A token as it can be seen: control characters and pure white space as symbols, a very long one cut and its length told."""
+    """A token as it can be seen: control characters and pure white space as symbols, a very long one cut and its length given."""
     longest = LONGEST_SENTENCE if " " in token.strip() else LONGEST
     if len(token) > longest:
         token = f"{token[:longest]}… ({len(token)} characters)"

@@ -8,7 +8,7 @@
   const bars = document.getElementById("steps-bars");
   const curve = document.getElementById("steps-curve");
   const said = document.getElementById("steps-said");
-  const { instance, order, gone, flip, none } = form.elements;
+  const { instance, order, removed, flip, none } = form.elements;
   const state = { one: null, removed: new Set(), byHand: false, walk: [], walked: [] };
 
   function logits(one, removed) {
@@ -146,7 +146,7 @@
     drawCurve(y);
     const held = [...state.removed].reduce((sum, t) => sum + state.one.alpha[t], 0);
     const other = p !== null && decided(p) !== y;
-    said.textContent = `${state.removed.size} of ${state.one.tokens.length} tokens and ${(100 * held).toFixed(0)} % of the attention gone: `
+    said.textContent = `${state.removed.size} of ${state.one.tokens.length} tokens and ${(100 * held).toFixed(0)} % of the attention removed: `
       + (p === null ? "no weight is left" : `${classes[decided(p)]} ${Math.max(...p).toFixed(3)}${other ? ", flipped" : ""}`);
     said.dataset.flipped = String(other);
   }
@@ -154,7 +154,7 @@
   function walkTo(count) {
     state.byHand = false;
     state.removed = new Set(state.walk.slice(0, count));
-    gone.value = String(count);
+    removed.value = String(count);
     draw();
   }
 
@@ -175,7 +175,7 @@
     state.one = instances[Number(instance.value)];
     state.walk = walkOf(state.one, order.value);
     walkThrough();
-    gone.max = String(state.walk.length - 1);
+    removed.max = String(state.walk.length - 1);
     const flipped = firstFlip();
     flip.disabled = flipped === null;
     flip.textContent = flipped === null ? "never flips" : `to the first flip (${flipped})`;
@@ -191,7 +191,7 @@
   });
   instance.addEventListener("change", choose);
   order.addEventListener("change", choose);
-  gone.addEventListener("input", () => walkTo(Number(gone.value)));
+  removed.addEventListener("input", () => walkTo(Number(removed.value)));
   flip.addEventListener("click", () => walkTo(firstFlip()));
   none.addEventListener("click", () => walkTo(0));
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -10,11 +10,11 @@ import polars as pl
 from attnaudit.report.sections.numbers import SummaryTable, group_label, summary_cell
 
 FIGURES = {
-    "difference_accuracy": "accuracy, less that of the reference", "difference_f1": "F1, less that of the reference",
-    "difference_roc_auc": "ROC-AUC, less that of the reference", "accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC",
-    "bleu": "BLEU", "tvd": "mean TVD of the output", "jsd": "mean JSD of attention", "flipped": "share whose decision is another",
-    "mass": "attention on impermissible tokens", "mass_max": "attention on impermissible tokens, of the head with most",
-    "tau_loo": "τ, attention – leave-one-out", "tau_gradient": "τ, attention – gradient", "covered": "share with no other token",
+    "difference_accuracy": "accuracy, minus the reference", "difference_f1": "F1, minus the reference",
+    "difference_roc_auc": "ROC-AUC, minus the reference", "accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC",
+    "bleu": "BLEU", "tvd": "mean TVD of the output", "jsd": "mean JSD of attention", "flipped": "share of flipped decisions",
+    "mass": "attention on impermissible tokens", "mass_max": "attention on impermissible tokens, largest head",
+    "tau_loo": "τ, attention – leave-one-out", "tau_gradient": "τ, attention – gradient", "covered": "share without other tokens",
 }  # fmt: skip
 SEEDS = {
     "jsd": "JSD to the base's attention", "tvd": "TVD to the base's output", "tau_alpha": "τ, attention with itself",
@@ -22,24 +22,24 @@ SEEDS = {
     "tau_alpha_gradient": "τ, attention – gradient of the same seed", "tau_alpha_loo": "τ, attention – leave-one-out of the same seed",
 }  # fmt: skip
 MODELS = {
-    "base": "the base's attention", "uniform": "even attention", "learned": "learned with the model", "gradient": "the base's gradients",
+    "base": "the base's attention", "uniform": "uniform attention", "learned": "learned with the model", "gradient": "the base's gradients",
     "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
 }  # fmt: skip
 SCORES = {
-    "alpha": "attention", "relevance": "relevance", "uniform": "r under even attention", "loo": "leave-one-out",
+    "alpha": "attention", "relevance": "relevance", "uniform": "r under uniform attention", "loo": "leave-one-out",
     "embedding": "mean embedding", "logistic": "logistic regression", "reference": "attention of the first seed",
 }  # fmt: skip
 DYNAMICS = {
     "accuracy": "accuracy", "entropy": "entropy of attention over ln T", "chance": "agreement with a shuffled score",
-    "xi": "ξ: accuracy where attention gets nearer to the reference than r under even attention is", "xi_step": "step where it does",
-    "xi_early": "share of these seeds with no look between the start and that step",
-    "best_accuracy": "accuracy of the best step", "best_accuracy_minus_xi": "accuracy of the best step, less ξ",
-    "xi_reached": "highest agreement of a step with the reference", "xi_threshold": "that of r under even attention",
+    "xi": "ξ: accuracy where attention is closer to the reference than r under uniform attention is", "xi_step": "step of ξ",
+    "xi_early": "share of these seeds without a checkpoint between the start and that step",
+    "best_accuracy": "accuracy of the best step", "best_accuracy_minus_xi": "accuracy of the best step minus ξ",
+    "xi_reached": "highest agreement of a step with the reference", "xi_threshold": "that of r under uniform attention",
     "accuracy_embedding": "accuracy, mean embedding", "accuracy_logistic": "accuracy, logistic regression",
-    "accuracy_uniform": "accuracy, even attention",
-    "agreement_alpha_uniform_elsewhere": "agreement, attention – r under even attention, of other texts of the same length",
+    "accuracy_uniform": "accuracy, uniform attention",
+    "agreement_alpha_uniform_elsewhere": "agreement, attention – r under uniform attention, of other texts of the same length",
     "agreement_reference_relevance_elsewhere_uniform":
-        "agreement, attention of the first seed – r under even attention at this step, of other texts of the same length",
+        "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length",
 }  # fmt: skip
 TIMED = ("xi", "xi_step", "xi_early", "best_accuracy_minus_xi")
 AREA = "area"
@@ -76,11 +76,11 @@ def _doubt(summary: pl.DataFrame) -> dict[str, str]:
     threshold, chance = finished.get("xi_threshold"), finished.get("chance")
     if threshold is None or chance is None or not timed_by_chance(threshold, chance):
         return {}
-    return dict.fromkeys(TIMED, " (says nothing here: r under even attention, which it is held against, is at chance)")
+    return dict.fromkeys(TIMED, " (says nothing here: r under uniform attention, its threshold, is at chance)")
 
 
 def timed_by_chance(threshold: Mapping[str, Any], chance: Mapping[str, Any]) -> bool:
-    """Whether the interval of what ξ is held against reaches down to chance: then ξ says nothing of what was learned first."""
+    """Whether the interval of the threshold of ξ reaches down to chance: then ξ says nothing about what is learned first."""
     return threshold["low"] is not None and threshold["low"] <= chance["value"]
 
 
@@ -89,7 +89,7 @@ def dynamics_label(measure: str) -> str:
     kind, _, pair = measure.partition("_")
     if measure in DYNAMICS or kind not in ("agreement", "tau"):
         return DYNAMICS.get(measure, measure)
-    even = pair == "reference_relevance_uniform"  # of the model with even attention at the same step
+    even = pair == "reference_relevance_uniform"  # of the model with uniform attention at the same step
     one, other = ("reference", "uniform") if even else pair.split("_")
     known = f"{'τ' if kind == 'tau' else kind}, {SCORES[one]} – {SCORES[other]}"
     return f"{known} at this step" if even else known
@@ -129,12 +129,12 @@ def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
 
 
 def model_label(model: str) -> str:
-    """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance by itself within an ε; ``seed``: another seed."""
+    """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance separately within an ε; ``seed``: another seed."""
     start, _, strength = model.rpartition("_")
     if not start or not _is_number(strength):
         number = model.removeprefix("trace")
         return f"trace {number} that was given" if number.isdecimal() else MODELS.get(model, model.replace("_removed", ", tokens removed"))
-    return f"each instance by itself, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
+    return f"each instance separately, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
 
 
 def _is_number(text: str) -> bool:

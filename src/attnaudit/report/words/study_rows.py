@@ -225,7 +225,7 @@ def _timing(figures: SummaryRows) -> str:
             f"That relevance agrees with the first seed's attention ({figure(threshold['value'])}) no better than chance, within its "
             "interval: the step at which attention of other seeds is closer says nothing about which is learned first."
         )
-    others = f" {count(xi['undefined'], 'seed')} never is." if xi["undefined"] else ""
+    others = f" {count(xi['undefined'], 'seed')} never reach it." if xi["undefined"] else ""
     early = figures.value("dynamics", "xi_early")
     soon = "" if not early else (
         f" In {percent(early)} of the seeds that do, there is no checkpoint between the start and that step: there it says little about "
