@@ -146,7 +146,7 @@ def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
     np.testing.assert_array_equal(predict(loaded, inputs), predict(model, inputs))
     assert loaded.class_names == model.class_names
     (tmp_path / "weights.safetensors").write_bytes(b"no tensors")
-    with pytest.raises(RunError, match=r"weights\.safetensors.*train the model again"):
+    with pytest.raises(RunError, match=r"weights\.safetensors.*retrain the model"):
         load_model(tmp_path)
 
 

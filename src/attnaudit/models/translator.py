@@ -104,7 +104,7 @@ class Translator:
             units = Pieces((folder / _FILES[2]).read_bytes()) if (folder / _FILES[2]).exists() else Words()
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
             reason = " ".join(str(error).split())
-            raise RunError("load model", str(path), reason, "weights written by attnaudit", "train the model again") from error
+            raise RunError("load model", str(path), reason, "weights written by attnaudit", "retrain the model") from error
         return cls(model, units)
 
 
