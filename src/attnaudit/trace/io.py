@@ -83,7 +83,7 @@ def write_shard(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
 
 
 def write_tail(folder: Path, tail: TanhTail) -> None:
-    """Write the weights of a tail beside the shards. Raises RunError."""
+    """Write the weights of a tail next to the shards. Raises RunError."""
     with atomic(folder / TAIL_FILE) as temporary:
         save_file({"weight": tail.weight, "bias": tail.bias}, temporary)
 
