@@ -203,8 +203,7 @@ import os, random, sys
 from pathlib import Path
 import attnaudit.report as report
 import attnaudit.report.study_page as page
-from attnaudit.core.files import read_json
-from attnaudit.report.words.study_numbers import model_label
+import attnaudit.experiments, attnaudit.models.classifier, attnaudit.tracing.texts, attnaudit.training.loop  # once, before the forks
 from attnaudit.runner import StudySpec, run_study
 page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
 page.write_study = lambda folder, metadata, notes, page: page.write_text("page")
