@@ -81,4 +81,4 @@ def test_an_entry_is_checked_and_its_name_is_taken_once(monkeypatch: pytest.Monk
         (replace(films, name="films", task="translation"), "sources for the task translation"),
     ):
         with pytest.raises(InputError, match=reason):
-            register_corpus(cast(CorpusEntry, entry))
+            CORPORA.register(cast(CorpusEntry, entry))

@@ -94,8 +94,8 @@ def test_a_row_of_output_relevance_is_scaled_to_one_and_its_probabilities_are_to
     told = [[cell.value for cell in cells] for _, cells in matrices[0].relevance]
     assert np.allclose(told, [np.exp(trace.take(rows).ragged("importance_relevance")[k]) for k in range(len(rows))])
     page = (run / "translation.html").read_text(encoding="utf-8")
-    assert "the shades of a row sum to 1" in page
-    assert "where a word begins" not in page  # the units of this run are words
+    assert "normalised within the row" in page
+    assert "marks the beginning of a word" not in page  # the units of this run are words
 
 
 def test_its_trace_can_be_audited_by_itself(run: Path, tmp_path: Path):

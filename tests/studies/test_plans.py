@@ -104,7 +104,7 @@ def test_the_joining_page_tells_the_verdict_in_the_light_of_the_studies(folder: 
     figures = {
         (row["experiment"], row["measure"]): row["value"] for name in STUDIES for row in read_json(folder / name / "summary.json")[::-1]
     }
-    itself = f"attention agrees with itself at τ {figures['seeds', 'tau_alpha']:.2f}, gradients at {figures['seeds', 'tau_gradient']:.2f}"
+    itself = f"attention agrees with itself at τ {figures['seeds', 'tau_alpha']:.2f}, gradients at τ {figures['seeds', 'tau_gradient']:.2f}"
     assert itself.replace("-", "−") in text
     assert f"another seed alone gives JSD {figures['seeds', 'jsd']:.2f}" in text
     assert "Retrained with uniform attention, F1 changes by" in text
