@@ -9,11 +9,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from attnaudit.corpora import CORPORA, CorpusEntry
+from attnaudit.corpora import CORPORA
 from tests.test_cli import answers
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
@@ -75,10 +75,11 @@ def test_an_entry_is_checked_and_its_name_is_taken_once(monkeypatch: pytest.Monk
     films: Any = namespace["FILMS"]
     with pytest.raises(InputError, match="register corpus: sst: a name that is taken"):
         register_corpus(films)
+    with pytest.raises(InputError, match="a str; expected a CorpusEntry"):
+        CORPORA.check("films")  # as an entry point of another package may be
     for entry, reason in (
-        ("films", "a str; expected a CorpusEntry"),
         (replace(films, name="films", sources=None), "no source of instances"),
         (replace(films, name="films", task="translation"), "sources for the task translation"),
     ):
         with pytest.raises(InputError, match=reason):
-            CORPORA.register(cast(CorpusEntry, entry))
+            register_corpus(entry)
