@@ -17,9 +17,10 @@ from attnaudit.core.files import read_json, write_text
 from attnaudit.corpora import read_corpus
 from attnaudit.experiments.adversary import divergence
 from attnaudit.models.classifier import load_model
-from attnaudit.report.words.study_numbers import figure_and_model, model_label
 from attnaudit.runner.studies import StudySpec, run_study
 from attnaudit.stats.measures import tvd
+from attnaudit.studies import EVERY_STUDY
+from attnaudit.studies.over_seeds import figure_and_model, model_label
 from attnaudit.tracing.texts import collect
 
 PAGE = Path(__file__).parent / "studies.md"
@@ -87,11 +88,11 @@ def by_corpus(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
     return table(["corpus", *columns.values()], rows)
 
 
-def by_model(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
+def by_model(study: str, found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
     """One row per corpus and model, one column per metric."""
     rows = []
     for corpus, measures in found.items():
-        cells = {figure_and_model(name): cell(row) for name, row in measures.items()}
+        cells = {figure_and_model(name, EVERY_STUDY[study].measures): cell(row) for name, row in measures.items()}
         models = dict.fromkeys(model for _, model in cells if model)
         rows += [[corpus, model_label(model), *(cells.get((figure, model), "–") for figure in columns)] for model in models]
     return table(["corpus", "model", *columns.values()], rows)
@@ -144,7 +145,7 @@ def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
     yield "### seeds", by_corpus(done["seeds"], across_seeds)
     guides = {f"f1_{name}": f"F1, {name}" for name in ("uniform", "learned", "base", "gradient", "adversary")}
     yield "### guide", by_corpus(done["guide"], guides)
-    yield "### adversary", by_model(done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "flipped decisions"})
+    yield "### adversary", by_model("adversary", done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "flipped decisions"})
     yield "", by_corpus(done["adversary"], {"area": "area under the curve, share of the maximum"})
     rows = [row for corpus in done["adversary"] for row in on_train(corpus, options)]
     yield "The same models on their training texts:", table(["corpus", "model", "mean TVD", "mean JSD"], rows)
@@ -155,9 +156,9 @@ def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
         "tau_loo": "τ, leave-one-out",
         "tau_gradient": "τ, gradient",
     }
-    yield "### deceive", by_model(deceived, figures)
+    yield "### deceive", by_model("deceive", deceived, figures)
     translated = {corpus: found for corpus in options.only if corpus in PAIRS and (found := of_study("deceive", corpus, options))}
-    yield "Translators; accuracy is of gold tokens:", by_model(translated, {"bleu": "BLEU", **figures})
+    yield "Translators; accuracy is of gold tokens:", by_model("deceive", translated, {"bleu": "BLEU", **figures})
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from attnaudit.report.charts.distributions import FEW, histogram, kernel_density, outline, singles, violins
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
-from attnaudit.report.figures.run import Figure, draw_figures
+from attnaudit.report.figures import Figure, draw_figures
 
 COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")
 

@@ -12,11 +12,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.report.figures.dynamics import agreement_figure, order_figure, step_ticks
+from attnaudit.report.charts.studies import draw_study, step_ticks
+from attnaudit.report.charts.svg import Figure
 from attnaudit.report.sections.growth import growth_section
-from attnaudit.report.study_page import study_card
-from attnaudit.report.words.study_numbers import dynamics_label, study_tables
+from attnaudit.report.study_page import study_card, study_tables
 from attnaudit.results.about import About
+from attnaudit.results.measures import label_of
+from attnaudit.studies.dynamics import Dynamics
 from tests.report.runs import summary_of
 from tests.studies.identity import identified
 from tests.studies.test_dynamics import STEPS, STUDY, some
@@ -32,22 +34,27 @@ def summary(table: pl.DataFrame) -> pl.DataFrame:
     return STUDY.summarise(table)
 
 
+def drawn(table: pl.DataFrame, summary: pl.DataFrame) -> list[Figure]:
+    return [draw_study(figure) for figure in STUDY.figures(table, summary)]
+
+
 def test_every_number_of_the_summary_is_in_one_cell_and_has_a_name(summary: pl.DataFrame) -> None:
     tables = study_tables("dynamics", summary)
     cells = [cell for one in tables for _, _, row in one.rows for cell in row if cell is not None]
     assert len(cells) == summary.height
-    for measure in summary["measure"].unique():
-        assert "_" not in dynamics_label(measure)
-    assert len({dynamics_label(measure) for measure in summary["measure"].unique()}) == summary["measure"].n_unique()
+    labels = [label_of(Dynamics.measures, measure) for measure in summary["measure"].unique()]
+    assert not any("_" in label for label in labels)
+    assert len(set(labels)) == len(labels)
 
 
 def test_the_curves_are_drawn_and_a_single_seed_has_none_to_compare(table: pl.DataFrame, summary: pl.DataFrame) -> None:
-    for figure in (agreement_figure(table, summary), order_figure(table, summary)):
+    figures = drawn(table, summary)
+    for figure in figures:
         assert all(panel.svg.startswith("<svg") for panel in figure.panels)
         assert len({panel.title for panel in figure.panels}) == 3
-    assert "25 instances of test, 2 seeds" in agreement_figure(table, summary).caption
+    assert "25 instances of test, 2 seeds" in figures[0].caption
     alone = table.filter((pl.col("model") != "base") | (pl.col("seed") == 3))
-    figure = order_figure(alone, STUDY.summarise(alone))
+    _, figure = drawn(alone, STUDY.summarise(alone))
     assert "uniform attention" in figure.panels[0].svg
 
 
@@ -94,7 +101,7 @@ def test_a_class_is_spoken_for_and_a_token_is_likely(
     table: pl.DataFrame, of_tokens: pl.DataFrame, summary: pl.DataFrame, tmp_path: Path, translates: bool, said: str, other: str
 ) -> None:
     chosen = of_tokens if translates else table
-    caption, page = agreement_figure(chosen, summary).caption, write_page(tmp_path, chosen, summary).read_text()
+    caption, page = drawn(chosen, summary)[0].caption, write_page(tmp_path, chosen, summary).read_text()
     assert said in caption
     assert other not in caption
     lead = page[page.index('<section id="growth"') : page.index("<noscript>")]

@@ -14,8 +14,7 @@ import pytest
 
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import render
-from attnaudit.report.study_page import study_card, write_studies, write_study
-from attnaudit.report.words.study_numbers import study_tables
+from attnaudit.report.study_page import study_card, study_tables, write_studies, write_study
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow

@@ -21,12 +21,12 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.corpora import read_corpus
 from attnaudit.plans.training import TrainingId, seeded, strength_text, usual
-from attnaudit.report.words.study_numbers import model_label
 from attnaudit.runner import RunSpec, StudySpec, run_study
 from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
 from attnaudit.studies.dynamics import Dynamics
+from attnaudit.studies.over_seeds import model_label
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import Probe
 from tests.studies.identity import shuffled_traces

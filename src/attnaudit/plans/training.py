@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,10 @@ from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import Paper
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows
+from attnaudit.results.charts import StudyFigure
+from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 LONGEST = 2**24  # gold tokens of a pair, and more
 Spec = TypeVar("Spec")  # a RunSpec or a TranslationSpec
+Layout = Literal["models", "groups", "steps"]
 
 
 @dataclass(frozen=True)
@@ -69,11 +74,19 @@ class Study(Protocol):
     """A frozen configuration: which trainings it needs, and what their traces of the test split say together.
 
     Traces come by the identity of their training, in any order.
+
+    ``question`` is the heading of its page. ``measures`` name what its summary has, in the order of the page's tables; ``layout`` says
+    what these tables have a row for: ``models``, where a measure is called ``<measure>_<model>``; ``steps`` of the training, which are the
+    groups ``step:<k>``; or measures, with a column for each of the ``groups``. A class may have a function ``caveats``, which gives for a
+    summary words that are added to labels of measures.
     """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     name: ClassVar[str]
+    question: ClassVar[str]
     paper: ClassVar[Paper]
+    measures: ClassVar[tuple[Measure, ...]]
+    layout: ClassVar[Layout]
 
     @property
     def seed(self) -> int: ...
@@ -85,6 +98,14 @@ class Study(Protocol):
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame: ...
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame: ...
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterable[CardRow]:
+        """The rows of the verdict card, from the summary rows of all studies of one base."""
+        ...
+
+    @staticmethod
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterable[StudyFigure]: ...
 
 
 def usual(base: RunSpec | TranslationSpec, seed: int) -> Training:

@@ -10,26 +10,20 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import read_json
-from attnaudit.core.papers import PRUTHI2020, SNELL2020, WIEGREFFE2019
 from attnaudit.report.card import Card, verdict
+from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.citations import corpus_title
-from attnaudit.report.figures.studies import FIGURES
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
-from attnaudit.report.sections.numbers import numbers_section
+from attnaudit.report.sections.numbers import SummaryTable, group_label, numbers_section, summary_cell
 from attnaudit.report.sections.provenance import provenance_sections
-from attnaudit.report.words.study_numbers import seeds_of_models, study_tables
-from attnaudit.report.words.study_rows import QUESTIONS
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
+from attnaudit.results.measures import label_of
 from attnaudit.results.record import read_summary
+from attnaudit.studies import EVERY_STUDY, known_measures
+from attnaudit.studies.over_seeds import figure_and_model, model_label, seeds_of_models
 
-PAPERS = {**dict.fromkeys(("uniform", "seeds", "guide", "adversary"), WIEGREFFE2019), "deceive": PRUTHI2020, "dynamics": SNELL2020}
-QUESTION = {
-    "uniform": "Is attention needed?", "seeds": "Is attention stable?", "guide": "Does attention transfer?",
-    "adversary": "Can attention be moved?", "deceive": "Can attention deceive?",
-    "dynamics": "What is attention learned from?",
-}  # fmt: skip
 STUDIES_HEADING = "Retraining studies of attention"
 _BEST_AND_LAST = (
     "Finished models have the weights of their best epoch on dev and are measured on all of test; numbers of a step are of the probe, with "
@@ -44,9 +38,10 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     """
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
+    study = EVERY_STUDY[name]
     about = About.of(spec, metadata)
     table = pl.read_parquet(folder / "results" / f"{name}.parquet")
-    figures = [draw(table, summary) for draw in FIGURES[name]]
+    figures = [draw_study(figure) for figure in study.figures(table, summary)]
     figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
     card = study_card(summary, about)
     sections = [
@@ -54,9 +49,9 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
         figures_section(figures),
         growth_section(table),
         numbers_section(study_tables(name, summary), _spread(name, table)),
-        *provenance_sections(about, [PAPERS[name].bibtex]),
+        *provenance_sections(about, [study.paper.bibtex]),
     ]
-    heading, subtitle = QUESTION[name], f"{card.title}, {card.subtitle}"
+    heading, subtitle = study.question, f"{card.title}, {card.subtitle}"
     links = [("All studies", "../index.html")]
     return write_page(page or folder / "report.html", sections, heading, subtitle, title=f"{heading} {card.title}", links=links)
 
@@ -66,16 +61,16 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
 
     Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it.
     """
-    found = [name for name in QUESTION if (out / name / "summary.json").exists()]
+    found = [name for name in EVERY_STUDY if (out / name / "summary.json").exists()]
     audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
     summary = pl.concat([read_summary(out / name / "summary.json") for name in (*audited, *found)])
     about = About.of(read_json(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     card = replace(card, rows=(*verdict(summary, about).rows, *card.rows))
-    missing = [(QUESTION[name], f"run attnaudit study {name}") for name in QUESTION if name not in found]
-    bibtex = [paper.bibtex for paper in dict.fromkeys(PAPERS[name] for name in found)]
+    missing = [(study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name not in found]
+    bibtex = [paper.bibtex for paper in dict.fromkeys(EVERY_STUDY[name].paper for name in found)]
     links = [("The audit of the base model", f"{name}/report.html") for name in audited]
-    links += [(QUESTION[name], f"{name}/report.html") for name in found]
+    links += [(EVERY_STUDY[name].question, f"{name}/report.html") for name in found]
     sections = [card_section(card, missing), *provenance_sections(about, bibtex, missing)]
     title = f"{STUDIES_HEADING}: {card.title}"
     return write_page(out / "index.html", sections, STUDIES_HEADING, f"{card.title}, {card.subtitle}", title=title, links=links)
@@ -83,9 +78,57 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
 
 def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies show, a row each."""
-    figures = SummaryRows.of(summary)
-    rows = tuple(row for question in QUESTIONS for row in question(figures, about))
+    found = SummaryRows.of(summary)
+    rows = tuple(row for study in EVERY_STUDY.values() for row in study.card_rows(found, about))
     return Card(f"{_models(about)} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", rows)
+
+
+def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
+    """The whole summary of a study, laid out as the study states; every row of it is in one cell."""
+    study = EVERY_STUDY[name]
+    if study.layout == "models":
+        return _by_model(name, summary)
+    caveats: Mapping[str, str] = getattr(study, "caveats", lambda summary: {})(summary)
+    labels = {measure: label_of(study.measures, measure) for measure in summary["measure"].unique(maintain_order=True)}
+    return _by_step(summary, labels, caveats) if study.layout == "steps" else [_by_group(summary, labels)]
+
+
+def _by_step(summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]) -> list[SummaryTable]:
+    """What is said of finished models; then a row for each step, a column for each measure, in three tables."""
+    cells = {(row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
+    finished = tuple((name, labels[name] + caveats.get(name, ""), (cell,)) for (group, name), cell in cells.items() if group == "all")
+    names = list(dict.fromkeys(name for group, name in cells if group != "all"))
+    kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
+    told = {kind: [name for name in names if (name.partition("_")[0] if name.partition("_")[0] in kinds else "") == kind] for kind in kinds}
+    tables = [
+        SummaryTable(title, tuple(labels[name].removeprefix("agreement, ").removeprefix("τ, ") for name in told[kind]), tuple(
+            (step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, name)) for name in told[kind])) for step in steps
+        ))
+        for kind, title in kinds.items()
+    ]  # fmt: skip
+    return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished), *tables]
+
+
+def _by_group(summary: pl.DataFrame, labels: Mapping[str, str]) -> SummaryTable:
+    groups = summary["group"].unique(maintain_order=True).to_list()
+    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    rows = tuple((name, label, tuple(cells.get((name, group)) for group in groups)) for name, label in labels.items())
+    words = tuple(group_label(group).replace("max_alpha:", "largest weight ") for group in groups)
+    return SummaryTable("medians over seeds", words, rows)
+
+
+def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
+    """A row for each model, and in a second table what is of no model."""
+    known = known_measures(name)
+    cells = {figure_and_model(row["measure"], known): summary_cell(row) for row in summary.iter_rows(named=True)}
+    measured = {figure for figure, model in cells if model}
+    figures = {one.name: one.label for one in known if one.name in measured}
+    models = list(dict.fromkeys(model for _, model in cells if model))
+    rows = tuple((model, model_label(model), tuple(cells.get((figure, model)) for figure in figures)) for model in models)
+    table = SummaryTable(f"{name}: every model", tuple(figures.values()), rows)
+    whole = tuple((figure, label_of(known, figure), (cell,)) for (figure, model), cell in cells.items() if not model)
+    return [table, SummaryTable("robustness", ("of what there could be",), whole)] if whole else [table]
 
 
 def _models(about: About) -> str:
@@ -96,10 +139,11 @@ def _models(about: About) -> str:
 
 def _spread(name: str, table: pl.DataFrame) -> str:
     """What is averaged and drawn in a study's numbers."""
-    if name == "seeds":
+    layout = EVERY_STUDY[name].layout
+    if layout == "groups":
         return "Means over instances, with 95 % bootstrap intervals over instances; s.d. is the spread over instances."
     least, most = seeds_of_models(table)
-    ends = f" {_BEST_AND_LAST}" if name == "dynamics" else ""
+    ends = f" {_BEST_AND_LAST}" if layout == "steps" else ""
     if most == 1:
         alone = "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not show what another would give."
         return f"{alone}{ends}"

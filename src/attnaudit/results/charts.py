@@ -1,4 +1,4 @@
-"""Descriptions of figures: an experiment says which columns a figure shows and what its caption reads from them; the report draws it."""
+"""Descriptions of figures: an experiment names the columns of a figure, a study gives its rows; captions read them; the report draws."""
 
 from __future__ import annotations
 
@@ -157,3 +157,59 @@ def of_peaked(rows: pl.DataFrame, column: str) -> str:
     if not isinstance(median, float):
         return "No instance puts half of its attention or more on one token."
     return f"Where one token holds half of the attention or more ({count(peaked.height, 'instance')}), the median is {figure(median, 3)}."
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """A dot with its interval for each of ``rows`` {name, value, low, high}, in their order."""
+
+    rows: pl.DataFrame
+    axis: str
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """A line from 5 to 95 %, a bar of quartiles and the median for each of ``groups``, (name, values), that has any value."""
+
+    groups: Sequence[tuple[str, pl.Series]]
+    axis: str
+    ends: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Distances:
+    """Mean TVD and JSD of every model, ``rows`` {group, strength, tvd, jsd}; those of one group that have a strength are joined."""
+
+    rows: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class StepLines:
+    """A line with its band for each group of ``rows`` {group, step, value, low, high}; those of ``marked`` are dotted, in ink."""
+
+    rows: pl.DataFrame
+    axis: str
+    marked: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class StudyPanel:
+    """One chart of a study, or the reason why there is none.
+
+    ``name`` is unique on the page, and ``label`` is what a screen reader says.
+    """
+
+    title: str
+    chart: Intervals | Quartiles | Distances | StepLines | str
+    name: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class StudyFigure:
+    """A figure of a study's table and summary: ``panels`` side by side below a title, above a caption."""
+
+    name: str
+    title: str
+    caption: str
+    panels: tuple[StudyPanel, ...]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnaudit.plans.training import Study, Training
+from attnaudit.results.measures import Measure
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive, PairDeceive
 from attnaudit.studies.dynamics import Dynamics, PairDynamics
@@ -12,5 +13,14 @@ from attnaudit.studies.uniform import Uniform
 
 STUDIES: dict[str, type[Study]] = {study.name: study for study in (Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)}
 PAIR_STUDIES: dict[str, type[Study]] = {study.name: study for study in (PairDeceive, PairDynamics)}
+EVERY_STUDY = STUDIES | {name: study for name, study in PAIR_STUDIES.items() if name not in STUDIES}  # the pairs' state the same facts
 
-__all__ = ["PAIR_STUDIES", "STUDIES", "Study", "Training"]
+
+def known_measures(study: str) -> list[Measure]:
+    """The measures of models: those that ``study`` states, then those of others, each name once."""
+    others = (other for other in EVERY_STUDY.values() if other.layout == "models")
+    found = {measure.name: measure for one in (EVERY_STUDY[study], *others) for measure in one.measures}
+    return list(found.values())
+
+
+__all__ = ["EVERY_STUDY", "PAIR_STUDIES", "STUDIES", "Study", "Training", "known_measures"]

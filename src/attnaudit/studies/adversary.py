@@ -4,7 +4,8 @@ Pinter 2019).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -14,7 +15,9 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary import Adversary, divergence
+from attnaudit.experiments.adversary.experiment import WITHIN, furthest_trained, trained_adversaries
 from attnaudit.plans.training import (
+    Layout,
     Training,
     TrainingId,
     check_least,
@@ -26,6 +29,11 @@ from attnaudit.plans.training import (
     without_scores,
 )
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import Distances, StudyFigure, StudyPanel
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
 from attnaudit.studies.over_seeds import by_seed, mean_rows, seeds_row
@@ -37,6 +45,11 @@ if TYPE_CHECKING:
     from attnaudit.plans.spec import RunSpec
 
 _KINDS = {"base": "seed", "uniform": "uniform", "adversary": "adversary"}  # of a training's role, in the order of the table
+_WORDS = {
+    "adversary": "trained adversaries", "frozen": "each instance separately, model frozen", "seed": "another seed",
+    "uniform": "uniform attention",
+}  # fmt: skip
+DIFFERENT = 0.5 * LN2  # of JSD: from here on an attention is called quite different
 EPSILONS = (0.005, 0.01, 0.02, 0.05, 0.1)
 
 
@@ -54,7 +67,13 @@ class ModelAdversary:
     """
 
     name: ClassVar[str] = "adversary"
+    question: ClassVar[str] = "Can attention be moved?"
     paper: ClassVar[Paper] = WIEGREFFE2019
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure("tvd", "mean TVD of the output"), Measure("jsd", "mean JSD of attention"), Measure("flipped", "share of flipped decisions"),
+        Measure("area", "area under the curve of JSD within TVD"),
+    )  # fmt: skip
+    layout: ClassVar[Layout] = "models"
     strengths: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
     seeds: int = 1
     controls: int = 2
@@ -125,6 +144,55 @@ class ModelAdversary:
             reached += (moved - before) * best
             best, before = max(best, apart), moved
         return float((reached + (self.limit - before) * best) / (self.limit * LN2))
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """How far attention moves at the same predictions: of trained models, and of each instance separately."""
+        row = rows.get("adversary", "area")
+        if row is None:
+            return
+        reached, trained = furthest_trained(rows), trained_adversaries(rows)
+        frozen, seed = rows.value("adversary", "jsd_frozen_0.01"), rows.value("adversary", "tvd_seed")
+        best = f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}" if reached else f"none within TVD {WITHIN}"
+        if reached:
+            sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. "
+        else:
+            moved, apart = min(trained, default=(math.nan, math.nan))
+            sentence = (
+                f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
+                f"{figure(moved, 3)}, with attention at a JSD of {figure(apart)} away. "
+            )
+        near = [apart for moved, apart in trained if seed is not None and moved <= seed]
+        if seed is not None and near:
+            sentence += (
+                f"Another seed changes the predictions by {figure(seed, 3)}; within that, attention reaches a JSD of {figure(max(near))}. "
+            )
+        sentence += (
+            "So the same predictions are possible with a very different attention."
+            if reached and reached[1] > DIFFERENT
+            else "So predictions as similar as those of two seeds are possible with a very different attention."
+            if any(apart > DIFFERENT for apart in near)
+            else "No model was found that predicts the same with a very different attention; a longer search might find one."
+        )
+        if frozen is not None:
+            sentence += f" For each instance separately, with the model frozen: a JSD of {figure(frozen)} within 0.01."
+        measure = "area under the curve of JSD within TVD, share of the maximum"
+        yield card_row(ModelAdversary.question, measure, row, best, sentence)
+
+    @staticmethod
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+        """Mean TVD against mean JSD: the trained adversaries as a curve, the others as points."""
+        points = table.group_by("kind", "strength", "seed", maintain_order=True).agg(pl.col("tvd").mean(), pl.col("jsd").mean())
+        chart = Distances(points.select(pl.col("kind").replace(_WORDS).alias("group"), "strength", "tvd", "jsd"))
+        caption = (
+            "Each point is a model, or a set of single-instance adversaries, against the base: how far its predictions are from the base's "
+            "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and "
+            "attend elsewhere, from the smallest λ to the largest. The closer to the upper left corner, the more the attention can change "
+            "at the same predictions; what lies no further right than another seed predicts as similarly as retraining does."
+        )
+        yield StudyFigure("adversary", "How far can attention go while the predictions stay?", caption, (
+            StudyPanel("", chart, "adversary-curve", "Mean JSD of attention against mean TVD of predictions of every model"),
+        ))  # fmt: skip
 
 
 def _beside(base: Trace, other: Trace, kind: str, strength: float | None, seed: int) -> pl.DataFrame:

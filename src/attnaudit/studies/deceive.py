@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -16,11 +16,16 @@ from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import is_correct
-from attnaudit.plans.training import Training, TrainingId, check_least, one_attention, seeded, strength_text, without_scores
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, strength_text, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import mean_rows, seeds_row
+from attnaudit.studies.over_seeds import HARDLY, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -39,6 +44,7 @@ NAMED = 8  # instances that a note lists
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 SCORES = ("loo", "gradient")
 OF_TOKENS = tuple(measure for measure in MEASURES if measure != "mass_max")  # a translator has one head
+Told = Mapping[str, Any]  # a row of a summary
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,15 @@ class Deceive:
     """
 
     name: ClassVar[str] = "deceive"
+    question: ClassVar[str] = "Can attention deceive?"
     paper: ClassVar[Paper] = PRUTHI2020
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure("accuracy", "accuracy"), Measure("bleu", "BLEU"), Measure("jsd", "mean JSD of attention"),
+        Measure("mass", "attention on impermissible tokens"), Measure("mass_max", "attention on impermissible tokens, largest head"),
+        Measure("tau_loo", "τ, attention – leave-one-out"), Measure("tau_gradient", "τ, attention – gradient"),
+        Measure("covered", "share without other tokens"),
+    )  # fmt: skip
+    layout: ClassVar[Layout] = "models"
     models: tuple[str, ...] = tuple(MODELS)
     strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
     seeds: int = 5
@@ -140,6 +154,54 @@ class Deceive:
             rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """Attention on the impermissible tokens before and after, and what became of the accuracy."""
+        found = [figure_and_model(measure, Deceive.measures) for study, measure in rows.rows if study == "deceive"]
+        names = [model.rpartition("_") for measure, model in found if measure == "mass"]
+        if not names:
+            return
+        models = [model for model, _, _ in names]
+        model = "bilstm" if "bilstm" in models else models[0]
+        strengths = sorted((float(strength), strength) for name, _, strength in names if name == model)
+        (_, least), (_, most) = strengths[0], strengths[-1]
+        before, after = (
+            {name: rows.rows["deceive", f"{name}_{model}_{strength}"] for name in ("mass", "accuracy")} for strength in (least, most)
+        )
+        bare = rows.get("deceive", "accuracy_uniform" if about.translates else f"accuracy_{model}_removed")
+        without = "with uniform attention" if about.translates else "without these tokens"
+        of_what = " of the gold tokens" if about.translates else ""
+        honest = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
+        yardstick = f"{percent(before['mass']['value'])} {honest}"
+        beside = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
+        sentence = (
+            f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on "
+            f"the impermissible tokens, {yardstick}. Its accuracy is {percent(after['accuracy']['value'])}{of_what} ({beside})."
+            f"{_deceived(before, after, bare, without) if least != most else ''}{_of_bleu(rows, model, least, most)}"
+        )
+        taus = [figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
+        sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}."
+        measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
+        yield card_row(Deceive.question, measure, after["mass"], yardstick, sentence, mark=mark)
+
+    @staticmethod
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+        """Accuracy, attention on the impermissible tokens, and what an audit sees, by model and λ."""
+        titles = {
+            "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
+        }  # fmt: skip
+        shown = {title: rows for measure, title in titles.items() if (rows := of_models(summary, measure, Deceive.measures)).height}
+        panels = [
+            StudyPanel(title, Intervals(rows, title), f"deceive-{number}", f"{title} of every model by λ")
+            for number, (title, rows) in enumerate(shown.items())
+        ]
+        needed = "attention is needed (uniform attention does worse)" if "BLEU" in shown else "the tokens are needed (removed)"
+        caption = (
+            f"Models trained with a penalty λ on attention to the impermissible tokens, {seeds_and_spread(table)}. Where accuracy stays, "
+            f"attention falls and {needed}, attention hides what the model uses; the last panel is what an audit of that model says."
+        )
+        yield StudyFigure("deceive", "Does attention hide what the model uses?", caption, tuple(panels))
+
 
 @runtime_checkable
 class Written(Protocol):
@@ -165,7 +227,12 @@ class PairDeceive:
     """
 
     name: ClassVar[str] = "deceive"
+    question: ClassVar[str] = Deceive.question
     paper: ClassVar[Paper] = PRUTHI2020
+    measures: ClassVar[tuple[Measure, ...]] = Deceive.measures
+    layout: ClassVar[Layout] = Deceive.layout
+    card_rows = staticmethod(Deceive.card_rows)
+    figures = staticmethod(Deceive.figures)
     strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
     seeds: int = 2
     seed: int = 0
@@ -299,3 +366,32 @@ def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]
         if told
         else ""
     )
+
+
+def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told | None, without: str) -> str:
+    """Whether attention hides what the model uses: it has left these tokens, and the model is right more often than ``without``."""
+    mass, accuracy, honest = after["mass"], after["accuracy"], before["accuracy"]
+    if bare is None or any(row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)):
+        return ""
+    if mass["high"] >= before["mass"]["low"]:
+        return " Its attention does not avoid these tokens, within the intervals: it hides nothing."
+    as_good, better = accuracy["high"] >= honest["low"], accuracy["low"] > bare["high"]
+    if as_good and better:
+        return f" That is no lower, within the intervals, and higher than {without}: its attention hides what it uses."
+    if as_good:
+        return f" That is no lower, but no higher than {without} either: no evidence that there is anything to hide."
+    if not better:
+        return f" That is no higher than {without}: it hides nothing, since it no longer seems to use what it attended to."
+    if honest["high"] - accuracy["low"] < HARDLY:
+        points = f"{100 * HARDLY:.0f} points"
+        return f" That is lower by less than {points}, and higher than {without}: its attention hides what it uses, at little cost."
+    return f" That is lower, yet higher than {without}: its attention hides part of what it uses, at a cost."
+
+
+def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
+    """What became of the translations, where there are any."""
+    before, after, even = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
+    if before is None or after is None:
+        return ""
+    beside = "" if even is None else f"; with uniform attention {even:.1f}"
+    return f" BLEU goes from {before:.1f} to {after:.1f}{beside}."

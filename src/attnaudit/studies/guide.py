@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import WIEGREFFE2019, Paper
-from attnaudit.plans.training import Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure
 from attnaudit.studies.adversary import ModelAdversary
-from attnaudit.studies.over_seeds import compare_models, predictions
+from attnaudit.studies.over_seeds import COMPARED, compare_models, model_label, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -38,7 +43,10 @@ class Guide:
     """
 
     name: ClassVar[str] = "guide"
+    question: ClassVar[str] = "Does attention transfer?"
     paper: ClassVar[Paper] = WIEGREFFE2019
+    measures: ClassVar[tuple[Measure, ...]] = COMPARED
+    layout: ClassVar[Layout] = "models"
     weights: tuple[str, ...] | None = None
     traces: tuple[str, ...] = ()
     strength: float = 1e-3
@@ -83,6 +91,43 @@ class Guide:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return compare_models(self.name, table, against="uniform", seed=self.seed)
 
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """F1 under the base's attention; where it is not among the weights, under others, with a sentence that says so."""
+        even, own = rows.get("guide", "f1_uniform"), rows.get("guide", "f1_learned")
+        if even is None:
+            return
+        names = [measure.removeprefix("f1_") for study, measure in rows.rows if study == "guide" and measure.startswith("f1_")]
+        name = min(set(names) - {"uniform"}, key=lambda name: (name != "base", name == "learned", names.index(name)), default="uniform")
+        row = rows.get("guide", f"difference_f1_{name}") or even
+        f1 = {other: figure(rows.rows["guide", f"f1_{other}"]["value"]) for other in names}
+        words = {"base": "this attention", "learned": "its own learned weights"}.get(name, model_label(name))
+        led = f"{f1[name]} with {words}, " if name != "uniform" else ""
+        said = [f"A token-wise model reaches F1 {led}{f1['uniform']} with uniform weights."]
+        said += [_carried(row, even, own)] if name not in ("learned", "uniform") else []
+        said += ["The attention of the model under study was not among the weights (guide.weights)."] if name != "base" else []
+        others = {"learned": "its own attention", "adversary": "an adversary's"}
+        told = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
+        measure = "F1 with uniform weights" if row is even else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
+        yield card_row(Guide.question, measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0))
+
+    @staticmethod
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+        """F1 under each set of weights, and the paired difference to uniform weights."""
+        gaps, title = of_models(summary, "difference_f1", COMPARED), "Minus F1 with uniform weights"
+        panels = (
+            StudyPanel(
+                "F1 by weights", Intervals(of_models(summary, "f1", COMPARED), "F1"), "guide-f1", "F1 of the guided model by weights"
+            ),
+            StudyPanel(title, Intervals(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights")
+            if gaps.height
+            else StudyPanel(title, "Only uniform weights were given."),
+        )
+        caption = (
+            f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the paired difference to uniform weights."
+        )
+        yield StudyFigure("guide", "Do the weights carry information to another model?", caption, panels)
+
 
 def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int) -> Training:
     spec = without_scores(seeded(base, seed))
@@ -95,3 +140,17 @@ def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int
 def _tells_rationale(corpus: Corpus) -> bool:
     """Whether the tokens that matter are known of every text."""
     return all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
+
+
+def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
+    """What their F1, less that of uniform weights, says of weights that led another model."""
+    if row["low"] > 0:
+        return "So the weights tell another model which tokens matter."
+    if row["high"] < 0:
+        return f"So they do not help another model, which is better without them{_nor_its_own(own, even)}."
+    return "The interval contains 0: no evidence that they transfer."
+
+
+def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:
+    """Where a model's own weights serve it no better, it is no fault of those it was given."""
+    return f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""

@@ -1,8 +1,8 @@
-"""How well models predict: accuracy, F1 and ROC-AUC over seeds and instances, and what one has over another."""
+"""What studies share: figures of several models over seeds and instances, their differences, and what models and figures are called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,25 @@ from jaxtyping import Float
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.rows import vector_column
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import count
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.classification import resampled_over_seeds
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
 FIGURES = ("accuracy", "f1", "roc_auc")
+COMPARED = (
+    Measure("difference_accuracy", "accuracy, minus the reference"), Measure("difference_f1", "F1, minus the reference"),
+    Measure("difference_roc_auc", "ROC-AUC, minus the reference"), Measure("accuracy", "accuracy"), Measure("f1", "F1"),
+    Measure("roc_auc", "ROC-AUC"),
+)  # fmt: skip
+"""What `compare_models` gives."""
+HARDLY = 0.03  # of a score: a loss that an interval holds below this is called none
+_MODELS = {
+    "base": "the base's attention", "uniform": "uniform attention", "learned": "learned with the model", "gradient": "the base's gradients",
+    "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
+}  # fmt: skip
 
 
 def predictions(model: str, seed: int, trace: Trace) -> pl.DataFrame:
@@ -99,3 +112,47 @@ def seeds_row(
     low, high = percentile_interval(resampled[:, None])
     std = over_seeds.std() if len(over_seeds) > 1 else None
     return summary_row(experiment, measure, over_seeds.mean(), low[0], high[0], n=n, undefined=undefined, std=std, group=group)
+
+
+def figure_and_model(measure: str, known: Iterable[Measure]) -> tuple[str, str]:
+    """``f1_base`` is F1 of the base, where F1 is ``known``; a measure that is of no model, such as the area, has an empty one."""
+    figure = max((one.name for one in known if measure.startswith(f"{one.name}_")), key=len, default=None)
+    return (measure, "") if figure is None else (figure, measure.removeprefix(f"{figure}_"))
+
+
+def model_label(model: str) -> str:
+    """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance separately within an ε; ``seed``: another seed."""
+    start, _, strength = model.rpartition("_")
+    if not start or not _is_number(strength):
+        number = model.removeprefix("trace")
+        return f"trace {number} that was given" if number.isdecimal() else _MODELS.get(model, model.replace("_removed", ", tokens removed"))
+    return f"each instance separately, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) >= 0
+    except ValueError:
+        return False
+
+
+def of_models(summary: pl.DataFrame, figure: str, known: Iterable[Measure]) -> pl.DataFrame:
+    """{name, value, low, high} of every model that has the ``figure``, one of the ``known``."""
+    measured = summary.filter(pl.col("value").is_not_null())
+    found = [(figure_and_model(row["measure"], known), row) for row in measured.iter_rows(named=True)]
+    rows = [(model_label(model), row["value"], row["low"], row["high"]) for (name, model), row in found if name == figure]
+    return pl.DataFrame(rows, schema={"name": pl.String, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}, orient="row")
+
+
+def seeds_of_models(table: pl.DataFrame) -> tuple[int, int]:
+    """How many seeds a model of a study's table has, the fewest and the most."""
+    models = [name for name in ("model", "kind", "strength") if name in table.columns]
+    seeds = table.group_by(models).agg(pl.col("seed").n_unique())["seed"].to_list()
+    return min(seeds), max(seeds)
+
+
+def seeds_and_spread(table: pl.DataFrame) -> str:
+    """How many seeds each model of a study has, and what the intervals are over."""
+    _, seeds = seeds_of_models(table)
+    spread = "intervals over instances alone" if seeds == 1 else "means over seeds, intervals over seeds and instances"
+    return f"{count(seeds, 'seed')}: {spread}"

@@ -14,8 +14,13 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.rows import by_group, keys
-from attnaudit.plans.training import Training, TrainingId, check_least, one_attention, same_instances, usual
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import Quartiles, StudyFigure, StudyPanel
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import LN2, difference, figure
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.plans.spec import RunSpec
 
+_SCORES = {"alpha": "attention", "gradient": "gradient", "loo": "leave-one-out"}
 BINS = (0.0, 0.25, 0.5, 0.75, 1.0)  # of the largest weight, as the paper groups its instances
 
 
@@ -39,7 +45,16 @@ class Seeds:
     """
 
     name: ClassVar[str] = "seeds"
+    question: ClassVar[str] = "Is attention stable?"
     paper: ClassVar[Paper] = WIEGREFFE2019
+    measures: ClassVar[tuple[Measure, ...]] = (
+        Measure("jsd", "JSD to the base's attention"), Measure("tvd", "TVD to the base's output"),
+        Measure("tau_alpha", "τ, attention with itself"), Measure("tau_gradient", "τ, gradient with itself"),
+        Measure("tau_loo", "τ, leave-one-out with itself"),
+        Measure("tau_alpha_gradient", "τ, attention – gradient of the same seed"),
+        Measure("tau_alpha_loo", "τ, attention – leave-one-out of the same seed"),
+    )  # fmt: skip
+    layout: ClassVar[Layout] = "groups"
     seeds: int = 8
     seed: int = 0
 
@@ -65,6 +80,47 @@ class Seeds:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return summarise_means(self.name, _groups(table.lazy()), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """How far attention moves, and how well scores agree with themselves."""
+        row = rows.get("seeds", "jsd")
+        if row is None:
+            return
+        taus = {name: rows.get("seeds", f"tau_{name}") for name in ("alpha", "gradient", "loo")}
+        told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := taus[name]))
+        sentence = (
+            f"With another seed, attention differs {difference(row['value'])} from the first. Only larger differences, by an adversary or "
+            f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {told}): compare its agreement with "
+            "another score with that."
+        )
+        yield card_row(Seeds.question, "JSD to another seed's attention", row, f"τ with itself: {told}", sentence, scale=(0.0, LN2))
+
+    @staticmethod
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+        """Divergence by bins of the largest weight and by class, and how well scores agree with themselves."""
+        names = [name for name in summary["group"].unique(maintain_order=True).to_list() if name.startswith("max_alpha:")]
+        groups = []
+        for name in names:
+            low, high = map(float, name.removeprefix("max_alpha:").split("-"))
+            inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high + (1e-6 if high == 1 else 0))
+            groups.append((f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]))
+        groups += [
+            (f"predicted {name}", rows["jsd"]) for (name,), rows in table.sort("predicted").group_by("predicted", maintain_order=True)
+        ]
+        divergences = Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2))
+        agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
+        taus = Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0))
+        caption = (
+            "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over seeds. Left: how far attention "
+            "moves when only the seed does. Right: how well a score ranks the tokens as it did before: what agreement with any other is "
+            "read against."
+        )
+        panels = (
+            StudyPanel("How far attention moves", divergences, "seeds-jsd", "Divergence to another seed's attention, by bin and class"),
+            StudyPanel("How well scores agree with themselves", taus, "seeds-tau", "Kendall tau of each score with itself"),
+        )
+        yield StudyFigure("seeds", "How much of attention is chance?", caption, panels)
 
 
 def _beside(base: Trace, other: Trace) -> dict[str, np.ndarray]:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
 
 from attnaudit.core.papers import WIEGREFFE2019, Paper
-from attnaudit.plans.training import Training, TrainingId, check_least, seeded, usual, without_scores
-from attnaudit.studies.over_seeds import compare_models, predictions
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, seeded, usual, without_scores
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, interval
+from attnaudit.studies.over_seeds import COMPARED, HARDLY, compare_models, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -30,7 +35,10 @@ class Uniform:
     """
 
     name: ClassVar[str] = "uniform"
+    question: ClassVar[str] = "Is attention needed?"
     paper: ClassVar[Paper] = WIEGREFFE2019
+    measures: ClassVar[tuple[Measure, ...]] = COMPARED
+    layout: ClassVar[Layout] = "models"
     seeds: int = 5
     seed: int = 0
 
@@ -46,6 +54,40 @@ class Uniform:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         return compare_models(self.name, table, against="base", seed=self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        """F1 of both models."""
+        row, base, even = (rows.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
+        if row is None or base is None or even is None:
+            return
+        sentence = f"Retrained with uniform attention, the model reaches F1 {figure(even['value'])} instead of {figure(base['value'])}. "
+        if row["low"] > -HARDLY:
+            sentence += f"This corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and says little about attention."
+        elif row["high"] < 0:
+            chance = (
+                "instances explain, although one seed says nothing about others" if row["std"] is None else "seeds and instances explain"
+            )
+            sentence += f"The loss is beyond what {chance}: here nothing else replaces attention."
+        else:
+            sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
+        yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
+        yield card_row(Uniform.question, "F1 with uniform attention minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0))
+
+    @staticmethod
+    def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
+        """F1, accuracy and ROC-AUC of both models."""
+        panels = tuple(
+            StudyPanel(
+                title, Intervals(of_models(summary, name, COMPARED), title), f"uniform-{name}", f"{title} of both models with intervals"
+            )
+            for name, title in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
+        )
+        caption = (
+            f"The model with its own attention (base) and with uniform attention, trained alike with {seeds_and_spread(table)}. The "
+            "numbers below have the paired differences."
+        )
+        yield StudyFigure("uniform", "What is lost without attention?", caption, panels)
 
 
 def evenly(base: RunSpec, seed: int) -> Training:

@@ -1,4 +1,4 @@
-"""Charts of the studies: figures of several trainings with intervals, and divergences by bins."""
+"""Charts of studies: several models with intervals, distances, quartiles by group, and curves over the steps of a training."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import altair as alt
 import polars as pl
 
 from attnaudit.report.charts.palette import Palette
-from attnaudit.report.charts.svg import Drawing
+from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
+from attnaudit.results.charts import Distances, Intervals, Quartiles, StepLines, StudyFigure
 
 _WIDTH, _LINE = 300, 30
+_STEPS_HEIGHT = 230
+_PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
 _FEW_TICKS = alt.Axis(tickCount=4, labelOverlap=True, labelSeparation=8)  # a chart may stand at half its width
 
 
@@ -60,3 +63,53 @@ def quantiles(groups: Sequence[tuple[str, pl.Series]]) -> pl.DataFrame:
     rows = [(name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95))) for name, values in groups if values.len()]
     columns = ("low", "q25", "q50", "q75", "high")
     return pl.DataFrame(rows, schema={"name": pl.String, **dict.fromkeys(columns, pl.Float64)}, orient="row")
+
+
+def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
+    """A line with its band for each group of ``points`` {group, step, value, low, high}; those of ``marked`` dotted, in ink."""
+    palette, steps = Palette(tuple(points["group"].unique(maintain_order=True).to_list())), points["step"].unique().sort().to_list()
+    scale = alt.Scale(type="sqrt", domain=[0, steps[-1]], nice=False)
+    x = alt.X("step:Q", title="optimizer steps", scale=scale, axis=alt.Axis(values=step_ticks(steps), grid=False, labelOverlap=True))
+    y = alt.Y("value:Q", title=axis, scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
+    colour, dash = palette.colour(), palette.dash()
+    colour["legend"] = dash["legend"] = alt.Legend(
+        title=None, orient="bottom", direction="vertical", labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12, symbolSize=500,
+        symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
+    )  # fmt: skip
+    chart = alt.Chart(points)
+    layers = [
+        chart.mark_area(opacity=0.16).encode(x=x, y=alt.Y("low:Q", title=axis), y2=alt.Y2("high"), color=colour),
+        chart.mark_line(strokeWidth=2).encode(x=x, y=y, color=colour, strokeDash=dash),
+    ]
+    if not marked.is_empty():
+        layers.append(
+            alt.Chart(marked).mark_line(strokeDash=[1, 3], color="currentColor", strokeWidth=1.5).encode(x=x, y=y, detail="group:N")
+        )
+    return alt.layer(*layers).properties(width=_WIDTH, height=_STEPS_HEIGHT)
+
+
+def step_ticks(steps: list[int]) -> list[int]:
+    """Those of the ``steps`` that were measured, in ascending order, which the square root sets well apart."""
+    expected = (steps[0], *(steps[-1] / part for part in _PARTS), steps[-1])
+    return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
+
+
+def draw_study(figure: StudyFigure) -> Figure:
+    """A study's figure, its charts drawn."""
+    panels = tuple(
+        Panel(one.title, note=one.chart) if isinstance(one.chart, str) else Panel(one.title, render(_chart(one.chart), one.name, one.label))
+        for one in figure.panels
+    )
+    return Figure(figure.name, figure.title, figure.caption, panels)
+
+
+def _chart(chart: Intervals | Quartiles | Distances | StepLines) -> Drawing:
+    match chart:
+        case Intervals():
+            return interval_chart(chart.rows, chart.axis)
+        case Quartiles():
+            return quantile_chart(quantiles(chart.groups), chart.axis, chart.ends)
+        case Distances():
+            return curve_chart(chart.rows)
+        case StepLines():
+            return step_chart(chart.rows, chart.axis, chart.marked)

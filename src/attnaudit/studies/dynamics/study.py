@@ -16,6 +16,7 @@ from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.relevance import relevance
 from attnaudit.plans.training import (
+    Layout,
     Spec,
     Training,
     TrainingId,
@@ -27,6 +28,8 @@ from attnaudit.plans.training import (
     without_scores,
 )
 from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.measures import Measure
+from attnaudit.studies.dynamics import facts
 from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
     PAIRS,
@@ -124,7 +127,13 @@ class Dynamics:
 
     side: ClassVar[Side] = TEXTS
     name: ClassVar[str] = "dynamics"
+    question: ClassVar[str] = facts.QUESTION
     paper: ClassVar[Paper] = SNELL2020
+    measures: ClassVar[tuple[Measure, ...]] = facts.MEASURES
+    layout: ClassVar[Layout] = "steps"
+    caveats = staticmethod(facts.caveats)
+    card_rows = staticmethod(facts.card_rows)
+    figures = staticmethod(facts.figures)
     overruled: ClassVar[Mapping[str, str]] = {  # settings that the study decides itself, and what to give instead
         "training.steps": "dynamics.steps, the last of which is where training stops",
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",

@@ -1,1 +1,0 @@
-"""Figures: a chart with its title and caption."""

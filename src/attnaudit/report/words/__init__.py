@@ -1,1 +1,0 @@
-"""Numbers in words: labels, phrases, the sentences of cards."""
