@@ -12,7 +12,6 @@ from rich.console import Console
 from scipy.stats import binom
 
 from attnaudit.core.errors import InputError
-from attnaudit.published.classes import match_classes
 from attnaudit.published.compare import (
     ABOVE_SEARCH,
     FARTHER,
@@ -23,7 +22,7 @@ from attnaudit.published.compare import (
     WITHIN_OURS,
     compare,
 )
-from attnaudit.published.reference import largest_difference, published_cell, published_corpus, published_numbers
+from attnaudit.published.reference import largest_difference, match_classes, published_cell, published_corpus, published_numbers
 from attnaudit.report.sections.comparison import comparison_of, comparison_sentence, print_comparison
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About

@@ -17,16 +17,18 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 
 from attnaudit.core.errors import RunError
-from attnaudit.published.compare import FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS
-from attnaudit.published.ranges import possible
+from attnaudit.published.compare import FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, possible
 from attnaudit.published.reference import published_cell
+from attnaudit.published.reproduction import NotRun, all_numbers, contrasts, main_means, models, score_measure, tallies
 from attnaudit.published.seeds import SEEDS_SCHEMA, over_seeds
-from attnaudit.report.reproduction.encoders import contrast_sentence, contrasts
-from attnaudit.report.reproduction.extent import interval_sentence
-from attnaudit.report.reproduction.numbers import all_numbers, models, score_measure
-from attnaudit.report.reproduction.page import NotRun, Reproduction, write_reproduction
-from attnaudit.report.reproduction.verdict import main_means, tallies, verdict_sentences
-from attnaudit.report.reproduction.view import NumberTable, further_tables, main_table
+from attnaudit.report.reproduction.page import (
+    Reproduction,
+    contrast_sentence,
+    interval_sentence,
+    verdict_sentences,
+    write_reproduction,
+)
+from attnaudit.report.reproduction.tables import NumberTable, further_tables, main_table
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,17 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.published.classes import match_classes
-from attnaudit.published.ranges import is_telling, possible
-from attnaudit.published.reference import ALL, BINNED, MAX_ALPHA_BINS, PAPER, RERUN, PublishedCell, largest_difference, published_cell
+from attnaudit.published.reference import (
+    ALL,
+    BINNED,
+    MAX_ALPHA_BINS,
+    PAPER,
+    RERUN,
+    PublishedCell,
+    largest_difference,
+    match_classes,
+    published_cell,
+)
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.stats.medians import median_interval
 
@@ -29,6 +38,9 @@ FARTHER = "farther than their spread"
 PUBLISHED_ONCE = "published once"
 ABOVE_SEARCH = "above what their search found"
 NOT_MEASURED = "not measured in this run"
+DEGREES = {
+    WITHIN_CELL: "cell", WITHIN_CORPUS: "corpus", WITHIN_OURS: "ours", ABOVE_SEARCH: "above", FARTHER: "farther", NOT_MEASURED: "unknown",
+}  # fmt: skip  # short names of the agreements that are counted, in the order of tables
 SEARCHED = (
     "theirs is what a search found, ours the exact maximum (of more than two classes: the best found); "
     "on one model ours cannot be lower, on another it may"
@@ -36,6 +48,15 @@ SEARCHED = (
 _ORDER = ("accuracy", "f1", "roc_auc", "tau_gradient", "significant_gradient", "tau_loo", "significant_loo", "tau_gradient_loo",
           "significant_gradient_loo", "tau_gradient_loo_minus_tau_gradient", "tau_gradient_loo_minus_tau_loo", "emax_jsd",
           "median_delta_y")  # fmt: skip
+
+# By the first letters of a measure's name: least and largest value of its means, shares and medians. What is not named here is a share,
+# a probability, a score, or a distance of two predictions (TVD), and lies in [0, 1]. A difference of two τ comes before τ itself.
+RANGES = {
+    "tau_gradient_loo_minus_": (-2.0, 2.0),
+    "tau_": (-1.0, 1.0),
+    "emax_jsd": (0.0, math.log(2)),
+}
+WIDEST_TELLING = 0.5  # part of a measure's range
 
 
 def compare(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.DataFrame:
@@ -73,7 +94,7 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
             **judge(
-                _by_column(published), ours, _corpus_spread(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)
+                _by_column(published), ours, spread_on_corpus(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)
             ),
             "note": "; ".join(filter(None, [by_order if group != ALL else "", SEARCHED if searched else ""])),
         })  # fmt: skip
@@ -124,6 +145,22 @@ def judge(
     }  # fmt: skip
 
 
+def agreement_counts(frame: pl.DataFrame) -> dict[str, int]:
+    """How many rows of a comparison have each agreement."""
+    return dict(frame["agreement"].value_counts().iter_rows())
+
+
+def possible(measure: str, statistic: str = "mean") -> tuple[float, float]:
+    """Least and largest value that a number can have; a standard deviation is at most half of its measure's range."""
+    low, high = next((bounds for start, bounds in RANGES.items() if measure.startswith(start)), (0.0, 1.0))
+    return (0.0, (high - low) / 2) if statistic == "std" else (low, high)
+
+
+def is_telling(low: float | None, high: float | None, bounds: tuple[float, float]) -> bool:
+    """Whether an interval is narrow enough, half of the range at most, for a value within it to count as agreement."""
+    return low is not None and high is not None and high - low <= WIDEST_TELLING * (bounds[1] - bounds[0])
+
+
 def _agreement(off: float | None, within: bool | None, corpus_spread: float | None) -> str:
     if off is None:
         return NOT_MEASURED
@@ -139,7 +176,7 @@ def _outside(value: float, low: float, high: float) -> float:
     return max(low - value, value - high, 0.0)
 
 
-def _corpus_spread(corpus: str, measure: str, statistic: str, bin_: int | None) -> float | None:
+def spread_on_corpus(corpus: str, measure: str, statistic: str, bin_: int | None) -> float | None:
     """`largest_difference`; τ gradient–LOO was published once only, so that all mean τ share the largest one."""
     measures = ["tau_gradient", "tau_loo"] if measure.startswith("tau_") else [measure]
     found = [largest_difference(corpus, name, statistic, bin_) for name in measures]

@@ -11,8 +11,7 @@ import numpy as np
 import polars as pl
 from scipy.special import stdtrit
 
-from attnaudit.published.compare import SEARCHED, compare, judge
-from attnaudit.published.ranges import possible
+from attnaudit.published.compare import SEARCHED, compare, judge, possible
 from attnaudit.results.record import RunRecord
 
 FEWEST_SEEDS = 3  # of an interval over seeds that may agree with a published value

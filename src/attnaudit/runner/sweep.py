@@ -19,7 +19,7 @@ from attnaudit.runner.store import check_place
 from attnaudit.runner.tasks import task_of
 
 if TYPE_CHECKING:
-    from attnaudit.report.reproduction.page import NotRun
+    from attnaudit.published.reproduction import NotRun
 
 Say = Callable[[str], None]
 
@@ -159,7 +159,7 @@ def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:
 
 def _not_run(failed: Mapping[Cell, str], have_runs: set[str]) -> list[NotRun]:
     """What was asked for and could not be run: a corpus as a whole where nothing of it was."""
-    from attnaudit.report.reproduction.page import NotRun
+    from attnaudit.published.reproduction import NotRun
 
     parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}
     return list(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
@@ -167,7 +167,7 @@ def _not_run(failed: Mapping[Cell, str], have_runs: set[str]) -> list[NotRun]:
 
 def _not_asked(data_dir: str | None, known: set[str]) -> list[NotRun]:
     """The other corpora of the paper, and whether their files are here."""
-    from attnaudit.report.reproduction.page import NotRun
+    from attnaudit.published.reproduction import NotRun
 
     return [NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in CORPORA if corpus not in known]
 

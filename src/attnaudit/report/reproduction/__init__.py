@@ -1,1 +1,1 @@
-"""The page of a paper's whole sweep."""
+"""The page of a paper's whole sweep: figures, tables, and the page around them."""

@@ -1,22 +1,29 @@
-"""The picture of a reproduction: a figure for each measure, in it a panel for each corpus, all on the same axis."""
+"""The figures of a reproduction: one for each measure, with a panel for each corpus, all on the same axis.
+
+In a panel each model and class has a line: the authors' two values as a pale bar, ours with its interval on it.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import altair as alt
 import polars as pl
 
-from attnaudit.published.reference import ALL
-from attnaudit.report.charts.palette import Palette
-from attnaudit.report.charts.svg import render
-from attnaudit.report.reproduction.chart import SHAPES, agreement_chart
-from attnaudit.report.reproduction.numbers import TAUS, groups_of, models
-from attnaudit.report.reproduction.verdict import short_count, tally
+from attnaudit.published.reproduction import TAUS, Model, Tally, groups_of, means_by_class, models, tally
+from attnaudit.report.charts.palette import Palette, measured_axis
+from attnaudit.report.charts.svg import Drawing, render
+from attnaudit.report.reproduction.tables import MARKS
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.charts import Scale
+from attnaudit.results.words import count
 
+SHAPES = ("circle", "square", "triangle-up", "triangle-down", "cross", "diamond")
+_WIDTH = 205
+_LINE, _GAP = 15.0, 7.0  # height of a line, and the room between two models
 _SIGNS = dict(zip(SHAPES, "●■▲▼✚◆", strict=True))
 _READ = {
     "tau-gradient": "1: attention and gradient order the tokens alike, 0: unrelated, −1: reversed.",
@@ -65,24 +72,24 @@ def agreement_figures(numbers: pl.DataFrame, titles: Mapping[str, str], scores: 
 def _figure(
     numbers: pl.DataFrame, name: str, title: str, axis: str, titles: Mapping[str, str], measures: Mapping[str, str]
 ) -> AgreementFigure:
-    parts = {corpus: _drawn(numbers.filter(corpus=corpus), measures[corpus]) for corpus in titles}
+    parts = {corpus: means_by_class(numbers.filter(corpus=corpus), measures[corpus]) for corpus in titles}
     parts = {corpus: part for corpus, part in parts.items() if part.height}
     drawn = pl.concat(parts.values()) if parts else numbers.clear()
     panels = tuple(
         _panel(part, f"{name}-{k}", titles[corpus], title, _scale(axis, name, part if name == "score" else drawn))
         for k, (corpus, part) in enumerate(parts.items())
     )
-    counted = short_count(tally(title, drawn.filter(pl.col("spread").is_not_null())))
+    counted = _short_count(tally(title, drawn.filter(pl.col("spread").is_not_null())))
     return AgreementFigure(name, title, f"{_READ[name]} {counted}".strip(), panels)
 
 
-def _drawn(numbers: pl.DataFrame, measure: str) -> pl.DataFrame:
-    """The means of one measure: of each predicted class, or of all instances where a model has no others."""
-    means = numbers.filter(pl.col("max_alpha").is_null(), statistic="mean", measure=measure)
-    by_class = means.filter(pl.col("group") != ALL).select("encoder", "attention").unique()
-    whole = means.filter(group=ALL).join(by_class, on=["encoder", "attention"], how="anti")
-    drawn = pl.concat([means.filter(pl.col("group") != ALL), whole])
-    return drawn.filter(pl.any_horizontal(pl.col("paper", "rerun", "ours").is_not_null()))
+def _short_count(tally: Tally) -> str:
+    """A tally in one short sentence; empty where nothing was judged."""
+    if not tally.judged:
+        return ""
+    shares = zip(MARKS.values(), tally.counts[:-1], strict=False)
+    parts = [f"{number} {symbol} {head}" for (symbol, head), number in shares if number]
+    return f"Of {count(tally.judged, 'number')} that both of the authors' runs have: {', '.join(parts)}."
 
 
 def _panel(part: pl.DataFrame, name: str, corpus: str, title: str, scale: Scale) -> AgreementPanel:
@@ -114,3 +121,54 @@ def _around(title: str, values: Sequence[float], step: float, least: float) -> S
     stride = 1 if high - low <= 5 else 2
     ticks = tuple(round(k * step, 1) for k in range(low, high + 1) if k % stride == 0)
     return Scale(title, round(high * step, 1), ticks, round(low * step, 1))
+
+
+def agreement_chart(rows: pl.DataFrame, scale: Scale, models: Sequence[Model], groups: Sequence[str]) -> Drawing:
+    """``rows`` are numbers of one corpus and measure, one for each model and group; a group has a colour and a shape."""
+    placed = rows.join(_lines(rows, models, groups), on=["encoder", "attention", "group"])
+    height = float(placed["y"].to_numpy().max()) + _LINE / 2 + 2
+    down = alt.Scale(domain=[0.0, height], range=[0.0, height], nice=False, zero=False)
+    y = alt.Y("y:Q", scale=down, title=None, axis=_model_axis(placed, models))
+    colour, shape = Palette(tuple(groups)).colour(), _shape(groups)
+    chart = alt.Chart(placed.select("y", "group", "paper", "rerun", "ours", "low", "high"))
+    known, published = chart.transform_filter("datum.ours !== null"), chart.transform_filter("datum.paper !== null || datum.rerun !== null")
+    both = chart.transform_filter("datum.paper !== null && datum.rerun !== null")
+    x = measured_axis(scale, grid=True)
+    layers = [
+        published.transform_calculate(x="datum.paper === null ? datum.rerun : datum.paper").mark_point(opacity=0).encode(x=x, y=y),
+        both.mark_rule(strokeWidth=9, opacity=0.32).encode(x=alt.X("paper:Q"), x2=alt.X2("rerun"), y=y, color=colour),
+        published.transform_filter("datum.paper !== null").mark_tick(
+            orient="vertical", thickness=2, height=11, opacity=0.9).encode(x=alt.X("paper:Q"), y=y, color=colour),
+        published.transform_filter("datum.rerun !== null").mark_point(
+            shape="diamond", size=42, strokeWidth=1.4, opacity=0.9).encode(x=alt.X("rerun:Q"), y=y, color=colour),
+        known.mark_rule(strokeWidth=1.6, color="currentColor", clip=True).encode(x=alt.X("low:Q"), x2=alt.X2("high"), y=y),
+        known.mark_point(filled=True, size=40, opacity=1, fill="currentColor").encode(x=alt.X("ours:Q"), y=y, shape=shape),
+    ]  # fmt: skip
+    return alt.layer(*layers).properties(width=_WIDTH, height=height)
+
+
+def _lines(rows: pl.DataFrame, models: Sequence[Model], groups: Sequence[str]) -> pl.DataFrame:
+    """Where each line stands, in points from the top; groups that a model lacks take no room."""
+    known = set(rows.select("encoder", "attention", "group").iter_rows())
+    entries, top = [], 2.0
+    for encoder, attention in models:
+        shown = [group for group in groups if (encoder, attention, group) in known]
+        entries += [(encoder, attention, group, top + _LINE * (k + 0.5)) for k, group in enumerate(shown)]
+        top += _LINE * len(shown) + (_GAP if shown else 0.0)
+    return pl.DataFrame(entries, schema={"encoder": pl.String, "attention": pl.String, "group": pl.String, "y": pl.Float64}, orient="row")
+
+
+def _model_axis(placed: pl.DataFrame, models: Sequence[Model]) -> alt.Axis:
+    """A model's name in the middle of its lines; labels of a number axis are found by their number."""
+    heights = {model: placed.filter(encoder=model[0], attention=model[1])["y"].to_numpy() for model in models}
+    named = [(float(height.mean()), json.dumps(" ".join(model))) for model, height in heights.items() if len(height)]
+    chosen = " : ".join(f"abs(datum.value - {middle}) < 0.01 ? {name}" for middle, name in named)
+    return alt.Axis(
+        values=[middle for middle, _ in named], labelExpr=f"{chosen} : ''", minExtent=98, maxExtent=98, labelLimit=96, grid=False,
+        ticks=False, domain=False,
+    )  # fmt: skip
+
+
+def _shape(groups: Sequence[str]) -> alt.Shape:
+    shapes = [SHAPES[k % len(SHAPES)] for k in range(len(groups))]
+    return alt.Shape("group:N", scale=alt.Scale(domain=list(groups), range=shapes), legend=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,48 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import atomic, write_text
+from attnaudit.published.compare import DEGREES
 from attnaudit.published.reference import published_corpus
+from attnaudit.published.reproduction import (
+    Contrast,
+    Extent,
+    Model,
+    NotRun,
+    Tally,
+    all_numbers,
+    contrast_counts,
+    contrasts,
+    corpora,
+    corpus_key,
+    extent_of,
+    fewest_seeds_within_ours,
+    main_means,
+    models,
+    not_run_by_reason,
+    published_once,
+    runs_by_model,
+    score_measure,
+    seed_counts,
+    tallies,
+)
 from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import Section, write_page
-from attnaudit.report.reproduction.encoders import contrast_sentence, contrasts
-from attnaudit.report.reproduction.extent import NotRun, coverage, extent_sentence, interval_sentence, left_out
 from attnaudit.report.reproduction.figures import agreement_figures
-from attnaudit.report.reproduction.markdown import as_markdown
-from attnaudit.report.reproduction.numbers import Model, all_numbers, corpora, corpus_key, score_measure
-from attnaudit.report.reproduction.verdict import DEGREES, INTERVAL_RULE, ONCE, SYMBOLS, tallies, verdict_sentences
-from attnaudit.report.reproduction.view import NumberTable, further_tables, main_table
+from attnaudit.report.reproduction.tables import MARKS, NumberTable, as_markdown, further_tables, main_table
 from attnaudit.report.sections.comparison import VECTORS_DIFFER
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
+from attnaudit.results.words import count, percent
 
-__all__ = ["NotRun", "Reproduction", "write_reproduction"]
+INTERVAL_RULE = (
+    "An interval over seeds is cut to what the measure can be. It counts as holding a published value only where it is over three seeds "
+    "or more (or over the instances of a single run) and no wider than half of what the measure can be."
+)
+_PAIRS = {"tau_gradient": "attention – gradient", "tau_loo": "attention – leave-one-out"}
+_CONTRAST_WORDS = {
+    "cell": "as theirs", "corpus": "same sign, less than half of theirs", "farther": "the other way round",
+    "unknown": "their two runs disagree",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,24 +114,28 @@ def _content(found: Reproduction) -> dict[str, Any]:
     return {
         "verdict": verdict_sentences(found.table),
         "tallies": tallies(found.table),
-        "degrees": [(degree, SYMBOLS[degree], head) for _, degree, head in DEGREES],
-        "extent": extent_sentence(found.runs, numbers),
-        "coverage": coverage(numbers, found.runs, titles),
-        "left_out": left_out(found.not_run, titles | _titles(one.corpus for one in found.not_run if corpus_key(one.corpus) not in titles)),
+        "degrees": [(degree, *MARKS[degree]) for degree in DEGREES.values()],
+        "extent": extent_sentence(extent_of(found.runs, numbers)),
+        "models": models(numbers),
+        "coverage": runs_by_model(numbers, found.runs, titles),
+        "not_run": not_run_by_reason(found.not_run, titles | _titles(found.not_run, titles)),
         "intervals": interval_sentence(numbers),
         "figures": agreement_figures(numbers, titles, scores),
         "sections": [_section(found, numbers, name, titles[name], has_question[name], k) for k, name in enumerate(titles)],
         "titles": titles,
         "contrasts": contrasts(found.table),
         "contrast_sentence": contrast_sentence(contrasts(found.table)),
+        "pairs": _PAIRS,
+        "contrast_words": _CONTRAST_WORDS,
         "vectors_differ": VECTORS_DIFFER,
         "interval_rule": INTERVAL_RULE,
-        "once": (SYMBOLS["once"], ONCE),
+        "once": MARKS["once"],
         "notes": [_sentence(note) for note in found.notes],
     }
 
 
-def _titles(names: Iterable[str]) -> dict[str, str]:
+def _titles(not_run: Iterable[NotRun], known: Mapping[str, str]) -> dict[str, str]:
+    names = [one.corpus for one in not_run if corpus_key(one.corpus) not in known]
     return {corpus_key(name): corpus_title(About(corpus=name)) for name in names}
 
 
@@ -133,3 +164,70 @@ def _seeds(found: Reproduction, corpus: str) -> dict[Model, tuple[tuple[str, str
         shown = run.name if run.about.seed is None else str(run.about.seed)
         seeds[model] = (*seeds.get(model, ()), (shown, found.pages.get(run.name, "")))
     return seeds
+
+
+def verdict_sentences(table: pl.DataFrame) -> list[str]:
+    """The verdict in words that claim no more than the counts do."""
+    means, once = main_means(table), published_once(table)
+    if not means.judged:
+        return ["No published mean can be compared with a run: there is nothing to judge."]
+    sentences = [_in_words(means)]
+    few = fewest_seeds_within_ours(table)
+    if few is not None and 1 < few < 5:
+        sentences.append(f"Intervals from {few} seeds are wide: that such an interval holds a published value says little.")
+    if once:
+        sentences.append(
+            f"{count(once, 'further number')} had been published once only and can keep to no spread: in the tables, not counted."
+        )
+    if means.counts[-1]:
+        sentences.append(f"{count(means.counts[-1], 'published mean')} could not be measured in the runs that were made.")
+    return sentences
+
+
+def _in_words(tally: Tally) -> str:
+    cell, corpus, ours, above, farther, _ = tally.counts
+    parts = [
+        f"{cell} ({percent(cell / tally.judged)}) lie within the spread of their two runs of the same model",
+        f"{corpus} more within the most that their two runs differ on the corpus" if corpus else "",
+        f"of {ours} more a published value lies within our interval" if ours else "",
+        f"{above} lie above what their search had found" if above else "",
+        f"{farther} ({percent(farther / tally.judged)}) lie farther off" if farther else "none lies farther off",
+    ]
+    means = f"{count(tally.judged, 'mean')} that both runs of the authors have (prediction score, Kendall τ, ε-max JSD)"
+    return f"Of {means}, " + "; ".join(filter(None, parts)) + "."
+
+
+def extent_sentence(extent: Extent) -> str:
+    """What was run, in words."""
+    if not extent.runs:
+        return "Nothing was run."
+    seeds = f", seed{'s' if len(extent.seeds) > 1 else ''} {', '.join(map(str, extent.seeds))}" if extent.seeds else ""
+    beyond = f" Of these corpora the paper lacks {extent.unpublished}." if extent.unpublished else ""
+    kinds = f"{extent.corpora} {'corpus' if extent.corpora == 1 else 'corpora'}, {count(extent.models, 'kind')} of model"
+    return f"{count(extent.runs, 'run')} of {count(extent.cells, 'cell')} (corpus, encoder, attention): {kinds}{seeds}.{beyond}"
+
+
+def interval_sentence(numbers: pl.DataFrame) -> str:
+    """What the intervals of ours are over, which depends on the number of seeds of each model."""
+    seeds = set(seed_counts(numbers))
+    one = "from one seed, so that its interval is over instances and says nothing of how much another seed would differ"
+    several = "the mean over seeds, with the 95 % t interval of that mean"
+    if not seeds:
+        return ""
+    if seeds == {1}:
+        return f"Each number of ours is {one}."
+    shown = f"{min(seeds - {1})} to {max(seeds)}" if len(seeds - {1}) > 1 else str(max(seeds))
+    if 1 not in seeds:
+        return f"Each number of ours is {several} ({shown} seeds)."
+    return f"A number of ours from several seeds ({shown}) is {several}; where a model has a single run, it is {one}."
+
+
+def contrast_sentence(found: Sequence[Contrast]) -> str:
+    """In how many cases the average encoder is higher, in theirs and in ours; empty where nothing can be compared."""
+    if not found:
+        return ""
+    theirs, ours, half = contrast_counts(found)
+    return (
+        f"Of {len(found)} comparisons (corpus, attention, τ), the average encoder's mean τ lies above the BiLSTM's in both runs of the "
+        f"authors in {theirs}; in {ours} of these it does so in ours, in {half} by at least half of what it did in theirs."
+    )

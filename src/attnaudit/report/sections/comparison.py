@@ -14,15 +14,18 @@ from attnaudit.core.errors import InputError
 from attnaudit.experiments import measure_label
 from attnaudit.published.compare import (
     ABOVE_SEARCH,
+    DEGREES,
     FARTHER,
     NOT_MEASURED,
     PUBLISHED_ONCE,
     WITHIN_CELL,
     WITHIN_CORPUS,
     WITHIN_OURS,
+    agreement_counts,
     compare,
+    spread_on_corpus,
 )
-from attnaudit.published.reference import largest_difference, published_corpus
+from attnaudit.published.reference import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.record import RunRecord
@@ -85,7 +88,7 @@ def comparison_of(record: RunRecord) -> Comparison | None:
 
 def comparison_sentence(frame: pl.DataFrame) -> str:
     """How many numbers keep to the authors' spread, in words that claim no more; what is counted adds up."""
-    numbers = {name: frame.filter(agreement=name).height for name in frame["agreement"].unique()}
+    numbers = agreement_counts(frame)
     once = numbers.pop(PUBLISHED_ONCE, 0)
     numbers.pop(NOT_MEASURED, None)
     alone = f"{count(once, 'further number')} had been published once only and can keep to no spread: shown, not counted." if once else ""
@@ -104,7 +107,7 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
 
 
 def _yardstick(corpus: str) -> str:
-    most = max(filter(None, (largest_difference(corpus, measure, "mean") for measure in ("tau_gradient", "tau_loo"))), default=None)
+    most = spread_on_corpus(corpus, "tau_gradient", "mean", None)
     return "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
 
 
@@ -133,7 +136,6 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
 
 def _row(row: dict[str, Any]) -> ComparisonRow:
     places = 3 if row["measure"] in _MEDIAN else 2
-    degrees = {WITHIN_CELL: "cell", WITHIN_CORPUS: "corpus", WITHIN_OURS: "ours", FARTHER: "farther", ABOVE_SEARCH: "above"}
     paper, rerun, ours, spread = ("–" if row[name] is None else figure(row[name], places) for name in ("paper", "rerun", "ours", "spread"))
     return ComparisonRow(
         _name(row),
@@ -144,7 +146,7 @@ def _row(row: dict[str, Any]) -> ComparisonRow:
         interval(row, places),
         spread,
         row["agreement"],
-        degrees.get(row["agreement"], "unknown"),
+        DEGREES.get(row["agreement"], "unknown"),
     )
 
 

@@ -1,20 +1,34 @@
-"""The numbers of one corpus as tables of text: a column for each measure and class; paper, re-run and ours below each other."""
+"""The numbers of a reproduction as tables of text, for the page and as Markdown.
+
+A corpus has a column for each measure and class; paper, re-run and ours are below each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
 from attnaudit.experiments import measure_label
+from attnaudit.published.compare import DEGREES, PUBLISHED_ONCE
 from attnaudit.published.reference import MAX_ALPHA_BINS
-from attnaudit.report.reproduction.numbers import TAUS, Model, groups_of, models, score_measure
-from attnaudit.report.reproduction.verdict import degree
+from attnaudit.published.reproduction import TAUS, Model, groups_of, models, score_measure
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.words import figure, interval, percent
 
+# Degrees of agreement, in the order of `DEGREES`: the symbol in Markdown and captions, and the head of the column of counts.
+MARKS = {
+    "cell": ("●", "within the spread of their two runs"),
+    "corpus": ("◐", "within their spread on the corpus"),
+    "ours": ("◑", "theirs is within our interval"),
+    "above": ("△", "above what their search found"),
+    "farther": ("○", "farther off"),
+    "unknown": ("–", "not measured"),
+    "once": ("·", "published once, not counted"),
+}
 SOURCES = (("paper", "paper"), ("rerun", "re-run"), ("ours", "ours"))
 _HEADS = {"f1": "F1", "accuracy": "Accuracy", "roc_auc": "ROC-AUC", "tau_gradient": "τ attention – gradient",
           "tau_loo": "τ attention – leave-one-out", "emax_jsd": "ε-max JSD", "emax_jsd_upper": "ε-max JSD, upper bound",
@@ -126,8 +140,13 @@ def _entry(find: Callable[[tuple], Row | None], column: Column, source: str) -> 
     text = _text(source, column.measure, middle, find((*key, "std")), share)
     if source != "ours" or middle is None:
         return Entry(text)
-    marked = "" if middle["ours"] is None else degree(middle["agreement"])
+    marked = "" if middle["ours"] is None else _degree(middle["agreement"])
     return Entry(text, _interval(middle, column.measure), marked, middle["agreement"])
+
+
+def _degree(agreement: str) -> str:
+    """The class that marks an agreement, a key of `MARKS`; empty for none."""
+    return "once" if agreement == PUBLISHED_ONCE else DEGREES.get(agreement, "unknown") if agreement else ""
 
 
 def _text(source: str, measure: str, middle: Row | None, spread: Row | None, share: Row | None) -> str:
@@ -148,3 +167,66 @@ def _interval(row: Row, measure: str) -> str:
 
 def _places(measure: str) -> int:
     return 3 if measure in _FINE else 2
+
+
+def as_markdown(content: Mapping[str, Any]) -> str:
+    """The page's text and tables as Markdown, without its figures."""
+    parts = ["# Reproduction of Jain & Wallace 2019", *map(_plain, content["verdict"]), _plain(content["extent"]), _tallies(content)]
+    parts += [_plain(content["contrast_sentence"]), _contrasts(content), _not_run(content), _plain(content["intervals"])]
+    parts += [_plain(content["interval_rule"] if content["tallies"] else ""), "\n".join(f"- {_plain(note)}" for note in content["notes"])]
+    for section in content["sections"]:
+        parts += [f"## {_plain(section.title)}", *(f"- {_plain(note)}" for note in section.notes)]
+        parts += [_markdown_numbers(table) for table in (section.table, *section.further) if table.columns]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _tallies(content: Mapping[str, Any]) -> str:
+    heads = ["", *(f"{symbol} {head}" for _, symbol, head in content["degrees"]), "all"]
+    return _markdown_table(heads, [[tally.kind, *map(str, tally.counts), str(tally.total)] for tally in content["tallies"]])
+
+
+def _contrasts(content: Mapping[str, Any]) -> str:
+    rows = [
+        [
+            content["titles"][one.corpus],
+            one.attention,
+            content["pairs"][one.measure],
+            *map(figure, (one.paper, one.rerun, one.ours)),
+            content["contrast_words"][one.degree],
+        ]
+        for one in content["contrasts"]
+    ]
+    return _markdown_table(["average less BiLSTM", "attention", "mean τ", "paper", "re-run", "ours", "ours is"], rows)
+
+
+def _not_run(content: Mapping[str, Any]) -> str:
+    if not content["not_run"]:
+        return ""
+    return "Not run:\n\n" + _markdown_table(["corpus", "models", "reason"], [[*row] for row in content["not_run"]])
+
+
+def _markdown_numbers(table: NumberTable) -> str:
+    heads = [column.head if column.title == "all instances" else f"{column.head}, {column.title}" for column in table.columns]
+    rows = [row for block in table.blocks for row in _markdown_rows(block)]
+    return f"{_plain(table.caption)}\n\n" + _markdown_table(["model", "", *heads], rows)
+
+
+def _markdown_rows(block: Block) -> Iterable[list[str]]:
+    for label, entries in block.lines:
+        yield [" + ".join(block.model), label, *map(_markdown_entry, entries)]
+
+
+def _markdown_entry(entry: Entry) -> str:
+    return " ".join(filter(None, (MARKS[entry.degree][0] if entry.degree else "", entry.text, entry.interval)))
+
+
+def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(map(_plain, line)) + " |" for line in lines)
+
+
+def _plain(text: str) -> str:
+    """Text that stays text: one line, and no character that Markdown or HTML would take for its own."""
+    return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))
