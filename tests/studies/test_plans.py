@@ -211,7 +211,7 @@ report.write_report = lambda folder, trace, page: page.write_text("page")
 spec = StudySpec.of("{study}", "planted-decisive", vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:
-    left = chance.randint(2, 6 + kills // 10)  # a step of many files gets done at last
+    left = chance.randint(2, 10 + kills // 10)  # a step of many files gets done at last
     child = os.fork()
     if child == 0:
         def replace(self, target):
