@@ -93,14 +93,14 @@ def test_seeds_that_come_to_attend_are_counted_by_attention_in_the_end() -> None
 
 def test_the_card_says_how_many_attend_and_of_no_median_place_where_most_look_elsewhere() -> None:
     row, _, place = copying_card(summarise(CURVES, ELSEWHERE), vars(Copying("permutations"))).rows
-    assert "1 of 4 come to attend (5 % to 70 %)" in row.sentence
+    assert "1 of 4 learn to attend (5 % to 70 %)" in row.sentence
     assert "Token accuracy is possible without that." in row.sentence
     assert "the right one" not in place.sentence
-    assert "The median place of it says nothing" in place.sentence
+    assert "Its median position says nothing" in place.sentence
     row, _, place = copying_card(summarise(CURVES, FINAL.with_columns(attended=pl.lit(0.0))), vars(Copying("permutations"))).rows
-    assert "4 of 4 come to attend" in row.sentence
+    assert "4 of 4 learn to attend" in row.sentence
     assert "without that" not in row.sentence
-    assert "The median place of it is the right one." in place.sentence
+    assert "Its median position is the right one." in place.sentence
 
 
 def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
@@ -124,7 +124,7 @@ def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
         ({"heads": 8}, "Snell et al.: about half of the seeds fail, with 1 head; here 8 heads"),
         (
             {"encoder": "bilstm"},
-            "Snell et al.: about half of the seeds fail, with an encoder one way; here an encoder from both ends",
+            "Snell et al.: about half of the seeds fail, with a unidirectional encoder; here a bidirectional encoder",
         ),
         ({"embedding_scale": 0.0625}, "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625"),
         ({"pretraining": 200}, "Snell et al.: about half of the seeds fail; here 200 steps of uniform attention before"),
@@ -171,7 +171,7 @@ def test_an_encoder_from_both_ends_is_another_study(done: Path, tmp_path: Path) 
     both = run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), tmp_path / "both", threads=1)
     one, other = (pl.read_parquet(folder / "results" / "seeds.parquet")["loss"] for folder in (done, both))
     assert set(one).isdisjoint(other)
-    assert "encoder from both ends" in (both / "report.html").read_text()
+    assert "bidirectional encoder" in (both / "report.html").read_text()
     with pytest.raises(RunError, match=r'study\.encoder = "bilstm", there "lstm"'):
         run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), done)
 

@@ -116,15 +116,15 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     ``attending`` is the share whose attention is at the correct position in most cases at the end: token accuracy is possible without it.
     ``upside_down`` is the share in which the correct position has the lowest relevance of all in most cases, and not the highest.
     """
-    told = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
-    rows = [_share(outcome, told["outcome"] == outcome) for outcome in OUTCOMES]
-    rows.append(_share("attending", told["attention"] > PASSED))
-    rows.append(_share("upside_down", (told["relevance_least"] > PASSED) & (told["relevance"] <= PASSED)))
-    won = told.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
+    seeds = outcomes(final).join(passing(curves), on="seed", maintain_order="left")
+    rows = [_share(outcome, seeds["outcome"] == outcome) for outcome in OUTCOMES]
+    rows.append(_share("attending", seeds["attention"] > PASSED))
+    rows.append(_share("upside_down", (seeds["relevance_least"] > PASSED) & (seeds["relevance"] <= PASSED)))
+    won = seeds.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows.append(_share("relevance_first", won["lead"] > 0))
     rows.append(_share("attention_first", won["lead"] < 0))
-    heads = _heads(told)
-    for group, part in [("all", told), *((name, told.filter(outcome=name)) for name in OUTCOMES if name in told["outcome"])]:
+    heads = _heads(seeds)
+    for group, part in [("all", seeds), *((name, seeds.filter(outcome=name)) for name in OUTCOMES if name in seeds["outcome"])]:
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
         rows += [_median(name, part[name], group) for name in (*_OTHERS, "relevance_step", "attention_step", "lead")]
         rows += [_median(f"head_{k}_accuracy", part["heads"].list.get(k), group) for k in range(heads)]

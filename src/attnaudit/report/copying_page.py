@@ -35,7 +35,7 @@ PAPER = {
 }  # fmt: skip
 LABELS = {
     "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": f"share that failed (below {FAILURE})",
-    "between": "share between the two", "attending": "share that come to attend (attention right more often than not in the end)",
+    "between": "share between the two", "attending": "share that learn to attend (attention right more often than not in the end)",
     "upside_down": "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
     "relevance_first": "share of successes whose relevance was right first",
     "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
@@ -46,7 +46,7 @@ LABELS = {
     "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
     "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
     "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
-    "attention_step": "the same of attention", "lead": "steps by which relevance was earlier",
+    "attention_step": "step at which attention was first right more often than not", "lead": "steps by which relevance was earlier",
     "best_head_accuracy": "attention accuracy of the best head, median",
 }  # fmt: skip
 _SEEDS = {"succeeded": "seeds that succeeded", "failed": "seeds that failed", "between": "seeds between"}
@@ -78,7 +78,7 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     symbols = study["symbols"] or {"permutations": study["length"], "distinct": 60, "iid": 40}[study["kind"]]
     title = "Copying " + SEQUENCES[study["kind"]].format(symbols=symbols, length=study["length"])
     before = f" after {count(study['pretraining'], 'step')} with uniform attention" if study["pretraining"] else ""
-    encoder = "encoder from both ends" if study["encoder"] == "bilstm" else "encoder one way"
+    encoder = "bidirectional encoder" if study["encoder"] == "bilstm" else "unidirectional encoder"
     subtitle = f"{count(study['steps'], 'step')} of training{before}, {encoder}, {count(study['heads'], 'head')}; brackets: 95 % interval"
     figures = SummaryRows.of(summary)
     return Card(title, subtitle, (*_learned(figures, study), *_first(figures), *_looks(figures, study)))
@@ -102,15 +102,17 @@ def _learned(figures: SummaryRows, study: Mapping[str, Any]) -> Iterator[CardRow
 
 
 def _attending(figures: SummaryRows, won: int) -> str:
-    """In how many seeds attention comes to the right place; an older summary does not tell."""
+    """In how many seeds attention comes to the right position; empty for a summary of an older version."""
     row = figures.get(NAME, "attending")
     if row is None:
         return ""
     attending = round(row["value"] * row["n"])
-    told = f" {attending} of {row['n']} come to attend ({percent(row['low'])} to {percent(row['high'])}): in the end their attention is at "
-    told += "the right position more often than not."
-    told += " Token accuracy is possible without that." if attending < won else ""
-    return told + _upside_down(figures)
+    sentence = (
+        f" {attending} of {row['n']} learn to attend ({percent(row['low'])} to {percent(row['high'])}): in the end their attention is at "
+    )
+    sentence += "the right position more often than not."
+    sentence += " Token accuracy is possible without that." if attending < won else ""
+    return sentence + _upside_down(figures)
 
 
 def _upside_down(figures: SummaryRows) -> str:
@@ -128,8 +130,8 @@ def _upside_down(figures: SummaryRows) -> str:
 def _published(study: Mapping[str, Any]) -> str:
     """What the paper found, and in which settings it is not of the same task or model."""
     paper, here = Copying(study["kind"]), Copying(**{key: value for key, value in study.items() if key != "name"})
-    told = [(words(paper), words(here)) for words in _SETTINGS]
-    other = [(theirs, ours) for theirs, ours in told if theirs != ours]
+    settings = [(words(paper), words(here)) for words in _SETTINGS]
+    other = [(theirs, ours) for theirs, ours in settings if theirs != ours]
     if not other:
         return PAPER[study["kind"]]
     theirs, ours = (", ".join(filter(None, part)) for part in zip(*other, strict=True))
@@ -141,8 +143,8 @@ _SETTINGS: tuple[Callable[[Copying], str], ...] = (
     lambda study: count(study.sequences.symbols, "symbol"),
     lambda study: count(study.steps, "step"),
     lambda study: count(study.heads, "head"),
-    lambda study: "an encoder from both ends" if study.encoder == "bilstm" else "an encoder one way",
-    # of these it is only told what is not as usual: what the paper had is not known
+    lambda study: "a bidirectional encoder" if study.encoder == "bilstm" else "a unidirectional encoder",
+    # reported only where it differs from the default: the paper's value is not known
     lambda study: "" if study.hidden == Copying.hidden else f"states of width {study.hidden}",
     lambda study: "" if study.embedding == Copying.embedding else f"embeddings of width {study.embedding}",
     lambda study: "" if study.embedding_scale == Copying.embedding_scale else f"embeddings of scale {study.embedding_scale:g}",
@@ -187,10 +189,10 @@ def _looks(figures: SummaryRows, study: Mapping[str, Any]) -> Iterator[CardRow]:
 
 
 def _median_place(attended: float, right: float) -> str:
-    """Where the largest weight is, as a sentence; weights that look anywhere are at the right place in the median too."""
+    """Where the largest weight is, as a sentence; weights that look anywhere are at the right position in the median too."""
     if right < PASSED and abs(attended) < 1:
-        return "The median place of it says nothing: weights that look anywhere have one near the right place too."
-    return f"The median place of it is {_place(attended)}."
+        return "Its median position says nothing: weights that look anywhere have one near the right position too."
+    return f"Its median position is {_place(attended)}."
 
 
 def _place(attended: float) -> str:
@@ -202,8 +204,8 @@ def _place(attended: float) -> str:
 
 def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Mapping[str, Any]) -> Figure:
     """Three accuracies of every seed, and agreement, over the steps with attention free."""
-    told = outcomes(final).select("seed", "outcome")
-    free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(told, on="seed", maintain_order="left")
+    by_seed = outcomes(final).select("seed", "outcome")
+    free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(by_seed, on="seed", maintain_order="left")
     present = [name for name in OUTCOMES if name in free["outcome"]]
     titles = {
         "token": "token accuracy", "attention": "attention accuracy", "relevance": "output-relevance accuracy",
@@ -233,8 +235,8 @@ def _order(curves: pl.DataFrame, final: pl.DataFrame, summary: pl.DataFrame) -> 
     some = steps.filter(pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null())
     caption = (
         "When output relevance (circle) and attention (diamond) were first right for more than half of the positions, seed by seed. The "
-        "account of Snell et al. is that relevance comes first, under attention that is still nearly even, and attention follows it. Seeds "
-        "in which neither got there have no line."
+        "account of Snell et al. is that relevance comes first, under attention that is still nearly uniform, and attention follows it. "
+        "Seeds in which neither got there have no line."
     )
     if some.is_empty():
         return Figure("order", "What comes first", caption, (Panel("", note="In no seed did either get there."),))
@@ -246,23 +248,23 @@ def _order(curves: pl.DataFrame, final: pl.DataFrame, summary: pl.DataFrame) -> 
 
 def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> Iterator[Figure]:
     """Attention of the median seed of each outcome on one test sequence."""
-    told, panels = outcomes(final), []
+    seeds, panels = outcomes(final), []
     for outcome in OUTCOMES:
-        part = told.filter(outcome=outcome).sort("token", "seed")
+        part = seeds.filter(outcome=outcome).sort("token", "seed")
         if part.height:
             chosen = part.row((part.height - 1) // 2, named=True)
             rows = attention.filter(seed=chosen["seed"]).sort("target")
             drawn = render(
                 matrix_chart(np.array(rows["alpha"].to_list())), f"copying-alpha-{outcome}", f"Attention of a seed that {outcome}"
             )
-            told_of = f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy {figure(chosen['attention'])}"
+            scores = f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy {figure(chosen['attention'])}"
             if chosen["attention"] >= PASSED or abs(chosen["attended"]) >= 1:
-                told_of += f"; median place {_place(chosen['attended'])}"
-            panels.append(Panel(f"One of the {_SEEDS[outcome]} ({told_of})", drawn))
+                scores += f"; median position {_place(chosen['attended'])}"
+            panels.append(Panel(f"One of the {_SEEDS[outcome]} ({scores})", drawn))
     caption = (
         f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of {FULL} "
         "and more are darkest. On the diagonal each symbol is written from where it stands; states after it may know it too, and where the "
-        "encoder reads from both ends states before it. In the titles, the median place of the largest weight over all test sequences."
+        "encoder reads from both ends states before it. In the titles, the median position of the largest weight over all test sequences."
     )
     yield Figure("alpha", "Where attention looks", caption, tuple(panels))
 

@@ -46,10 +46,10 @@ class About:
     @property
     def title(self) -> str:
         """The corpus as its record titles it, else its name."""
-        told = [
+        titles = [
             _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
         ]
-        return str(first_of(*told, self.corpus))
+        return str(first_of(*titles, self.corpus))
 
     @property
     def has_question(self) -> bool:
@@ -104,7 +104,7 @@ def _entry(record: Mapping[str, Any], section: str, name: str) -> Any:
 def _notes(spec: Mapping[str, Any], metadata: Mapping[str, Any]) -> tuple[str, ...]:
     notes: dict[str, None] = {}
     for record in (spec, _mapping(spec.get("corpus")), metadata, _mapping(metadata.get("corpus"))):
-        told = record.get("notes")
-        listed = [told] if isinstance(told, str) else told if isinstance(told, list | tuple) else []
+        given = record.get("notes")
+        listed = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
         notes.update(dict.fromkeys(str(note) for note in listed))
     return tuple(notes)

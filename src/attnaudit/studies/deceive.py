@@ -44,7 +44,7 @@ NAMED = 8  # instances that a note lists
 MEASURES = ("accuracy", "mass", "mass_max", "tau_loo", "tau_gradient", "jsd", "covered")
 SCORES = ("loo", "gradient")
 OF_TOKENS = tuple(measure for measure in MEASURES if measure != "mass_max")  # a translator has one head
-Told = Mapping[str, Any]  # a row of a summary
+SummaryRow = Mapping[str, Any]  # a row of a summary
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,9 @@ class Deceive:
         marked = {name: marks(split, self.words or "rationale", name) for name, split in corpus.splits.items()}
         for name, rows in marked.items():
             if not any(map(any, rows)):
-                told = f"words {', '.join(self.words)}" if self.words else "the rationale"
+                source = f"words {', '.join(self.words)}" if self.words else "the rationale"
                 do = "give deceive.words as they appear in the texts that were read (lower case, for most)"
-                raise InputError("study", f"impermissible tokens, {told}", f"none in {name}", "some in every split", do)
+                raise InputError("study", f"impermissible tokens, {source}", f"none in {name}", "some in every split", do)
         note = _covered_note(corpus, marked)
         return [
             training
@@ -172,17 +172,17 @@ class Deceive:
         without = "with uniform attention" if about.translates else "without these tokens"
         of_what = " of the gold tokens" if about.translates else ""
         honest = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
-        yardstick = f"{percent(before['mass']['value'])} {honest}"
-        beside = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
+        reference = f"{percent(before['mass']['value'])} {honest}"
+        compared = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
         sentence = (
             f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on "
-            f"the impermissible tokens, {yardstick}. Its accuracy is {percent(after['accuracy']['value'])}{of_what} ({beside})."
+            f"the impermissible tokens, {reference}. Its accuracy is {percent(after['accuracy']['value'])}{of_what} ({compared})."
             f"{_deceived(before, after, bare, without) if least != most else ''}{_of_bleu(rows, model, least, most)}"
         )
         taus = [figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
         sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}."
         measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
-        yield card_row(Deceive.question, measure, after["mass"], yardstick, sentence, mark=mark)
+        yield card_row(Deceive.question, measure, after["mass"], reference, sentence, mark=mark)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
@@ -356,19 +356,19 @@ def _check_strengths(strengths: Sequence[float]) -> None:
 
 def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]) -> str:
     """How many texts of each split consist of marked tokens only, and which; empty where there are none."""
-    told = []
+    counts = []
     for name, rows in marked.items():
         covered = [int(corpus.splits[name].instance[row]) for row, places in enumerate(rows) if places and all(places)]
         more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
-        told += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
+        counts += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
     return (
-        f"Instances without any other token, whose penalty would be infinite, are trained on their label alone: {', '.join(told)}."
-        if told
+        f"Instances without any other token, whose penalty would be infinite, are trained on their label alone: {', '.join(counts)}."
+        if counts
         else ""
     )
 
 
-def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told | None, without: str) -> str:
+def _deceived(before: Mapping[str, SummaryRow], after: Mapping[str, SummaryRow], bare: SummaryRow | None, without: str) -> str:
     """Whether attention hides what the model uses: it has left these tokens, and the model is right more often than ``without``."""
     mass, accuracy, honest = after["mass"], after["accuracy"], before["accuracy"]
     if bare is None or any(row["low"] is None for row in (mass, before["mass"], accuracy, honest, bare)):
@@ -390,8 +390,8 @@ def _deceived(before: Mapping[str, Told], after: Mapping[str, Told], bare: Told 
 
 def _of_bleu(figures: SummaryRows, model: str, least: str, most: str) -> str:
     """What became of the translations, where there are any."""
-    before, after, even = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
+    before, after, uniform = (figures.value("deceive", f"bleu_{name}") for name in (f"{model}_{least}", f"{model}_{most}", "uniform"))
     if before is None or after is None:
         return ""
-    beside = "" if even is None else f"; with uniform attention {even:.1f}"
-    return f" BLEU goes from {before:.1f} to {after:.1f}{beside}."
+    compared = "" if uniform is None else f"; with uniform attention {uniform:.1f}"
+    return f" BLEU goes from {before:.1f} to {after:.1f}{compared}."
