@@ -1,0 +1,91 @@
+"""Random draws whose distribution is known exactly: resamples of two rows or seeds, orders of three tokens, streams of gold tokens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import permutations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import stream_keys
+from attnaudit.experiments.erasure.rankings import by_chance
+from attnaudit.experiments.permutation_identity import shuffle_rows
+from attnaudit.experiments.rows import row_streams
+from attnaudit.stats.bootstrap import bootstrap_means, bootstrap_ratios, means_over_seeds
+from attnaudit.stats.classification import classification_scores, resampled_over_seeds
+from attnaudit.trace import Trace
+
+RESAMPLES = 4000
+LIKELY = 1e-4  # the p-value below which frequencies do not follow their distribution
+
+
+def as_often(values: np.ndarray, expected: dict[float, float]) -> None:
+    """The values are those expected, as often as expected."""
+    found = Counter(np.round(values, 9).tolist())
+    assert set(found) == set(expected)
+    counts, shares = [found[value] for value in expected], np.array(list(expected.values()))
+    assert chisquare(counts, shares * len(values)).pvalue > LIKELY
+
+
+@pytest.mark.parametrize(("level", "low", "high"), [(0.4, 0.5, 0.5), (0.6, 0.0, 1.0)])
+def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples(level: float, low: float, high: float):
+    table = np.array([[0.0], [1.0]])
+    assert [end[0] for end in bootstrap_means(table, seed=3, resamples=RESAMPLES, level=level)] == [low, high]
+    ratio = bootstrap_ratios(table, np.ones((2, 1)), seed=3, resamples=RESAMPLES, level=level)
+    assert [end[0] for end in ratio] == [low, high]
+
+
+def test_a_resample_over_seeds_draws_seeds_with_replacement():
+    one_row = np.array([0.0, 1.0])[None, :, None]
+    as_often(means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+
+
+def test_a_resample_over_seeds_draws_rows_with_replacement():
+    """One seed, two rows."""
+    as_often(means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+
+
+def test_scores_over_seeds_draw_seeds_with_replacement():
+    """One seed is always right and one always wrong, so that only the draw of seeds moves the mean."""
+    label = np.array([0, 1] * 10)
+    predicted = np.stack([label, 1 - label])[None]
+    values, resampled = resampled_over_seeds(label, predicted, predicted[..., None].astype(float), seed=2, resamples=RESAMPLES)
+    np.testing.assert_array_equal(values[0, :, 0], [1.0, 0.0])
+    as_often(resampled[0, :, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+
+
+def test_accuracy_of_one_right_and_one_wrong_row():
+    """Both right, both wrong, or one of each: the interval ends at 0 and 1."""
+    found = classification_scores(np.array([0, 1]), np.array([0, 0]), np.array([[0.1], [0.4]]), seed=0, resamples=RESAMPLES)
+    assert (found.accuracy, found.low[0], found.high[0]) == (0.5, 0.0, 1.0)
+
+
+def test_all_orders_of_three_tokens_are_as_likely():
+    stream = stream_keys(5, "erasure", np.array([0]))[0]
+    found = Counter(tuple(by_chance(3, stream, number).tolist()) for number in range(6000))
+    assert set(found) == set(permutations(range(3)))
+    assert chisquare(list(found.values())).pvalue > LIKELY
+
+
+def test_all_shuffles_of_three_weights_are_as_likely():
+    rows = 6000
+    values = np.tile([0.0, 1.0, 2.0], rows)
+    shuffle_rows(values, np.arange(0, 3 * rows + 1, 3), stream_keys(5, "permutation", np.arange(rows)), 0)
+    found = Counter(map(tuple, values.reshape(rows, 3).tolist()))
+    assert set(found) == set(permutations([0.0, 1.0, 2.0]))
+    assert chisquare(list(found.values())).pvalue > LIKELY
+
+
+def test_rows_of_one_instance_have_streams_of_their_own():
+    """Heads, layers and gold tokens of one text are shuffled apart from each other."""
+    size = 12
+    columns = {"layer": np.repeat([0, 1], 6), "head": np.tile(np.repeat([0, 1, 2], 2), 2), "query": np.tile([0, 1], 6)}
+    trace = Trace.from_arrays(
+        activation="softmax", class_names=["a", "b"], instance=np.zeros(size, np.int64), tokens=[["x", "y"]] * size,
+        alpha=Ragged.from_rows([np.array([0.5, 0.5])] * size), readout=Ragged.from_rows([np.zeros((2, 2))] * size),
+        offset=np.zeros((size, 2)), prediction=np.full((size, 2), 0.5), **columns,
+    )  # fmt: skip
+    assert len(set(row_streams(trace, 0, "permutation").tolist())) == size
