@@ -12,7 +12,7 @@ demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; 
 
 # Two processes, each with one thread an operation, so that neither waits for threads of the other.
 test: $(VENV)/.installed-dev chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -40,7 +40,7 @@ def test_a_constant_score_has_the_precision_of_chance():
     assert precision == auprc == chance == pytest.approx(0.4)
 
 
-@pytest.mark.parametrize("rationale", [[1, 0], [0, 0, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 0, 1]])
+@pytest.mark.parametrize("rationale", [[1, 0], [0, 0, 1, 0], [1, 1, 0, 0, 1], [1, 1, 1, 0, 0, 0], [0, 1, 0, 0, 0, 1]])
 def test_chance_is_the_mean_over_all_orders(rationale: list[int]):
     orders = [np.array(order, float) for order in permutations(range(len(rationale)))]
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
