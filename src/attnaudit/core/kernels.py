@@ -17,7 +17,9 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import config, event
+from numpy.typing import DTypeLike
 
 from attnaudit.core.files import user_cache
 
@@ -36,6 +38,11 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return numba.njit(cache=True, **options)(function)
     finally:
         SETTINGS.CACHE_LOCATOR_CLASSES = others
+
+
+def for_kernel(values: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
+    """``values`` contiguous, writable and of one type, copied only where they are not, so that numba compiles each kernel once."""
+    return np.require(values, dtype, ["C", "W"])
 
 
 @dataclass(frozen=True)
@@ -93,4 +100,4 @@ class _Starts(event.Listener):
         self.tell()
 
     def on_end(self, event: Any) -> None:
-        """Nothing is to be told: what was compiled is now at work."""
+        """Only the start of a compilation is reported."""

@@ -29,9 +29,9 @@ def classification_scores(
 ) -> Scores:
     """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows.
 
-    ``score`` has a column per class to be told from the rest, or a single one for class 1 of two. F1 is that of class 1 for a single
-    column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and some
-    rows lack.
+    ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
+    single column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and
+    some rows lack.
     """
     if score.shape[1] == 2:
         score = score[:, 1:]

@@ -7,9 +7,8 @@ import math
 import numpy as np
 from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import for_kernel, kernel
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
 

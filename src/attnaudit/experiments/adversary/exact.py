@@ -15,9 +15,8 @@ from jaxtyping import Float
 from numba import prange
 from scipy.special import expit, logit
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import for_kernel, kernel
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending
 from attnaudit.trace.readout import IdentityTail, Readout
@@ -60,8 +59,7 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
 def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     """For every row the attention in the slab with the largest JSD to ``alpha``; ``alpha`` itself where there is no other."""
     furthest = np.empty(len(alpha.values))
-    weights = for_kernel(alpha.values)
-    _furthest_rows(weights, alpha.offsets, slab.relevance, slab.low, slab.high, furthest)
+    _furthest_rows(for_kernel(alpha.values), alpha.offsets, slab.relevance, slab.low, slab.high, furthest)
     return alpha.with_values(furthest)
 
 
