@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 from jaxtyping import Float, UInt64
-from numba import prange
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
@@ -120,7 +119,7 @@ def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, 
     """Median TVD under shuffled attention; the same shuffles whichever way they are read out."""
     if isinstance(readout.tail, IdentityTail):
         median = np.empty(len(alpha))
-        _median_rows(kernel_rows(readout, alpha), streams, permutations, median)
+        over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, permutations, median)
         return median
     width = readout.contribution.values.shape[1]
     blocks = alpha.blocks(max(BLOCK // width, 1))
@@ -132,15 +131,15 @@ def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.nda
     shuffled = alpha.with_values(alpha.values.copy())
     change = np.empty((permutations, len(alpha)))
     for k in range(permutations):
-        _shuffle_rows(shuffled.values, shuffled.offsets, streams, k)
+        over_rows(_shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
         change[k] = tvd(readout(shuffled), baseline)
     return np.median(change, axis=0)
 
 
-@kernel(parallel=True)
-def _median_rows(rows, streams, permutations, median):
+@kernel
+def _median_rows(first, last, rows, streams, permutations, median):
     """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
-    for i in prange(len(streams)):
+    for i in range(first, last):
         alpha, contribution, offset, head = row_parts(rows, i)
         weights, change = alpha.copy(), np.empty(permutations)
         baseline = pooled_prediction(pool(weights, contribution, offset), head)
@@ -151,7 +150,7 @@ def _median_rows(rows, streams, permutations, median):
         median[i] = ordered[half] if permutations % 2 else 0.5 * (ordered[half - 1] + ordered[half])
 
 
-@kernel(parallel=True)
-def _shuffle_rows(values, offsets, streams, k):
-    for row in prange(len(streams)):
+@kernel
+def _shuffle_rows(first, last, values, offsets, streams, k):
+    for row in range(first, last):
         shuffle(values[offsets[row] : offsets[row + 1]], streams[row], k)

@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 from jaxtyping import Float, Int64
-from numba import prange
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import for_kernel, kernel
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.ordering import ascending
 
@@ -26,7 +25,9 @@ def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n
     """
     count = top_count(u.lengths, percent)
     found = np.full(len(u), np.nan)
-    _top_rows(for_kernel(u.values), for_kernel(v.values), for_kernel(u.offsets, np.int64), for_kernel(count, np.int64), found)
+    over_rows(
+        _top_rows, len(u), for_kernel(u.values), for_kernel(v.values), for_kernel(u.offsets, np.int64), for_kernel(count, np.int64), found
+    )
     return found
 
 
@@ -52,7 +53,9 @@ def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, n
     A rationale of length 0 is unknown. NaN where it is unknown, empty or the whole text.
     """
     out = np.full((2, len(score)), np.nan)
-    _rationale_rows(for_kernel(score.values), score.offsets, for_kernel(rationale.values, np.bool_), rationale.offsets, out)
+    over_rows(
+        _rationale_rows, len(score), for_kernel(score.values), score.offsets, for_kernel(rationale.values, np.bool_), rationale.offsets, out
+    )
     return out[0], out[1]
 
 
@@ -71,9 +74,9 @@ def chance_rationale_agreement(rationale: Ragged, lengths: np.ndarray) -> tuple[
         return np.where(defined, known / size, np.nan), np.where(defined, average, np.nan)
 
 
-@kernel(parallel=True)
-def _top_rows(u, v, offsets, count, found):
-    for row in prange(len(offsets) - 1):
+@kernel
+def _top_rows(first, last, u, v, offsets, count, found):
+    for row in range(first, last):
         start, stop = offsets[row], offsets[row + 1]
         if stop > start:
             found[row] = _top_row(u[start:stop], v[start:stop], count[row])
@@ -96,9 +99,9 @@ def _top_row(u, v, count):
     return inside / first
 
 
-@kernel(parallel=True)
-def _rationale_rows(score, score_offsets, relevant, relevant_offsets, out):
-    for row in prange(len(score_offsets) - 1):
+@kernel
+def _rationale_rows(first, last, score, score_offsets, relevant, relevant_offsets, out):
+    for row in range(first, last):
         size = score_offsets[row + 1] - score_offsets[row]
         chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
         expected = chosen.sum()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int64
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.random import draw_below, stream_keys
 
 
@@ -20,7 +19,7 @@ def bootstrap_means(
     """
     means = np.full((resamples, values.shape[1]), np.nan)
     if len(values):
-        _resampled_means(canonical_order(values), resample_keys(seed, resamples), means)
+        over_rows(_resampled_means, resamples, canonical_order(values), resample_keys(seed, resamples), means)
     return percentile_interval(means, level)
 
 
@@ -44,7 +43,7 @@ def bootstrap_ratios(
     """Percentile interval of ``Σ numerator / Σ denominator`` of every column, rows drawn whole, for example clusters."""
     both = canonical_order(np.hstack([numerator, denominator]).astype(np.float64))
     means = np.full((resamples, both.shape[1]), np.nan)
-    _resampled_means(both, resample_keys(seed, resamples), means)
+    over_rows(_resampled_means, resamples, both, resample_keys(seed, resamples), means)
     top, bottom = np.hsplit(means, 2)
     return percentile_interval(np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0), level)
 
@@ -96,9 +95,9 @@ def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"
     return np.ascontiguousarray(values[np.argsort(stream_keys(0, "order", *columns), kind="stable")])
 
 
-@kernel(parallel=True)
-def _resampled_means(values, keys, means):
-    for b in prange(len(keys)):
+@kernel
+def _resampled_means(first, last, values, keys, means):
+    for b in range(first, last):
         _means(values, resample(keys[b], len(values)), means[b])
 
 

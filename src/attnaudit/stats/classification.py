@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
 
@@ -75,13 +74,13 @@ def _scores_and_resamples(
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
         value[:] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
-        _resampled_scores(label, predicted, score, order, keys, statistics)
+        over_rows(_resampled_scores, len(keys), label, predicted, score, order, keys, statistics)
     return value, statistics
 
 
-@kernel(parallel=True)
-def _resampled_scores(label, predicted, score, order, keys, statistics):
-    for b in prange(len(keys)):
+@kernel
+def _resampled_scores(first, last, label, predicted, score, order, keys, statistics):
+    for b in range(first, last):
         statistics[b] = _weighted_scores(label, predicted, score, order, resample(keys[b], len(label)).astype(np.float64))
 
 

@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange
@@ -53,13 +52,13 @@ def bounded_attention(
     """
     furthest, upper = np.empty(len(alpha.values)), np.empty(len(alpha))
     epsilon, limits = max(float(epsilon), LEAST), search_limits(search)
-    _bounded_rows(kernel_rows(readout, alpha), alpha.offsets, epsilon, streams, search.k, limits, furthest, upper)
+    over_rows(_bounded_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, epsilon, streams, search.k, limits, furthest, upper)
     return alpha.with_values(furthest), upper
 
 
-@kernel(parallel=True)
-def _bounded_rows(rows, offsets, epsilon, streams, k, limits, furthest, upper):
-    for i in prange(len(upper)):
+@kernel
+def _bounded_rows(first, last, rows, offsets, epsilon, streams, k, limits, furthest, upper):
+    for i in range(first, last):
         upper[i] = _bounded(row_parts(rows, i), epsilon, streams[i], k, limits, furthest[offsets[i] : offsets[i + 1]])
 
 

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, pull_back, row_parts, tvd_row
@@ -33,7 +32,7 @@ class Search:
 def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search) -> Float[np.ndarray, "N k"]:
     """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
     found = np.empty((search.k, len(alpha.values)))
-    _search_rows(kernel_rows(readout, alpha), alpha.offsets, streams, search_limits(search), found)
+    over_rows(_search_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, search_limits(search), found)
     return np.ascontiguousarray(found.T)
 
 
@@ -42,9 +41,9 @@ def search_limits(search: Search) -> tuple[float, float, int, float]:
     return float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate)
 
 
-@kernel(parallel=True)
-def _search_rows(rows, offsets, streams, limits, found):
-    for i in prange(len(streams)):
+@kernel
+def _search_rows(first, last, rows, offsets, streams, limits, found):
+    for i in range(first, last):
         start, stop = offsets[i], offsets[i + 1]
         found[:, start:stop] = search_row(starting_scores(streams[i], len(found), stop - start), row_parts(rows, i), limits)
 

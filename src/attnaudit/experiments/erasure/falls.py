@@ -11,9 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import prange
 
-from attnaudit.core.kernels import for_kernel, kernel
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction
 from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of
@@ -30,14 +29,14 @@ def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:
     NaN where T is 1 and where a removal leaves no weight.
     """
     out = np.full((len(alpha), 2, len(SHARES)), np.nan)
-    _fall_rows(kernel_rows(readout, alpha), alpha.offsets, for_kernel(score.values), out)
+    over_rows(_fall_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, for_kernel(score.values), out)
     return out
 
 
 def falls_by_chance(readout: Readout, alpha: Ragged, streams: np.ndarray, orders: int) -> np.ndarray:
     """`falls`, the mean over ``orders`` random orders."""
     out = np.full((len(alpha), 2, len(SHARES)), np.nan)
-    _chance_rows(kernel_rows(readout, alpha), streams, orders, out)
+    over_rows(_chance_rows, len(alpha), kernel_rows(readout, alpha), streams, orders, out)
     return out
 
 
@@ -50,25 +49,25 @@ def bounds(readout: Readout, alpha: Ragged) -> np.ndarray:
     if readout.activation == "softmax":
         contribution, offset = contribution[:, 1:] - contribution[:, :1], offset[:, 1:] - offset[:, :1]
     out = np.full((len(alpha), 2, len(SHARES), 2), np.nan)
-    _bound_rows(for_kernel(alpha.values), alpha.offsets, for_kernel(contribution), for_kernel(offset), out)
+    over_rows(_bound_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, for_kernel(contribution), for_kernel(offset), out)
     return out
 
 
-@kernel(parallel=True)
-def _fall_rows(rows, offsets, score, out):
-    for i in prange(len(out)):
+@kernel
+def _fall_rows(first, last, rows, offsets, score, out):
+    for i in range(first, last):
         _fall_row(row_of(rows, i), ascending(-score[offsets[i] : offsets[i + 1]]), out[i])
 
 
-@kernel(parallel=True)
-def _chance_rows(rows, streams, orders, out):
-    for i in prange(len(out)):
+@kernel
+def _chance_rows(first, last, rows, streams, orders, out):
+    for i in range(first, last):
         _chance_row(row_of(rows, i), streams[i], orders, out[i])
 
 
-@kernel(parallel=True)
-def _bound_rows(alpha, offsets, contribution, offset, out):
-    for i in prange(len(offset)):
+@kernel
+def _bound_rows(first, last, alpha, offsets, contribution, offset, out):
+    for i in range(first, last):
         start, stop = offsets[i], offsets[i + 1]
         _bound_row(alpha[start:stop], contribution[start:stop, 0], offset[i, 0], out[i])
 

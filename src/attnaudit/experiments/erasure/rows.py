@@ -14,9 +14,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_below
 from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction, pull_back
@@ -60,13 +59,14 @@ def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orde
     removed, mass = np.full((len(alpha), rankings + 1), np.nan), np.full((len(alpha), rankings + 1), np.nan)
     kept, single = np.full((len(alpha), rankings), np.nan), np.full((len(alpha), 5), np.nan)
     smallest = np.zeros(len(alpha.values), np.bool_)
-    _erase_rows(kernel_rows(readout, alpha), alpha.offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest)
+    chosen, out = (other, orders, epsilon), (removed, mass, kept, single, smallest)
+    over_rows(_erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out)
     return Erased(removed, mass, kept, single, alpha.with_values(smallest))
 
 
-@kernel(parallel=True)
-def _erase_rows(rows, offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest):
-    for i in prange(len(streams)):
+@kernel
+def _erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest):
+    for i in range(first, last):
         out = removed[i], mass[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
         _erase_row(row_of(rows, i), streams[i], other, orders, epsilon, out)
 
