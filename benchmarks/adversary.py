@@ -19,7 +19,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.trace import Trace
 from tests.oracles.relaxed_adversary import accepted_divergence, naive_search, padded
 from tests.traces import make_trace

@@ -21,8 +21,8 @@ import numpy as np
 from attnaudit.experiments import make_experiment, settings_for_task
 from attnaudit.experiments.adversary.experiment import CERTIFIED_GAP, Adversary
 from attnaudit.experiments.adversary.row import as_row
-from attnaudit.experiments.adversary.support import try_pairs, try_single_tokens
-from attnaudit.experiments.readout_pooled import Head, pooled_arguments
+from attnaudit.experiments.adversary.search import try_pairs, try_single_tokens
+from attnaudit.experiments.compiled_readout import kernel_rows, row_parts
 from attnaudit.trace import Trace
 
 CORPORA = ("trec6", "ag_news4", "snli", "babi1")
@@ -66,12 +66,9 @@ def bounds_row(trace: Trace) -> list[str]:
 
 def pairs_alone(trace: Trace, epsilon: float) -> np.ndarray:
     """The best that single tokens and all pairs reach, per instance."""
-    contribution, offset, allowed, sigmoid, weight, bias, tail = pooled_arguments(trace.readout)
-    reached = np.zeros(len(trace))
+    rows, reached = kernel_rows(trace.readout, trace.alpha), np.zeros(len(trace))
     for i in range(len(trace)):
-        start, stop = trace.alpha.offsets[i : i + 2]
-        alpha = trace.alpha.values[start:stop].copy()
-        row = as_row(alpha, contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid), epsilon)
+        row = as_row(row_parts(rows, i), epsilon)
         best = row.own.copy()
         reached[i] = try_pairs(row, np.arange(len(best)), try_single_tokens(row, 0.0, best), best)
     return reached

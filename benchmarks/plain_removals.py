@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from attnaudit.experiments.erasure.rankings import RANKINGS
+from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.stats.measures import ERASED_SHARES, activate
 from attnaudit.trace import Trace
 from tests.oracles.erasure import decided, weight_gradient

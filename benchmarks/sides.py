@@ -21,8 +21,8 @@ from scipy.stats import kendalltau
 from torch import Tensor
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import shuffle
 from attnaudit.experiments import make_experiment
-from attnaudit.experiments.permutation_identity import shuffle
 from attnaudit.experiments.rows import row_streams
 from attnaudit.models.batch import Batch, pad
 from attnaudit.models.classifier import AttentionModel

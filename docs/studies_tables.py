@@ -15,7 +15,7 @@ from typing import Any
 
 from attnaudit.core.files import read_json, write_text
 from attnaudit.corpora import read_corpus
-from attnaudit.experiments.adversary import divergence
+from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.models.classifier import load_model
 from attnaudit.runner.studies import StudySpec, run_study
 from attnaudit.stats.measures import tvd

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
-
-os.environ["NUMBA_NUM_THREADS"] = "2"  # how many there can be, read when numba is imported
 from hypothesis import settings
 from jaxtyping import install_import_hook
 

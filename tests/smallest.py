@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.experiments.erasure.rankings import RANKINGS
+from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.trace import Trace
 from tests.oracles.erasure import every_removal_minimum
 

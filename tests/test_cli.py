@@ -20,7 +20,7 @@ from attnaudit.cli.bars import progress
 from attnaudit.core.progress import within
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.trace import Trace
 from tests.traces import make_trace
 

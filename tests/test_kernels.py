@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel
+from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel, over_rows
 from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
@@ -32,13 +35,56 @@ def test_kernels_sort_by_our_own_function_alone(path: Path):
 
 
 def test_a_kernel_that_sorts_with_numpy_would_be_found():
-    assert sorts_in_kernels("@kernel(parallel=True)\ndef compiled(x):\n    return np.sort(x)[0]\n") == ["compiled: sort"]
+    assert sorts_in_kernels("@kernel\ndef compiled(x):\n    return np.sort(x)[0]\n") == ["compiled: sort"]
 
 
 @pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
 def test_kernels_are_compiled_in_one_way(path: Path):
     """By ours, which keeps their code where no other version looks."""
     assert path.name == "kernels.py" or "njit" not in path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("rows", [0, 1, 2, 31, 1000])
+def test_every_row_is_in_one_chunk(monkeypatch: pytest.MonkeyPatch, rows: int, threads: int):
+    monkeypatch.setattr(SETTINGS, "NUMBA_NUM_THREADS", threads)
+    seen = np.zeros(rows, int)
+
+    def count(first: int, last: int, step: int) -> None:
+        seen[first:last] += step
+
+    over_rows(count, rows, 2)
+    assert (seen == 2).all()
+
+
+def test_an_error_in_a_chunk_is_raised(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(SETTINGS, "NUMBA_NUM_THREADS", 2)
+
+    def fail(first: int, last: int) -> None:
+        if last == 100:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        over_rows(fail, 100)
+
+
+THREADS = """
+import torch
+before = torch.get_num_threads()
+import numpy as np
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.kendall import kendall_tau
+scores = Ragged.from_rows(list(np.random.default_rng(0).normal(size=(200, 9))))
+kendall_tau(scores, scores)
+print(before, torch.get_num_threads())
+"""
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_kernels_leave_the_threads_of_torch_alone(threads: str):
+    environment = {**os.environ, "OMP_NUM_THREADS": threads, "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", THREADS], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [threads, threads]
 
 
 def test_code_of_other_sources_lies_elsewhere(tmp_path: Path):

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from attnaudit.experiments.adversary import divergence
 from attnaudit.experiments.adversary import exact as adversary_exact
 from attnaudit.experiments.adversary.exact import slab_within
+from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.kendall import naive_kendall

@@ -43,15 +43,12 @@ def violations(text: str) -> list[str]:
 
 
 def texts_of(code: str) -> Iterator[tuple[int, str]]:
-    """Line and text of the string constants with a space in them and of the docstrings of public objects.
-
-    Of modules with compiled functions docstrings are not read: a change in their text compiles every kernel again.
-    """
-    tree, compiled = ast.parse(code), "@kernel" in code
+    """Line and text of the string constants with a space in them and of the docstrings of public objects."""
+    tree = ast.parse(code)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     skipped = set()
     for node in ast.walk(tree):
-        if isinstance(node, documented) and ast.get_docstring(node) and (compiled or getattr(node, "name", "").startswith("_")):
+        if isinstance(node, documented) and ast.get_docstring(node) and getattr(node, "name", "").startswith("_"):
             skipped.add(id(node.body[0].value))  # type: ignore[attr-defined]
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value and id(node) not in skipped:

@@ -9,8 +9,8 @@ from scipy.optimize import linprog
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary import Adversary, divergence
 from attnaudit.experiments.adversary.exact import furthest_attention, gain, slab_within, unconstrained_bound
+from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.stats.measures import LN2, tvd
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary

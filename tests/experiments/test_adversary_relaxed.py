@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.relaxed import Search, loss_slope, search_attentions, starting_scores
-from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction
+from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, row_parts
 from attnaudit.experiments.rows import row_streams
 from attnaudit.trace import Trace
 from tests.experiments.test_adversary_exact import check_is_allowed
@@ -30,18 +30,15 @@ def starts(trace: Trace) -> torch.Tensor:
 @pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.9])
 def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None, epsilon: float):
     trace = make_trace(8, (2, 12), outputs, seed=1, hidden=hidden, candidates=outputs > 1)
-    contribution, offset, allowed, sigmoid, weight, bias, tail = pooled_arguments(trace.readout)
+    rows = kernel_rows(trace.readout, trace.alpha)
     model, alpha = padded(trace)
     free = starts(trace).requires_grad_(True)
     (expected,) = torch.autograd.grad(adversary_loss(free, model, alpha, epsilon, 500.0).sum(), free)
     for row, old in enumerate(trace.alpha):
-        head = Head(weight, bias, tail, allowed[row], sigmoid)
-        instance = (old, contribution[trace.alpha.offsets[row] :][: len(old)], offset[row], head)
+        parts = row_parts(rows, row)
         scores = free.detach()[row, :, : len(old)].numpy().copy()
-        target, slope, pooled = np.empty(len(bias)), np.empty_like(scores), np.empty_like(offset[row])
-        pool(*instance[:3], pooled)
-        pooled_prediction(pooled, head, target)
-        loss_slope(scores, instance, target, epsilon, 500.0, np.empty_like(scores), slope)
+        target = pooled_prediction(pool(*parts[:3]), parts[3])
+        slope = loss_slope(scores, parts, target, epsilon, 500.0)
         np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8)
 
 

@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary import Adversary, divergence
-from attnaudit.experiments.adversary import hull as adversary_hull
+from attnaudit.experiments.adversary import envelopes as adversary_envelopes
+from attnaudit.experiments.adversary.envelopes import between_planes
 from attnaudit.experiments.adversary.exact import unconstrained_bound
-from attnaudit.experiments.adversary.tangent import between_planes
+from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 from tests.experiments.test_adversary_exact import check_is_allowed
@@ -227,7 +227,7 @@ def test_the_hull_holds_every_output_allowed():
         p, slope, moved = rng.dirichlet(np.full(size, 0.5)) + 1e-6, rng.normal(size=size), np.empty(size)
         p /= p.sum()
         slope -= slope.mean()
-        bound = adversary_hull.furthest_logits(slope, p, 0.05, np.zeros(size), np.ones(size), moved)
+        bound = adversary_envelopes.furthest_logits(slope, p, 0.05, np.zeros(size), np.ones(size), moved)
         assert np.isinf(bound) == bool((p[slope < 0] <= 0.05).any())
         others = np.maximum(p + np.outer(rng.uniform(0, 1, 300), np.ones(size)) * _shifts(rng, 300, size), 1e-12)
         assert (np.log(others / p) @ slope).max() <= bound + 1e-9
@@ -249,9 +249,9 @@ def test_a_hull_turned_round_is_found():
     for _ in range(50):
         p, slope = rng.dirichlet(np.full(4, 3.0)), rng.normal(size=4)
         slope -= slope.mean()
-        wrong = adversary_hull.furthest_logits(-slope, p, 0.02, np.zeros(4), np.ones(4), np.empty(4))
+        wrong = adversary_envelopes.furthest_logits(-slope, p, 0.02, np.zeros(4), np.ones(4), np.empty(4))
         right = np.empty(4)
-        adversary_hull.furthest_logits(slope, p, 0.02, np.zeros(4), np.ones(4), right)
+        adversary_envelopes.furthest_logits(slope, p, 0.02, np.zeros(4), np.ones(4), right)
         caught += np.log(right / p) @ slope > wrong + 1e-9
     assert caught > 10
 

@@ -12,10 +12,9 @@ import pytest
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.comprehensiveness.bounds import extreme_means
-from attnaudit.experiments.comprehensiveness.experiment import WAYS, Comprehensiveness
-from attnaudit.experiments.comprehensiveness.rows import SHARES
-from attnaudit.experiments.erasure.rankings import by_chance
+from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
+from attnaudit.experiments.erasure.falls import SHARES, extreme_means
+from attnaudit.experiments.erasure.removal import random_order
 from attnaudit.experiments.rows import row_streams
 from attnaudit.trace import Trace
 from tests.experiments.test_erasure import KINDS, some_trace
@@ -65,7 +64,7 @@ def test_the_baseline_is_the_mean_over_random_orders(kind: str) -> None:
     trace = make_trace(20, (2, 25), seed=7, **KINDS[kind])
     table, streams = Comprehensiveness(orders=4)(trace), row_streams(trace, 0, "comprehensiveness")
     for row, length in enumerate(trace.alpha.lengths):
-        walks = [by_chance(length, streams[row], number).tolist() for number in range(4)]
+        walks = [random_order(length, streams[row], number).tolist() for number in range(4)]
         falls = np.mean([naive_falls(trace, row, walk) for walk in walks], axis=0)
         assert table["comprehensiveness_random"][row] == pytest.approx(falls[0].mean(), abs=1e-12)
         assert table["sufficiency_random"][row] == pytest.approx(falls[1].mean(), abs=1e-12)

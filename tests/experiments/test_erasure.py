@@ -12,7 +12,7 @@ from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.erasure.experiment import MINIMUM, Erasure
-from attnaudit.experiments.erasure.rankings import RANKINGS, by_chance
+from attnaudit.experiments.erasure.removal import RANKINGS, random_order
 from attnaudit.experiments.rows import row_streams
 from attnaudit.runner import RunSpec, run
 from attnaudit.trace import Trace
@@ -67,7 +67,7 @@ def test_random_orders_are_averaged_over_those_that_flip(kind: str) -> None:
     trace = some_trace(kind, lengths=(2, 12))
     table, streams = Erasure(orders=3)(trace), row_streams(trace, 0, "erasure")
     for row, length in enumerate(trace.alpha.lengths):
-        walks = [by_chance(length, streams[row], number).tolist() for number in range(3)]
+        walks = [random_order(length, streams[row], number).tolist() for number in range(3)]
         assert all(sorted(walk) == list(range(length)) for walk in walks)
         counts = [count for walk in walks if (count := naive_first_flip(trace, row, walk)) is not None]
         assert table["removed_random"][row] == (pytest.approx(np.mean(counts) / length) if counts else None)

@@ -6,8 +6,8 @@ from scipy.stats import binom
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.random import shuffle
 from attnaudit.experiments.permutation import Permutation, _median_through_tail, median_delta_y
-from attnaudit.experiments.permutation_identity import shuffle
 from attnaudit.experiments.rows import row_streams
 from tests.oracles.permutation import all_permutations, naive_permutation
 from tests.traces import make_trace, sigmoid_rows

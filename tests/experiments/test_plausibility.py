@@ -11,7 +11,7 @@ from sklearn.metrics import average_precision_score
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.plausibility import Plausibility
-from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
+from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
 from tests.oracles.scores import expected_precision
 from tests.traces import make_trace
 
@@ -20,7 +20,7 @@ def one(score: list[float], rationale: list[bool]) -> tuple[float, float, float]
     scores = Ragged.from_rows([np.array(score, float)])
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
     precision, auprc = rationale_agreement(scores, known)
-    return float(precision[0]), float(auprc[0]), float(agreement_by_chance(known, scores.lengths)[0][0])
+    return float(precision[0]), float(auprc[0]), float(chance_rationale_agreement(known, scores.lengths)[0][0])
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=2, max_size=6))
@@ -44,7 +44,7 @@ def test_a_constant_score_has_the_precision_of_chance():
 def test_chance_is_the_mean_over_all_orders(rationale: list[int]):
     orders = [np.array(order, float) for order in permutations(range(len(rationale)))]
     known = Ragged.from_rows([np.array(rationale, bool)], bool)
-    precision, average = agreement_by_chance(known, known.lengths)
+    precision, average = chance_rationale_agreement(known, known.lengths)
     assert precision[0] == pytest.approx(np.mean([expected_precision(order, np.array(rationale, bool)) for order in orders]))
     assert average[0] == pytest.approx(np.mean([average_precision_score(rationale, order) for order in orders]))
 

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 import torch
 
-from attnaudit.copying import gates
+from attnaudit.copying.lstm import Workspace, native, step_backward, step_forward
 from attnaudit.copying.network import Sizes, forward, loss_and_gradient, views
 from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
 from attnaudit.copying.training import agreement, measure, output_relevance
-from attnaudit.copying.workspace import Workspace
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.stats import agreement as stats
@@ -69,16 +68,16 @@ def test_compiled_gates_are_those_of_torch(size: int) -> None:
     product, table, cells = draw(5, 4 * size, scale=6.0), draw(4, 4 * size), draw(3, 5, size, scale=2.0)
     filled = [torch.zeros(2, 5, 4 * size), cells, torch.zeros(2, 5, size), torch.zeros(3, 5, size)]  # gates, cells, squashed, states
     doubles = [part.double() for part in filled]
-    gates.forward(1, *gates.native(product, table, symbols, *filled))
-    gates.forward(1, *gates.native(product.double(), table.double(), symbols, *doubles))
+    step_forward(1, *native(product, table, symbols, *filled))
+    step_forward(1, *native(product.double(), table.double(), symbols, *doubles))
     for ours, theirs in zip(filled, doubles, strict=True):
         torch.testing.assert_close(ours.double(), theirs, atol=2e-6, rtol=0)
     states, later, cell, d_table = draw(2, 5, size), draw(5, size), draw(5, size), draw(4, 4 * size)
     activated, cells, squashed, _ = filled
     ours = [torch.zeros(5, 4 * size), later, cell, states, activated, cells, squashed, symbols, d_table]
     theirs = [part if part is symbols else part.double() for part in ours]
-    gates.backward(1, *gates.native(*ours))
-    gates.backward(1, *gates.native(*theirs))
+    step_backward(1, *native(*ours))
+    step_backward(1, *native(*theirs))
     for k in (0, 2, 8):
         torch.testing.assert_close(ours[k].double(), theirs[k], atol=2e-6, rtol=1e-6)
 

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import kendalltau
 
 from attnaudit.experiments import audit
-from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace

@@ -27,7 +27,7 @@ from attnaudit.report.sections.comparison import comparison_of, comparison_sente
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
-from attnaudit.stats.medians import median_interval
+from attnaudit.stats.inference import median_interval
 from tests.report.runs import write_run
 from tests.traces import make_trace
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score, roc_auc_score
 
 from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.multiplicity import benjamini_hochberg
+from attnaudit.stats.inference import benjamini_hochberg
 from tests.oracles.scores import naive_benjamini_hochberg, naive_f1, naive_roc_auc
 
 

@@ -21,8 +21,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
-from attnaudit.copying.lstm import Gradient, Pass, Start, lstm, lstm_backward
-from attnaudit.copying.workspace import Workspace
+from attnaudit.copying.lstm import Gradient, Pass, Start, Workspace, lstm, lstm_backward
 
 Weights = Mapping[str, Tensor]
 FORWARD, BACKWARD, DECODER = "encoder.{}_l0", "encoder.{}_l0_reverse", "decoder.{}_l0"

@@ -1,7 +1,7 @@
 """Many seeds of one small sequence-to-sequence model, trained side by side on a CPU, each with its own weights, batches and optimiser.
 
 Seeds share no number, and a thread works on one at a time, so that what it works on stays near the processor. So what a seed becomes is
-the same, to the bit, whichever seeds stand beside it, in whatever order, on however many threads, and in whatever portions of steps.
+the same, to the bit, whichever seeds are trained with it, in whatever order, on however many threads, and in whatever portions of steps.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from attnaudit.copying.lstm import Workspace
 from attnaudit.copying.network import Sizes, loss_and_gradient, views
-from attnaudit.copying.workspace import Workspace
 from attnaudit.core.kernels import kernel
 from attnaudit.core.random import stream_keys
 
@@ -36,7 +36,7 @@ _SWITCH = 1e-5  # seconds
 
 @dataclass
 class SideBySide:
-    """The weights of every seed, ``(S, P)``, and the two moments of Adam (Kingma & Ba 2015) beside them."""
+    """The weights of every seed, ``(S, P)``, and the two moments of Adam (Kingma & Ba 2015)."""
 
     sizes: Sizes
     seeds: tuple[int, ...]
@@ -58,8 +58,8 @@ class SideBySide:
                 part.copy_(fresh.normal_(0, scale, generator=draw) if normal else fresh.uniform_(-scale, scale, generator=draw))
         return cls(sizes, tuple(seeds), weights, torch.zeros(2, *weights.shape, dtype=dtype))
 
-    def rest(self) -> None:
-        """Begin a training anew with the weights that there are."""
+    def reset_optimizer(self) -> None:
+        """Begin another training with these weights."""
         self.moments.zero_()
         self.steps = 0
 
@@ -148,7 +148,7 @@ def _adam(weights: Float[Tensor, " P"], gradient: Float[Tensor, " P"], moments: 
     _adam_kernel(weights.numpy(), gradient.numpy(), moments[0].numpy(), moments[1].numpy(), *constants)
 
 
-@kernel(nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _adam_kernel(weights, gradient, mean, square, keep, take, keep_square, take_square, size, root, epsilon):
     for k in range(len(weights)):
         g = gradient[k]

@@ -15,8 +15,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
-from attnaudit.stats.medians import median_interval
-from attnaudit.stats.shares import wilson_interval
+from attnaudit.stats.inference import median_interval, wilson_interval
 
 SUCCESS, FAILURE = 0.95, 0.6  # of token accuracy: above the one copying is learned, below the other it is not
 PASSED = 0.5  # an accuracy above this says that a thing is being learned

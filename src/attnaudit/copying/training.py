@@ -17,9 +17,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from attnaudit.copying.lstm import Workspace
 from attnaudit.copying.network import Forward, Sizes, Weights, forward
 from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
-from attnaudit.copying.workspace import Workspace
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic
 from attnaudit.core.progress import Progress, silent
@@ -135,7 +135,7 @@ class _Work:
         stage, config = self.config.stages[number], self.config
         if self.stage < number:
             self.stage = number
-            self.models.rest()
+            self.models.reset_optimizer()
         purpose = f"stage {number}"
         if self.models.steps == 0:
             self._measure(number)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -17,25 +18,52 @@ from tempfile import TemporaryFile
 from typing import Any
 
 import numba
+import numpy as np
 from numba.core import config, event
+from numpy.typing import DTypeLike
 
 from attnaudit.core.files import user_cache
 
 HERE = Path(__file__).parents[1]
 SETTINGS: Any = config  # as numba fills it from the environment
+CHUNKS = 16  # for each thread, so that rows of unlike length keep all threads busy
 LOCATORS = f"{__name__}.Locator,InTreeCacheLocator,UserWideCacheLocator"  # numba takes the first that can write
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function when it is first called, with numba's ``options``; kept on disk, in ``$NUMBA_CACHE_DIR`` where that is set."""
+    """Compile a function when it is first called, with numba's ``options``; kept on disk, in ``$NUMBA_CACHE_DIR`` where that is set.
+
+    It runs without Python's lock, and without threads of numba's own (`over_rows`).
+    """
     if function is None:
         return partial(kernel, **options)
     others = SETTINGS.CACHE_LOCATOR_CLASSES
     SETTINGS.CACHE_LOCATOR_CLASSES = LOCATORS
     try:
-        return numba.njit(cache=True, **options)(function)
+        return numba.njit(cache=True, nogil=True, **options)(function)
     finally:
         SETTINGS.CACHE_LOCATOR_CLASSES = others
+
+
+def over_rows(rows_kernel: Callable[..., None], rows: int, *arguments: Any) -> None:
+    """Call ``rows_kernel(first, last, *arguments)`` for chunks of all ``rows``, on as many threads as numba's settings name.
+
+    Python's threads and not numba's: those would change how many torch uses, and take as long to compile again as the kernels themselves.
+    The first chunk is done alone, in the calling thread, where the kernel is compiled.
+    """
+    threads = SETTINGS.NUMBA_NUM_THREADS
+    if threads == 1 or rows < 2:
+        return rows_kernel(0, rows, *arguments)
+    ends = np.unique(np.linspace(0, rows, CHUNKS * threads + 1).astype(np.int64)).tolist()
+    rows_kernel(0, ends[1], *arguments)
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(lambda first, last: rows_kernel(first, last, *arguments), ends[1:-1], ends[2:]))
+    return None
+
+
+def for_kernel(values: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
+    """``values`` contiguous, writable and of one type, copied only where they are not, so that numba compiles each kernel once."""
+    return np.require(values, dtype, ["C", "W"])
 
 
 @dataclass(frozen=True)
@@ -93,4 +121,4 @@ class _Starts(event.Listener):
         self.tell()
 
     def on_end(self, event: Any) -> None:
-        """Nothing is to be told: what was compiled is now at work."""
+        """Only the start of a compilation is reported."""

@@ -1,7 +1,7 @@
 """Random numbers keyed by what they are for, so that results never depend on order, sharding or batch.
 
-A key names a stream; draw number ``counter`` of the stream is splitmix64 (Steele, Lea & Flood 2014) at that place, found without
-drawing the ones before it.
+A key names a stream; draw number ``counter`` of the stream is splitmix64 (Steele, Lea & Flood 2014) at that position, found
+without drawing the ones before it.
 """
 
 from __future__ import annotations
@@ -61,3 +61,12 @@ def draw_normal(key, counter):
     """A standard normal number (Box & Muller 1958); takes draws ``2 · counter`` and ``2 · counter + 1`` of the stream."""
     radius = math.sqrt(-2.0 * math.log(draw_uniform(key, 2 * counter)))
     return radius * math.cos(2.0 * math.pi * draw_uniform(key, 2 * counter + 1))
+
+
+@kernel
+def shuffle(values, key, number):
+    """Shuffle ``number`` of the stream ``key``, in place (Fisher & Yates); a shuffle of a shuffle is as random as one of the original."""
+    size = len(values)
+    for t in range(size - 1, 0, -1):
+        other = draw_below(key, number * size + t, t + 1)
+        values[t], values[other] = values[other], values[t]

@@ -14,11 +14,11 @@ import polars as pl
 from attnaudit.core.errors import TraceError
 from attnaudit.core.kernels import compiling
 from attnaudit.core.progress import Progress, silent
-from attnaudit.experiments.adversary import Adversary
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.alignment import Alignment
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
-from attnaudit.experiments.erasure import Erasure
+from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction

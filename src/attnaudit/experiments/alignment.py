@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.papers import SNELL2020, Paper
+from attnaudit.core.papers import SNELL2020
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import keys
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
@@ -19,7 +19,7 @@ from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.bootstrap import bootstrap_ratios
-from attnaudit.stats.shares import wilson_interval
+from attnaudit.stats.inference import wilson_interval
 from attnaudit.trace import Trace
 
 TRANSLATES = 0.5  # a pair of the dictionary that is aligned in this share of its occurrences, or more, counts as a translation
@@ -36,11 +36,11 @@ class Alignment:
     ``aer_<score> = 1 − 2 Σ hit / (Σ 1 + Σ aligned)``. Intervals draw whole instances.
     """
 
-    name: ClassVar[str] = "alignment"
-    needs: ClassVar[tuple[str, ...]] = ("query", "rationale")
-    question: ClassVar[str] = "Does attention find the source words that a target word translates?"
-    papers: ClassVar[tuple[Paper, ...]] = (SNELL2020,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "alignment"
+    needs = ("query", "rationale")
+    question = "Does attention find the source words that a target word translates?"
+    papers = (SNELL2020,)
+    measures = (
         Measure(
             "precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
             "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher",
@@ -54,7 +54,7 @@ class Alignment:
             "R-precision of the dictionary: of n pairs known to be translations, the share among the n strongest.", "higher",
         ),
     )  # fmt: skip
-    seed: ClassVar[int] = 0  # no setting: a run records the settings of its experiments, and alignment never had any
+    seed = 0  # no setting: a run records the settings of its experiments, and alignment never had any
 
     def refuses(self, trace: Trace) -> str | None:
         return None if trace.task == "translation" else "its rows are not the gold tokens of a translator"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import JAIN2019, Paper
+from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -18,8 +18,8 @@ from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count, degree, figure, interval
+from attnaudit.stats.inference import benjamini_hochberg
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.stats.multiplicity import benjamini_hochberg
 from attnaudit.trace import Trace
 
 YARDSTICK = "gradient_loo"
@@ -62,11 +62,11 @@ class Correlation:
     and ``p_<name>``, null where an argument is constant or T < 2. A row counts as significant when p ≤ ``significance``.
     """
 
-    name: ClassVar[str] = "correlation"
-    needs: ClassVar[tuple[str, ...]] = ("gradient", "loo")
-    question: ClassVar[str] = "Does attention rank tokens as measures of their importance do?"
-    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "correlation"
+    needs = ("gradient", "loo")
+    question = "Does attention rank tokens as measures of their importance do?"
+    papers = (JAIN2019,)
+    measures = (
         Measure(
             "tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
             "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower",
@@ -96,7 +96,7 @@ class Correlation:
             "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher",
         ),
     )  # fmt: skip
-    figures: ClassVar[tuple[FigureSpec, ...]] = (
+    figures = (
         FigureSpec(
             "tau", "Does attention rank tokens as importance measures do?",
             tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float, UInt64
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import JAIN2019, Paper
+from attnaudit.core.kernels import kernel, over_rows
+from attnaudit.core.papers import JAIN2019
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.permutation_identity import median_change, shuffle_rows
+from attnaudit.core.random import shuffle
+from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, row_parts, tvd_row
 from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -22,6 +23,7 @@ from attnaudit.results.charts import FigureSpec, Scale, Violins, of_peaked
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import degree, figure, interval, percent
 from attnaudit.stats.measures import tvd
+from attnaudit.stats.ordering import ascending
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail, Readout
 
@@ -48,18 +50,18 @@ class Permutation:
     The table has ``median_delta_y`` and ``max_alpha``, the largest weight.
     """
 
-    name: ClassVar[str] = "permutation"
-    needs: ClassVar[tuple[str, ...]] = ()
-    question: ClassVar[str] = "How much does shuffling attention change the output?"
-    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "permutation"
+    needs = ()
+    question = "How much does shuffling attention change the output?"
+    papers = (JAIN2019,)
+    measures = (
         Measure(
             "median_delta_y", "median change of output over shuffles, Δŷ",
             "Median total variation distance between the output and the output under shuffled attention weights, 0 to 1.", "higher",
         ),
         Measure("max_alpha", "largest attention weight", "Largest attention weight of an instance, 0 to 1."),
     )  # fmt: skip
-    figures: ClassVar[tuple[FigureSpec, ...]] = (
+    figures = (
         FigureSpec(
             "permutation", "Does the output change when attention is shuffled?",
             (Violins("median_delta_y", Scale("median Δŷ under shuffling"), fit=True),), _caption,
@@ -72,9 +74,6 @@ class Permutation:
         if not 1 <= self.permutations <= MOST_PERMUTATIONS:
             expected = f"a whole number from 1 to {MOST_PERMUTATIONS}"
             raise InputError("audit", "setting permutation.permutations", str(self.permutations), expected)
-
-    def refuses(self, trace: Trace) -> str | None:
-        return None
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         streams = row_streams(trace, self.seed, self.name)
@@ -119,7 +118,9 @@ def _retrained(rows: SummaryRows) -> str:
 def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
     """Median TVD under shuffled attention; the same shuffles whichever way they are read out."""
     if isinstance(readout.tail, IdentityTail):
-        return median_change(readout, alpha, streams, permutations)
+        median = np.empty(len(alpha))
+        over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, permutations, median)
+        return median
     width = readout.contribution.values.shape[1]
     blocks = alpha.blocks(max(BLOCK // width, 1))
     return np.concatenate([_median_through_tail(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
@@ -130,6 +131,26 @@ def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.nda
     shuffled = alpha.with_values(alpha.values.copy())
     change = np.empty((permutations, len(alpha)))
     for k in range(permutations):
-        shuffle_rows(shuffled.values, shuffled.offsets, streams, k)
+        over_rows(_shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
         change[k] = tvd(readout(shuffled), baseline)
     return np.median(change, axis=0)
+
+
+@kernel
+def _median_rows(first, last, rows, streams, permutations, median):
+    """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
+    for i in range(first, last):
+        alpha, contribution, offset, head = row_parts(rows, i)
+        weights, change = alpha.copy(), np.empty(permutations)
+        baseline = pooled_prediction(pool(weights, contribution, offset), head)
+        for k in range(permutations):
+            shuffle(weights, streams[i], k)
+            change[k] = tvd_row(pooled_prediction(pool(weights, contribution, offset), head), baseline)
+        ordered, half = change[ascending(change)], permutations // 2
+        median[i] = ordered[half] if permutations % 2 else 0.5 * (ordered[half - 1] + ordered[half])
+
+
+@kernel
+def _shuffle_rows(first, last, values, offsets, streams, k):
+    for row in range(first, last):
+        shuffle(values[offsets[row] : offsets[row + 1]], streams[row], k)

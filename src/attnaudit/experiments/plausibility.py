@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.papers import DEYOUNG2020, Paper
-from attnaudit.experiments.rationale_agreement import agreement_by_chance, rationale_agreement
+from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
+from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement
 from attnaudit.trace import Trace
 
 
@@ -30,11 +30,11 @@ class Plausibility:
     ``auprc_chance`` are what a random order reaches on average. All are null where the rationale is null, empty or the whole text.
     """
 
-    name: ClassVar[str] = "plausibility"
-    needs: ClassVar[tuple[str, ...]] = ("rationale",)
-    question: ClassVar[str] = "Does attention find the tokens known to matter?"
-    papers: ClassVar[tuple[Paper, ...]] = (DEYOUNG2020,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "plausibility"
+    needs = ("rationale",)
+    question = "Does attention find the tokens known to matter?"
+    papers = (DEYOUNG2020,)
+    measures = (
         Measure("precision_chance", "precision of a random order (share of known tokens)", "Precision of a random order, on average."),
         Measure("auprc_chance", "average precision of a random order", "Average precision that a random order reaches on average."),
         Measure(
@@ -60,7 +60,7 @@ class Plausibility:
         columns: dict[str, np.ndarray] = {}
         for name, score in scores.items():
             columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(score, rationale)
-        columns["precision_chance"], columns["auprc_chance"] = agreement_by_chance(rationale, trace.alpha.lengths)
+        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(rationale, trace.alpha.lengths)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
 
-from attnaudit.core.papers import JAIN2019, Paper
+from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
@@ -31,11 +30,11 @@ class Prediction:
     label are excluded from the scores and counted as undefined.
     """
 
-    name: ClassVar[str] = "prediction"
-    needs: ClassVar[tuple[str, ...]] = ("label",)
-    question: ClassVar[str] = "How well does the model predict?"
-    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "prediction"
+    needs = ("label",)
+    question = "How well does the model predict?"
+    papers = (JAIN2019,)
+    measures = (
         Measure("accuracy", "accuracy", "Share of labelled instances whose predicted class is the label."),
         Measure("f1", "F1 (class 1 of two, else mean over classes)", "Harmonic mean of precision and recall."),
         Measure("roc_auc", "area under the ROC curve", "Area under the ROC curve, one class against the rest, mean over classes."),

@@ -22,7 +22,7 @@ from attnaudit.published.reference import (
     published_cell,
 )
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.stats.medians import median_interval
+from attnaudit.stats.inference import median_interval
 
 SOURCES = ("jain2019",)
 COMPARISON_SCHEMA = {

@@ -1,15 +1,15 @@
-"""Does the position that one score puts first stand high in another? The agreement of Snell et al. 2020, of many rows at once."""
+"""How well a ranking agrees with another (Snell et al. 2020) or finds the positions of a rationale, ties included, of many rows at once."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from jaxtyping import Float, Int64
-from numba import prange
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
 TOP = 5  # per cent of the positions, rounded up to a whole one
@@ -18,14 +18,16 @@ TOP = 5  # per cent of the positions, rounded up to a whole one
 def agreement(u: Ragged, v: Ragged, percent: int = TOP) -> Float[np.ndarray, " n"]:
     """A(u, v) of every row: whether the position where ``u`` is largest is among the top ⌈``percent`` % · T⌉ of ``v``; 1 or 0.
 
-    Where several positions share the largest ``u``, or the last places of the top of ``v``, nothing says which of them is meant: the
+    Where several positions share the largest ``u``, or the last ranks of the top of ``v``, nothing says which of them is meant: the
     number is then the probability when both ties are broken at random, each position as likely as the others. So a constant ``v`` gives
     `chance_agreement`, and no order of the positions is preferred. Both must have the same rows and lengths, without NaN; a row without
     positions gives NaN. Not symmetric. Source: Snell et al. 2020. Raises InputError for a share outside 1 to 100.
     """
     count = top_count(u.lengths, percent)
     found = np.full(len(u), np.nan)
-    _agreements(for_kernel(u.values), for_kernel(v.values), for_kernel(u.offsets, np.int64), for_kernel(count, np.int64), found)
+    over_rows(
+        _top_rows, len(u), for_kernel(u.values), for_kernel(v.values), for_kernel(u.offsets, np.int64), for_kernel(count, np.int64), found
+    )
     return found
 
 
@@ -45,17 +47,44 @@ def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.
     return -(-lengths * percent // 100)
 
 
-@kernel(parallel=True)
-def _agreements(u, v, offsets, count, found):
-    for row in prange(len(offsets) - 1):
-        start, stop = offsets[row], offsets[row + 1]
-        if stop > start:
-            found[row] = _agreement_row(u[start:stop], v[start:stop], count[row])
+def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, np.ndarray]:
+    """Precision at the size of the rationale, and average precision, ``(n,)`` each.
+
+    A rationale of length 0 is unknown. NaN where it is unknown, empty or the whole text.
+    """
+    out = np.full((2, len(score)), np.nan)
+    over_rows(
+        _rationale_rows, len(score), for_kernel(score.values), score.offsets, for_kernel(rationale.values, np.bool_), rationale.offsets, out
+    )
+    return out[0], out[1]
+
+
+def chance_rationale_agreement(rationale: Ragged, lengths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """What rankings in random order reach on average, ``(n,)`` each, for texts of these lengths; NaN as above.
+
+    With k of T tokens in the rationale the precision is k/T. Rank i holds one of them with probability k/T, and then on average
+    (i − 1)(k − 1)/(T − 1) of those before it are some too, so that the average precision is (H_T + (k − 1)(T − H_T)/(T − 1))/T, where
+    H_T = 1 + 1/2 + … + 1/T.
+    """
+    size, known = lengths.astype(np.float64), rationale.with_values(rationale.values.astype(np.float64)).sum()
+    harmonic = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, max(lengths, default=0) + 1))])[lengths]
+    defined = (rationale.lengths == lengths) & (known > 0) & (known < size)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        average = (harmonic + (known - 1.0) * (size - harmonic) / (size - 1.0)) / size
+        return np.where(defined, known / size, np.nan), np.where(defined, average, np.nan)
 
 
 @kernel
-def _agreement_row(u, v, count):
-    """Mean over the largest ``u`` of the probability to be in the top: 1 above its border, a share of the places left on it."""
+def _top_rows(first, last, u, v, offsets, count, found):
+    for row in range(first, last):
+        start, stop = offsets[row], offsets[row + 1]
+        if stop > start:
+            found[row] = _top_row(u[start:stop], v[start:stop], count[row])
+
+
+@kernel
+def _top_row(u, v, count):
+    """Mean over the largest ``u`` of the probability to be in the top: 1 above its border, a share of the ranks left on it."""
     border, largest = v[ascending(v)[len(v) - count]], u.max()
     above, on = 0, 0
     for value in v:
@@ -68,3 +97,39 @@ def _agreement_row(u, v, count):
             first += 1
             inside += 1.0 if v[k] > border else share if v[k] == border else 0.0
     return inside / first
+
+
+@kernel
+def _rationale_rows(first, last, score, score_offsets, relevant, relevant_offsets, out):
+    for row in range(first, last):
+        size = score_offsets[row + 1] - score_offsets[row]
+        chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
+        expected = chosen.sum()
+        if len(chosen) == size and 0 < expected < size:
+            out[0, row], out[1, row] = _rationale_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, expected)
+
+
+@kernel
+def _rationale_row(score, relevant, expected):
+    """One walk down the groups of equal scores.
+
+    Precision at ``expected`` takes, of the group that straddles the cut, the expected share under a random order. Average precision is
+    Σ precision · Δrecall over groups, as scikit-learn defines it.
+    """
+    order = ascending(-score)
+    found, seen = 0.0, 0.0
+    at_cut, average = math.nan, 0.0
+    start = 0
+    while start < len(order):
+        hits, stop = 0.0, start
+        while stop < len(order) and score[order[stop]] == score[order[start]]:
+            hits += relevant[order[stop]]
+            stop += 1
+        group = stop - start
+        if seen < expected <= seen + group:
+            at_cut = (found + hits * (expected - seen) / group) / expected
+        found += hits
+        seen += group
+        average += found / seen * hits / expected
+        start = stop
+    return at_cut, average

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int64
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.random import draw_below, stream_keys
 
 
@@ -15,19 +14,19 @@ def bootstrap_means(
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
     """Percentile interval of the mean of every column, ``(low, high)``, each ``(m,)``.
 
-    NaN is undefined and left out of the means; a column of NaN has the interval (NaN, NaN). A resample draws the same rows for all
+    NaN is undefined and excluded from the means; a column of NaN has the interval (NaN, NaN). A resample draws the same rows for all
     columns. The interval depends neither on the order of the rows nor on the number of threads.
     """
     means = np.full((resamples, values.shape[1]), np.nan)
     if len(values):
-        _resampled_means(canonical_order(values), resample_keys(seed, resamples), means)
+        over_rows(_resampled_means, resamples, canonical_order(values), resample_keys(seed, resamples), means)
     return percentile_interval(means, level)
 
 
 def bootstrap_clusters(
     values: Float[np.ndarray, "n m"], cluster: Int64[np.ndarray, " n"], *, seed: int
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """`bootstrap_means` for rows that do not stand by themselves: a resample draws clusters, each with all its rows."""
+    """`bootstrap_means` for rows that are not independent: a resample draws clusters, each with all its rows."""
     rank = np.unique(cluster, return_inverse=True)[1]
     ordered = canonical_order(np.hstack([values, rank[:, None]]))  # sums that do not depend on the order of the rows
     values, of = ordered[:, :-1], ordered[:, -1].astype(np.int64)
@@ -41,10 +40,10 @@ def bootstrap_clusters(
 def bootstrap_ratios(
     numerator: Float[np.ndarray, "n m"], denominator: Float[np.ndarray, "n m"], *, seed: int, resamples: int = 1000, level: float = 0.95
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """Percentile interval of ``Σ numerator / Σ denominator`` of every column, rows drawn with what belongs to them: clusters, say."""
+    """Percentile interval of ``Σ numerator / Σ denominator`` of every column, rows drawn whole, for example clusters."""
     both = canonical_order(np.hstack([numerator, denominator]).astype(np.float64))
     means = np.full((resamples, both.shape[1]), np.nan)
-    _resampled_means(both, resample_keys(seed, resamples), means)
+    over_rows(_resampled_means, resamples, both, resample_keys(seed, resamples), means)
     top, bottom = np.hsplit(means, 2)
     return percentile_interval(np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0), level)
 
@@ -52,7 +51,7 @@ def bootstrap_ratios(
 def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000) -> Float[np.ndarray, "M resamples"]:
     """Resampled means of M measures of n rows under S seeds; a resample draws rows, and seeds, alike for all measures.
 
-    NaN is left out; nothing left gives NaN. Rows must be in a canonical order where the draws are not to depend on theirs.
+    NaN is excluded; nothing left gives NaN. Rows must be in a canonical order where the draws are not to depend on theirs.
     """
     measures, seeds, n = values.shape
     known = ~np.isnan(values)
@@ -75,7 +74,7 @@ def drawn_seeds(seed: int, resamples: int, seeds: int) -> Int64[np.ndarray, "res
 def percentile_interval(
     statistics: Float[np.ndarray, "resamples m"], level: float = 0.95
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """The middle ``level`` of every column's resampled statistics; NaN is left out, nothing left gives NaN."""
+    """The middle ``level`` of every column's resampled statistics; NaN is excluded, nothing left gives NaN."""
     tails = [50.0 * (1.0 - level), 50.0 * (1.0 + level)]
     ends = np.full((2, statistics.shape[1]), np.nan)
     for k, column in enumerate(statistics.T):
@@ -91,14 +90,14 @@ def resample_keys(seed: int, resamples: int) -> np.ndarray:
 
 
 def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"]:
-    """The rows in an order that depends on what they hold alone; rows that are equal stand together."""
+    """The rows in an order that depends on what they hold alone; equal rows are neighbours."""
     columns = (np.ascontiguousarray(column, dtype=np.float64).view(np.int64) for column in values.T)
     return np.ascontiguousarray(values[np.argsort(stream_keys(0, "order", *columns), kind="stable")])
 
 
-@kernel(parallel=True)
-def _resampled_means(values, keys, means):
-    for b in prange(len(keys)):
+@kernel
+def _resampled_means(first, last, values, keys, means):
+    for b in range(first, last):
         _means(values, resample(keys[b], len(values)), means[b])
 
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, Int
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
 
@@ -29,9 +28,9 @@ def classification_scores(
 ) -> Scores:
     """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows.
 
-    ``score`` has a column per class to be told from the rest, or a single one for class 1 of two. F1 is that of class 1 for a single
-    column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and some
-    rows lack.
+    ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
+    single column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and
+    some rows lack.
     """
     if score.shape[1] == 2:
         score = score[:, 1:]
@@ -75,13 +74,13 @@ def _scores_and_resamples(
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
         value[:] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
-        _resampled_scores(label, predicted, score, order, keys, statistics)
+        over_rows(_resampled_scores, len(keys), label, predicted, score, order, keys, statistics)
     return value, statistics
 
 
-@kernel(parallel=True)
-def _resampled_scores(label, predicted, score, order, keys, statistics):
-    for b in prange(len(keys)):
+@kernel
+def _resampled_scores(first, last, label, predicted, score, order, keys, statistics):
+    for b in range(first, last):
         statistics[b] = _weighted_scores(label, predicted, score, order, resample(keys[b], len(label)).astype(np.float64))
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.ordering import ascending
 
 
@@ -20,13 +18,13 @@ def kendall_tau(x: Ragged, y: Ragged) -> tuple[np.ndarray, np.ndarray]:
     of ``scipy.stats.kendalltau(method="asymptotic")``, and tau ±1 has p ≈ 0.317 at T = 2. Source: Kendall 1945.
     """
     tau, p_value = np.empty(len(x)), np.empty(len(x))
-    _kendall_rows(for_kernel(x.values), for_kernel(y.values), for_kernel(x.offsets, np.int64), tau, p_value)
+    over_rows(_kendall_rows, len(x), for_kernel(x.values), for_kernel(y.values), for_kernel(x.offsets, np.int64), tau, p_value)
     return tau, p_value
 
 
-@kernel(parallel=True)
-def _kendall_rows(x, y, offsets, tau, p_value):
-    for row in prange(len(offsets) - 1):
+@kernel
+def _kendall_rows(first, last, x, y, offsets, tau, p_value):
+    for row in range(first, last):
         start, stop = offsets[row], offsets[row + 1]
         tau[row], p_value[row] = kendall_tau_row(x[start:stop], y[start:stop])
 

@@ -14,8 +14,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
-from attnaudit.experiments.adversary import Adversary, divergence
-from attnaudit.experiments.adversary.experiment import WITHIN, furthest_trained, trained_adversaries
+from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, divergence, furthest_trained, trained_adversaries
 from attnaudit.plans.training import (
     Layout,
     Training,

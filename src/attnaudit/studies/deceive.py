@@ -14,7 +14,7 @@ import polars.selectors as cs
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary import divergence
+from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, strength_text, without_scores
 from attnaudit.results import SUMMARY_SCHEMA

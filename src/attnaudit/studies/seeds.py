@@ -12,7 +12,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
-from attnaudit.experiments.adversary import divergence
+from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
 from attnaudit.results import summarise_means

@@ -1,4 +1,4 @@
-"""Sequences of symbols to be copied, made up when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
+"""Sequences of symbols to be copied, generated when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
 
 The source is of symbols 0 … n − 1; that to be written of their primed twins, n … 2n − 1; 2n begins what is written.
 """
@@ -34,16 +34,13 @@ class Sequences:
     def __post_init__(self) -> None:
         if self.kind not in SYMBOLS:
             raise InputError("make sequences", "kind", repr(self.kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(self.kind, SYMBOLS))
-        if self.length < 1 or self.symbols < 1:
-            raise InputError("make sequences", self.kind, f"length {self.length} of {self.symbols} symbols", "1 or more of both")
-        if self.kind == "permutations" and self.symbols != self.length:
-            raise InputError(
-                "make sequences", "permutations", f"length {self.length} of {self.symbols} symbols", "as many symbols as positions"
-            )
-        if self.kind == "distinct" and self.symbols < self.length:
-            raise InputError(
-                "make sequences", "distinct", f"length {self.length} of {self.symbols} symbols", "no fewer symbols than positions"
-            )
+        for expected, wrong in {
+            "1 or more of both": min(self.length, self.symbols) < 1,
+            "as many symbols as positions": self.kind == "permutations" and self.symbols != self.length,
+            "no fewer symbols than positions": self.kind == "distinct" and self.symbols < self.length,
+        }.items():
+            if wrong:
+                raise InputError("make sequences", self.kind, f"length {self.length} of {self.symbols} symbols", expected)
 
     @property
     def vocabulary(self) -> int:
@@ -65,35 +62,29 @@ class Sequences:
         return rows + self.symbols
 
 
-def copied(rows: Symbols) -> Symbols:
-    """The same order."""
-    return rows.copy()
-
-
-def reverse(rows: Symbols) -> Symbols:
-    """The last symbol first."""
-    return rows[:, ::-1].copy()
-
-
 def bigram_flip(rows: Symbols) -> Symbols:
-    """The two symbols of each pair changed round; the last of an odd number stays."""
+    """The two symbols of each pair swapped; the last of an odd number stays."""
     even = rows.shape[1] // 2 * 2
     flipped = rows.copy()
     flipped[:, 0:even:2], flipped[:, 1:even:2] = rows[:, 1:even:2], rows[:, 0:even:2]
     return flipped
 
 
-TARGETS: dict[str, Callable[[Symbols], Symbols]] = {"copy": copied, "reverse": reverse, "bigram_flip": bigram_flip}
+TARGETS: dict[str, Callable[[Symbols], Symbols]] = {
+    "copy": np.copy,
+    "reverse": lambda rows: rows[:, ::-1].copy(),
+    "bigram_flip": bigram_flip,
+}
 
 
 def right_positions(target: str, length: int) -> Int64[np.ndarray, " length"]:
-    """For each position that is written, where in the source its symbol stands."""
+    """For each position that is written, the source position of its symbol."""
     return TARGETS[target](np.arange(length)[None])[0]
 
 
 @kernel
 def _draw(keys, symbols, independent, rows):
-    """The first places of a shuffle (Fisher & Yates), or draws with replacement."""
+    """The first entries of a shuffle (Fisher & Yates), or draws with replacement."""
     count, length = rows.shape
     pool = np.empty(symbols, np.int64)
     for row in range(count):
@@ -101,8 +92,7 @@ def _draw(keys, symbols, independent, rows):
             for t in range(length):
                 rows[row, t] = draw_below(keys[row], t, symbols)
             continue
-        for s in range(symbols):
-            pool[s] = s
+        pool[:] = np.arange(symbols)
         for t in range(length):
             other = t + np.int64(draw_below(keys[row], t, symbols - t))
             pool[t], pool[other] = pool[other], pool[t]

@@ -1,6 +1,6 @@
 """The adversary beyond two classes: a feasible attention and a bound that no attention exceeds, drawn together by branch and bound.
 
-The bound is that of `adversary_program.py` over a box of attentions and outputs; the box with the highest bound is cut in two, at the token
+The bound is that of `program` over a box of attentions and outputs; the box with the highest bound is cut in two, at the token
 whose chord lies furthest above f, at a class of which the hull allows too much, or where a tail bends too much, until the bound meets what
 was found, or after a number of boxes that keeps long rows affordable. Every box's attention is drawn onto the allowed set and tried.
 """
@@ -11,20 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary.climb import climb
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange
 from attnaudit.experiments.adversary.program import Box, bound_box, program, tightened
 from attnaudit.experiments.adversary.relaxed import Search, search_limits, search_row, starting_scores
-from attnaudit.experiments.adversary.row import as_row, merged, own_logits, worth
-from attnaudit.experiments.adversary.support import first_attention, take_better
-from attnaudit.experiments.readout_identity import tvd_row
-from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction
-from attnaudit.stats.kernel_arrays import for_kernel
+from attnaudit.experiments.adversary.row import as_row, attended_sum, merged, own_logits, worth
+from attnaudit.experiments.adversary.search import climb, first_attention, take_better
+from attnaudit.experiments.compiled_readout import kernel_rows, pooled_prediction, row_parts, tvd_row
 from attnaudit.trace.readout import Readout
 
 CLOSE_ENOUGH = 2e-4
@@ -55,29 +51,25 @@ def bounded_attention(
     Where the two do not meet, the ends of ``search`` from ``streams`` are further starts.
     """
     furthest, upper = np.empty(len(alpha.values)), np.empty(len(alpha))
-    model, limits = pooled_arguments(readout), search_limits(search)
-    _bounded_rows(for_kernel(alpha.values), alpha.offsets, model, max(float(epsilon), LEAST), streams, search.k, limits, furthest, upper)
+    epsilon, limits = max(float(epsilon), LEAST), search_limits(search)
+    over_rows(_bounded_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, epsilon, streams, search.k, limits, furthest, upper)
     return alpha.with_values(furthest), upper
 
 
-@kernel(parallel=True)
-def _bounded_rows(alpha, offsets, model, epsilon, streams, k, limits, furthest, upper):
-    contribution, offset, allowed, sigmoid, weight, bias, tail = model
-    for i in prange(len(upper)):
-        start, stop = offsets[i], offsets[i + 1]
-        instance = alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid)
-        upper[i] = _bounded(instance, epsilon, streams[i], k, limits, furthest[start:stop])
+@kernel
+def _bounded_rows(first, last, rows, offsets, epsilon, streams, k, limits, furthest, upper):
+    for i in range(first, last):
+        upper[i] = _bounded(row_parts(rows, i), epsilon, streams[i], k, limits, furthest[offsets[i] : offsets[i + 1]])
 
 
 @kernel
-def _bounded(instance, epsilon, stream, k, limits, furthest):
+def _bounded(parts, epsilon, stream, k, limits, furthest):
     """The bound of one row, its best attention written into ``furthest``."""
-    alpha, contribution, offset, head = instance
-    row = as_row(alpha, contribution, offset, head, epsilon)
+    row = as_row(parts, epsilon)
     best = np.empty(len(row.tokens))
     upper = bounded_row(row, best)
     if upper > worth(row, best) + CLOSE_ENOUGH:
-        _search_again(row, search_row(starting_scores(stream, k, len(alpha)), instance, limits), best)
+        _search_again(row, search_row(starting_scores(stream, k, len(furthest)), parts, limits), best)
     furthest[:] = 0.0
     furthest[row.tokens] = best
     return max(upper, worth(row, best))
@@ -134,7 +126,7 @@ def _visit(row, built, boxes, k, found, furthest):
 
 @kernel
 def _boxes(row):
-    """Room for as many boxes as a row of this size may take; the first is the whole problem."""
+    """Memory for as many boxes as a row of this size may take; the first is the whole problem."""
     length, classes = len(row.alpha), len(row.kept)
     if row.head.tail:
         limit = min(MOST_BOXES_WITH_TAIL, max(16, 1000000 // (length * len(row.offset) * len(row.target))))
@@ -190,9 +182,7 @@ def _widest_chord(row, box, point):
 @kernel
 def _loosest_class(row, box, point):
     """The class that loses most under ``point``, where to cut its probability, and how far the output is beyond ε; −1 within."""
-    pooled, prediction = np.empty_like(row.offset), np.empty_like(row.target)
-    pool(point, row.contribution, row.offset, pooled)
-    pooled_prediction(pooled, row.head, prediction)
+    prediction = pooled_prediction(attended_sum(row, point), row.head)
     best, kind, side = 0.0, -1, 0.0
     for k in range(len(row.kept)):
         old, new = row.target[row.kept[k]], prediction[row.kept[k]]

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
-from numba import prange
 from scipy.special import expit, logit
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.kernel_arrays import for_kernel
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending
 from attnaudit.trace.readout import IdentityTail, Readout
@@ -60,8 +58,7 @@ def slab_within(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
 def furthest_attention(alpha: Ragged, slab: Slab) -> Ragged:
     """For every row the attention in the slab with the largest JSD to ``alpha``; ``alpha`` itself where there is no other."""
     furthest = np.empty(len(alpha.values))
-    weights = for_kernel(alpha.values)
-    _furthest_rows(weights, alpha.offsets, slab.relevance, slab.low, slab.high, furthest)
+    over_rows(_furthest_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, slab.relevance, slab.low, slab.high, furthest)
     return alpha.with_values(furthest)
 
 
@@ -72,9 +69,9 @@ def unconstrained_bound(alpha: Ragged) -> Float[np.ndarray, " n"]:
     return np.maximum(0.5 * LN2 + gain, 0.0)
 
 
-@kernel(parallel=True)
-def _furthest_rows(alpha, offsets, relevance, low, high, furthest):
-    for row in prange(len(low)):
+@kernel
+def _furthest_rows(first, last, alpha, offsets, relevance, low, high, furthest):
+    for row in range(first, last):
         start, stop = offsets[row], offsets[row + 1]
         furthest_row(alpha[start:stop], relevance[start:stop], low[row], high[row], furthest[start:stop])
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.papers import JAIN2019, WIEGREFFE2019, Paper
+from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
@@ -79,11 +78,11 @@ class Adversary:
     meet to 1e-3), ``delta_y`` (TVD of the best), its ``alpha`` and its ``prediction``.
     """
 
-    name: ClassVar[str] = "adversary"
-    needs: ClassVar[tuple[str, ...]] = ()
-    question: ClassVar[str] = "How different can attention be with nearly the same output?"
-    papers: ClassVar[tuple[Paper, ...]] = (JAIN2019, WIEGREFFE2019)  # the caution that goes with the divergence is the second's
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "adversary"
+    needs = ()
+    question = "How different can attention be with nearly the same output?"
+    papers = (JAIN2019, WIEGREFFE2019)  # the caution that goes with the divergence is the second's
+    measures = (
         Measure(
             "emax_jsd", "ε-max JSD, best found",
             "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2.", "lower",
@@ -98,7 +97,7 @@ class Adversary:
             "Total variation distance between the output and the output under the attention found, at most ε.",
         ),
     )  # fmt: skip
-    figures: ClassVar[tuple[FigureSpec, ...]] = (
+    figures = (
         FigureSpec(
             "emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",),
         ),

@@ -1,6 +1,6 @@
 """Moves between attentions that keep the output: to the far end of what is allowed along a line, and onto the allowed set again.
 
-JSD is convex, so that along any line its largest allowed value is at an end; all moves here go to ends.
+JSD is convex, so that along any line its largest allowed value is at an end; all moves here are to ends.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ import numpy as np
 
 from attnaudit.core.kernels import kernel
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
-from attnaudit.experiments.readout_identity import tvd_row
-from attnaudit.experiments.readout_pooled import logit_slopes, pool, pooled_logits, pooled_prediction, tangent
+from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
+from attnaudit.experiments.compiled_readout import logit_slopes, pooled_logits, pooled_prediction, tanh_slopes, tvd_row
 
 CLOSE = 1e-7
 EXCHANGES = 4000000
@@ -51,9 +50,9 @@ def exchange(row, weights, takers):
 
     Behind a large tail only so many moves are tried.
     """
-    pooled, value, tries = np.empty_like(row.offset), worth(row, weights), affordable(row, EXCHANGES)
+    value, tries = worth(row, weights), affordable(row, EXCHANGES)
     for _ in range(SWEEPS):
-        pool(weights, row.contribution, row.offset, pooled)
+        pooled = attended_sum(row, weights)
         best, giver, taker, amount = value + 1e-9, -1, -1, 0.0
         for j in np.flatnonzero(weights > 0.0):
             for i in takers:
@@ -81,9 +80,7 @@ def _shifted(row, weights, i, j, amount):
 @kernel
 def draw_in(row, weights):
     """Bring ``weights`` onto the allowed set, in place: towards their own output as far as ε goes, then nearer to the model's."""
-    pooled, prediction = np.empty_like(row.offset), np.empty_like(row.target)
-    pool(weights, row.contribution, row.offset, pooled)
-    pooled_prediction(pooled, row.head, prediction)
+    prediction = pooled_prediction(attended_sum(row, weights), row.head)
     distance = tvd_row(prediction, row.target)
     if distance <= row.epsilon:
         return True
@@ -122,13 +119,11 @@ def settle(row, weights, aim):
 def _newton(row, weights, aim):
     """The smallest step, each weight measured by itself, that brings the linear part of the logits to ``aim`` and keeps the sum."""
     members, classes = np.flatnonzero(weights > 0.0), len(row.kept)
-    pooled, logits, bend = np.empty_like(row.offset), np.empty_like(row.target), np.empty_like(row.offset)
-    pool(weights, row.contribution, row.offset, pooled)
-    pooled_logits(pooled, row.head, logits)
-    tangent(pooled, row.head, bend)
+    pooled = attended_sum(row, weights)
+    logits, bend = pooled_logits(pooled, row.head), tanh_slopes(pooled, row.head)
     slopes, short = np.ones((len(members), classes + 1)), np.zeros(classes + 1)
     for k in range(len(members)):
-        logit_slopes(bend, row.head, row.contribution[members[k]], row.kept, slopes[k])
+        slopes[k, :classes] = logit_slopes(bend, row.head, row.contribution[members[k]], row.kept)
         _centre(row, slopes[k])
     for c in range(classes):
         short[c] = aim[c] - logits[row.kept[c]]
@@ -149,7 +144,7 @@ def _newton(row, weights, aim):
 
 @kernel
 def _centre(row, logits):
-    """Logits as the change in probability that they make: less their mean, times what the class counts for."""
+    """Logits as the change in probability that they make: minus their mean, times what the class counts for."""
     mean, total = 0.0, 0.0
     for c in range(len(row.kept)):
         mean += row.target[row.kept[c]] * logits[c]

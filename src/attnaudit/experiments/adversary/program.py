@@ -13,11 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from attnaudit.core.kernels import kernel
+from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, room, vanishes
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.hull import furthest_logits, log_probabilities, room, vanishes
 from attnaudit.experiments.adversary.row import Row
-from attnaudit.experiments.adversary.simplex import add_column, price, solution, solve, start
-from attnaudit.experiments.adversary.tangent import linearise
+from attnaudit.experiments.adversary.simplex import LinearProgram, add_column, memory, price, solution, solve, start
 from attnaudit.stats.measures import LN2
 
 POINTS = 64
@@ -37,7 +36,7 @@ class Box(NamedTuple):
 
 
 class Program(NamedTuple):
-    """One row's problem, the outputs found so far that became columns (``outputs``, ``count`` of them), and the tableau."""
+    """One row's problem, the outputs found so far that became columns (``outputs``, ``count`` of them), and the linear program."""
 
     row: Row
     p: np.ndarray
@@ -50,12 +49,7 @@ class Program(NamedTuple):
     outputs: np.ndarray
     count: np.ndarray
     column: np.ndarray
-    tableau: np.ndarray
-    values: np.ndarray
-    basis: np.ndarray
-    signs: np.ndarray
-    at_upper: np.ndarray
-    upper: np.ndarray
+    linear: LinearProgram
     cost: np.ndarray
     slope: np.ndarray
     moved: np.ndarray
@@ -83,8 +77,7 @@ def program(row, logits):
     width = rows + length + rows + POINTS + 2 * classes
     built = Program(
         row, np.exp(log_p), log_p, row.epsilon + SLACK, last, matrix, scale, error, outputs, np.ones(1, np.int64), np.empty(rows),
-        np.empty((rows + 1, width)), np.empty(rows), np.empty(rows, np.int64), np.empty(rows), np.empty(width, np.bool_),
-        np.full(width, np.inf), np.empty(length), np.empty(classes), np.empty(classes),
+        memory(rows, width), np.empty(length), np.empty(classes), np.empty(classes),
     )  # fmt: skip
     if not row.head.tail:
         for c in range(classes):
@@ -104,41 +97,37 @@ def bound_box(built, box, weights):
     gained, lost = room(built.p, built.epsilon, box.low_p, box.high_p)
     if min(gained, lost) < 0.0:
         return -1.0
-    columns, best = _begin(built, box), math.inf
+    columns, best, rows, length = _begin(built, box), math.inf, len(built.column), len(weights)
     for turn in range(ROUNDS):
-        solve(built.tableau, built.values, built.basis, built.at_upper, built.upper, columns, 20 * len(built.values) + len(weights))
+        solve(built.linear, columns, 20 * rows + length)
         bound, short = _lagrangian(built, box)
         best = min(best, bound)
-        if short <= CLOSE or columns == len(built.upper) or turn == ROUNDS - 1:
+        if short <= CLOSE or columns == len(built.linear.upper) or turn == ROUNDS - 1:
             break
         built.outputs[built.count[0] % POINTS] = built.moved
         built.count[0] += 1
         columns = _add_output(built, built.moved, columns)
-    rows, length = len(built.values), len(weights)
-    x = np.empty(columns)
-    solution(built.values, built.basis, built.at_upper, built.upper, x)
-    for t in range(length):
-        weights[t] = box.low[t] + max(x[rows + t], 0.0)
+    weights[:] = box.low + np.maximum(solution(built.linear, columns)[rows : rows + length], 0.0)
     return best
 
 
 @kernel
 def _begin(built, box):
     """The tableau with the tokens, the outputs known that lie in the box, and the classes that may vanish there."""
-    rows, length = len(built.values), len(box.low)
+    rows, length = len(built.column), len(box.low)
     if built.row.head.tail:
         linearise(built.row, box, built.log_p, built.last, built.matrix, built.scale, built.error)
     for t in range(length):
         width = box.high[t] - box.low[t]
         rise = gain(box.high[t], built.row.alpha[t]) - gain(box.low[t], built.row.alpha[t])
         built.cost[t] = rise / width if width > 1e-12 else 0.0
-        built.upper[rows + t] = width
+        built.linear.upper[rows + t] = width
     right = built.scale * built.error
     for i in range(rows):
         for t in range(length):
             right[i] -= built.matrix[i, t] * box.low[t]
     right[0], right[1] = 1.0 - box.low.sum(), 1.0
-    start(built.matrix, right, built.cost, built.tableau, built.values, built.basis, built.signs, built.at_upper)
+    start(built.linear, built.matrix, right, built.cost)
     columns = rows + length
     if built.row.head.tail:
         columns = _add_errors(built, columns)
@@ -155,11 +144,11 @@ def _begin(built, box):
 @kernel
 def _add_errors(built, columns):
     """By how much the logits may differ from the linear ones."""
-    for i in range(2, len(built.values)):
+    for i in range(2, len(built.column)):
         built.column[:] = 0.0
         built.column[i] = built.scale[i]
-        built.upper[columns] = 2.0 * built.error[i]
-        add_column(built.column, 0.0, built.tableau, built.signs, columns)
+        built.linear.upper[columns] = 2.0 * built.error[i]
+        add_column(built.linear, built.column, columns)
         columns += 1
     return columns
 
@@ -167,7 +156,7 @@ def _add_errors(built, columns):
 @kernel
 def _add_output(built, output, columns):
     """One of the outputs of whose logits those of an attention are a mean."""
-    if columns == len(built.upper):
+    if columns == len(built.linear.upper):
         return columns
     column, last = built.column, built.last
     column[0], column[1] = 0.0, 1.0
@@ -175,21 +164,21 @@ def _add_output(built, output, columns):
         if c != last:
             row = 2 + c - (c > last)
             column[row] = -built.scale[row] * (math.log(output[c]) - built.log_p[c] - math.log(output[last]) + built.log_p[last])
-    add_column(column, 0.0, built.tableau, built.signs, columns)
+    add_column(built.linear, column, columns)
     return columns + 1
 
 
 @kernel
 def _add_ray(built, vanishing, columns):
     """A class that may vanish: its logit may fall as far as it likes."""
-    if columns == len(built.upper):
+    if columns == len(built.linear.upper):
         return columns
     built.column[:] = 0.0
     if vanishing == built.last:
         built.column[2:] = -1.0
     else:
         built.column[2 + vanishing - (vanishing > built.last)] = 1.0
-    add_column(built.column, 0.0, built.tableau, built.signs, columns)
+    add_column(built.linear, built.column, columns)
     return columns + 1
 
 
@@ -201,7 +190,7 @@ def _lagrangian(built, box):
     if not math.isfinite(spread):
         built.slope[:] = 0.0
         spread = 0.0
-    common = price(built.tableau, built.signs, 0)
+    common = price(built.linear, 0)
     bound = 0.5 * LN2 + spread + common
     for t in range(len(box.low)):
         pull = 0.0
@@ -215,7 +204,7 @@ def _lagrangian(built, box):
     for c in range(len(built.slope)):
         if c != built.last:
             bound += abs(built.slope[c]) * built.error[2 + c - (c > built.last)]
-    return bound + ROUNDING, spread - price(built.tableau, built.signs, 1)
+    return bound + ROUNDING, spread - price(built.linear, 1)
 
 
 @kernel
@@ -225,7 +214,7 @@ def _read_slope(built, box):
     for c in range(len(built.slope)):
         if c != last:
             row = 2 + c - (c > last)
-            weight = price(built.tableau, built.signs, row) * built.scale[row]
+            weight = price(built.linear, row) * built.scale[row]
             if weight < 0.0 and vanishes(c, built.p, built.epsilon, box.low_p, box.high_p):
                 weight = 0.0
             built.slope[c] = weight

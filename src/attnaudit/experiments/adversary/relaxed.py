@@ -10,14 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, UInt64
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
-from attnaudit.experiments.readout_identity import tvd_row
-from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_prediction, pull_back
-from attnaudit.stats.kernel_arrays import for_kernel
+from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, pull_back, row_parts, tvd_row
 from attnaudit.trace.readout import Readout
 
 
@@ -35,8 +32,7 @@ class Search:
 def search_attentions(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], search: Search) -> Float[np.ndarray, "N k"]:
     """The k attentions of every row that the search ends with, side by side; some may be out of ε."""
     found = np.empty((search.k, len(alpha.values)))
-    weights = for_kernel(alpha.values)
-    _search_rows(weights, alpha.offsets, pooled_arguments(readout), streams, search_limits(search), found)
+    over_rows(_search_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, search_limits(search), found)
     return np.ascontiguousarray(found.T)
 
 
@@ -45,14 +41,11 @@ def search_limits(search: Search) -> tuple[float, float, int, float]:
     return float(search.epsilon), float(search.penalty), search.steps, float(search.learning_rate)
 
 
-@kernel(parallel=True)
-def _search_rows(alpha, offsets, model, streams, limits, found):
-    contribution, offset, allowed, sigmoid, weight, bias, tail = model
-    for row in prange(len(streams)):
-        start, stop = offsets[row], offsets[row + 1]
-        head = Head(weight, bias, tail, allowed[row], sigmoid)
-        instance = (alpha[start:stop], contribution[start:stop], offset[row], head)
-        found[:, start:stop] = search_row(starting_scores(streams[row], len(found), stop - start), instance, limits)
+@kernel
+def _search_rows(first, last, rows, offsets, streams, limits, found):
+    for i in range(first, last):
+        start, stop = offsets[i], offsets[i + 1]
+        found[:, start:stop] = search_row(starting_scores(streams[i], len(found), stop - start), row_parts(rows, i), limits)
 
 
 @kernel
@@ -66,17 +59,14 @@ def starting_scores(stream, k, length):
 
 
 @kernel
-def search_row(scores, instance, limits):
+def search_row(scores, parts, limits):
     """Adam with AMSGrad (Reddi et al. 2018) on ``scores``, in place; returns the attentions they end with."""
     epsilon, penalty, steps, learning_rate = limits
-    alpha, contribution, offset, head = instance
-    target, pooled = np.empty(len(head.bias)), np.empty_like(offset)
-    pool(alpha, contribution, offset, pooled)
-    pooled_prediction(pooled, head, target)
+    alpha, contribution, offset, head = parts
+    target = pooled_prediction(pool(alpha, contribution, offset), head)
     mean, square, largest = np.zeros_like(scores), np.zeros_like(scores), np.zeros_like(scores)
-    weights, slope = np.empty_like(scores), np.empty_like(scores)
     for step in range(1, steps + 1):
-        loss_slope(scores, instance, target, epsilon, penalty, weights, slope)
+        slope = loss_slope(scores, parts, target, epsilon, penalty)
         rate, correction = learning_rate / (1.0 - 0.9**step), math.sqrt(1.0 - 0.999**step)
         for i in range(scores.shape[0]):
             for t in range(scores.shape[1]):
@@ -84,13 +74,12 @@ def search_row(scores, instance, limits):
                 square[i, t] += 0.001 * (slope[i, t] * slope[i, t] - square[i, t])
                 largest[i, t] = max(largest[i, t], square[i, t])
                 scores[i, t] -= rate * mean[i, t] / (math.sqrt(largest[i, t]) / correction + 1e-8)
-    softmax_rows(scores, weights)
-    return weights
+    return _softmax_rows(scores)
 
 
 @kernel
-def softmax_rows(scores, weights):
-    """``weights`` = softmax of every row of ``scores``."""
+def _softmax_rows(scores):
+    weights = np.empty_like(scores)
     for i in range(scores.shape[0]):
         highest, total = scores[i].max(), 0.0
         for t in range(scores.shape[1]):
@@ -98,22 +87,20 @@ def softmax_rows(scores, weights):
             total += weights[i, t]
         for t in range(scores.shape[1]):
             weights[i, t] /= total
+    return weights
 
 
 @kernel
-def loss_slope(scores, instance, target, epsilon, penalty, weights, slope):
-    """∂loss/∂scores, by hand: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
-    alpha, contribution, offset, head = instance
+def loss_slope(scores, parts, target, epsilon, penalty):
+    """∂loss/∂scores, derived manually: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
+    alpha, contribution, offset, head = parts
     k, length = scores.shape
-    softmax_rows(scores, weights)
-    prediction, pooled, pull = np.empty_like(target), np.empty_like(offset), np.empty_like(offset)
+    weights, slope = _softmax_rows(scores), np.empty_like(scores)
     for i in range(k):
-        pool(weights[i], contribution, offset, pooled)
-        pooled_prediction(pooled, head, prediction)
+        pooled = pool(weights[i], contribution, offset)
+        prediction = pooled_prediction(pooled, head)
         outside = tvd_row(prediction, target) > epsilon
-        if outside:
-            _logit_slope(prediction, target, head.sigmoid)
-            pull_back(pooled, head, prediction, pull)
+        pull = pull_back(pooled, head, _logit_slopes(prediction, target, head.sigmoid)) if outside else offset
         mean = 0.0
         for t in range(length):
             slope[i, t] = -_divergence_slope(weights, i, t, alpha[t])
@@ -123,6 +110,7 @@ def loss_slope(scores, instance, target, epsilon, penalty, weights, slope):
             mean += weights[i, t] * slope[i, t]
         for t in range(length):
             slope[i, t] = weights[i, t] * (slope[i, t] - mean)
+    return slope
 
 
 @kernel
@@ -137,13 +125,12 @@ def _divergence_slope(weights, i, t, old):
 
 
 @kernel
-def _logit_slope(prediction, target, sigmoid):
-    """∂TVD/∂logits, written over ``prediction``."""
+def _logit_slopes(prediction, target, sigmoid):
+    """∂TVD/∂logits, of one sigmoid output or of a softmax."""
+    sign = np.sign(prediction - target)
     if sigmoid:
-        prediction[0] = np.sign(prediction[0] - target[0]) * prediction[0] * (1.0 - prediction[0])
-        return
+        return sign * prediction * (1.0 - prediction)
     mean = 0.0
     for c in range(len(prediction)):
-        mean += 0.5 * np.sign(prediction[c] - target[c]) * prediction[c]
-    for c in range(len(prediction)):
-        prediction[c] *= 0.5 * np.sign(prediction[c] - target[c]) - mean
+        mean += 0.5 * sign[c] * prediction[c]
+    return prediction * (0.5 * sign - mean)

@@ -8,8 +8,7 @@ import numpy as np
 
 from attnaudit.core.kernels import kernel
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.readout_identity import tvd_row
-from attnaudit.experiments.readout_pooled import Head, pool, pooled_logits, pooled_prediction
+from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, tvd_row
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending
 
@@ -20,10 +19,10 @@ CLASSES_WITH_TAIL = 8
 class Row(NamedTuple):
     """One row of a trace: its attention, what each token contributes, the head, the output that must not move beyond ``epsilon``.
 
-    Of tokens with one and the same readout only that of least attention is looked at: how weight is shared among them does not change the
-    output, and JSD is convex. ``tokens`` are the positions of those left, ``stand_in`` says for every position which of them stands for
-    it, ``alpha`` is what the model gives to each, ``own`` what it gives to all that each stands for. ``kept`` are the classes that are
-    looked at one by one; the others count in what is allowed alone.
+    Of tokens with one and the same readout only that of least attention is considered: how weight is shared among them does not change the
+    output, and JSD is convex. ``tokens`` are the positions of those left, ``stand_in`` says for every position which of them represents
+    it, ``alpha`` is what the model gives to each, ``own`` what it gives to all that each represents. ``kept`` are the classes that are
+    considered one by one; the others count in what is allowed alone.
     """
 
     tokens: np.ndarray
@@ -39,24 +38,23 @@ class Row(NamedTuple):
 
 
 @kernel
-def as_row(alpha, contribution, offset, head, epsilon):
-    """A row with its allowed answers alone."""
+def as_row(parts, epsilon):
+    """A row from its `row_parts`, with its allowed answers alone."""
+    alpha, contribution, offset, head = parts
     answers = np.flatnonzero(head.allowed)
     head = Head(np.ascontiguousarray(head.weight[:, answers]), head.bias[answers], head.tail, np.ones(len(answers), np.bool_), False)
     if not head.tail:
         contribution, offset = np.ascontiguousarray(contribution[:, answers]), offset[answers]
     tokens, stand_in = _least_of_equals(alpha, contribution)
     own, contribution = merged(alpha, stand_in, len(tokens)), contribution[tokens]
-    target, pooled = np.empty(len(answers)), np.empty_like(offset)
-    pool(own, contribution, offset, pooled)
-    pooled_prediction(pooled, head, target)
+    target = pooled_prediction(pool(own, contribution, offset), head)
     kept = _classes_kept(contribution, offset, head, target)
     return Row(tokens, stand_in, alpha[tokens], own, contribution, offset, head, target, kept, epsilon)
 
 
 @kernel
 def _least_of_equals(alpha, contribution):
-    """Of every set of tokens with the same readout the one of least attention; and which of these stands for each token."""
+    """Of every set of tokens with the same readout the one of least attention; and which of these represents each token."""
     least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
     for k in range(1, len(order) + 1):
         if k == len(order) or not np.array_equal(contribution[order[k]], contribution[order[start]]):
@@ -69,7 +67,7 @@ def _least_of_equals(alpha, contribution):
 
 @kernel
 def merged(weights, stand_in, count):
-    """Every token's weight given to the one of ``count`` that stands for it."""
+    """Every token's weight given to the one of ``count`` that represents it."""
     total = np.zeros(count)
     for t in range(len(weights)):
         total[stand_in[t]] += weights[t]
@@ -79,23 +77,24 @@ def merged(weights, stand_in, count):
 @kernel
 def _classes_kept(contribution, offset, head, target):
     """The classes likely under the model's attention or under single tokens, as many as can be afforded, in the order they have."""
-    likely, prediction = target.copy(), np.empty_like(target)
+    likely = target.copy()
     if len(target) > CLASSES_WITH_TAIL:
         for t in range(len(contribution)):
-            pooled_prediction(offset + contribution[t], head, prediction)
-            likely += prediction / len(contribution)
+            likely += pooled_prediction(offset + contribution[t], head) / len(contribution)
     chosen = np.zeros(len(target), np.bool_)
     chosen[ascending(-likely)[: CLASSES_WITH_TAIL if head.tail else CLASSES]] = True
     return np.flatnonzero(chosen)
 
 
 @kernel
+def attended_sum(row, weights):
+    return pool(weights, row.contribution, row.offset)
+
+
+@kernel
 def own_logits(row):
     """The logits under the model's own attention."""
-    pooled, logits = np.empty_like(row.offset), np.empty_like(row.target)
-    pool(row.own, row.contribution, row.offset, pooled)
-    pooled_logits(pooled, row.head, logits)
-    return logits
+    return pooled_logits(attended_sum(row, row.own), row.head)
 
 
 @kernel
@@ -116,13 +115,9 @@ def affordable(row, additions):
 @kernel
 def beyond(row, pooled):
     """How far the output under an attended sum is beyond ε; allowed where this is not above 0."""
-    prediction = np.empty_like(row.target)
-    pooled_prediction(pooled, row.head, prediction)
-    return tvd_row(prediction, row.target) - row.epsilon
+    return tvd_row(pooled_prediction(pooled, row.head), row.target) - row.epsilon
 
 
 @kernel
 def is_allowed(row, weights):
-    pooled = np.empty_like(row.offset)
-    pool(weights, row.contribution, row.offset, pooled)
-    return beyond(row, pooled) <= 0.0
+    return beyond(row, attended_sum(row, weights)) <= 0.0

@@ -1,4 +1,4 @@
-"""Linear programs with few rows and many bounded columns, in one dense tableau: maximise cost·x with A x = b and 0 ≤ x ≤ upper.
+"""LinearProgram programs with few rows and many bounded columns, in one dense tableau: maximise cost·x with A x = b and 0 ≤ x ≤ upper.
 
 The first ``m`` columns are artificial, one per row, at a cost of −``BARRED``: the tableau always starts, and holds the inverse of the basis
 there, so that columns can be added to a solved program. The last row holds the reduced costs. Nothing rests on the solution being exact:
@@ -8,6 +8,9 @@ the bounds drawn from its prices hold for any prices.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from attnaudit.core.kernels import kernel
 
@@ -15,69 +18,88 @@ BARRED = 1e3
 TINY = 1e-9
 
 
+class LinearProgram(NamedTuple):
+    """A program under way: its tableau, the values of the basic columns, which these are, the signs of the rows, which of the other
+    columns are at their upper bound, and these bounds."""
+
+    tableau: np.ndarray
+    values: np.ndarray
+    basis: np.ndarray
+    signs: np.ndarray
+    at_upper: np.ndarray
+    upper: np.ndarray
+
+
 @kernel
-def start(matrix, right, cost, tableau, values, basis, signs, at_upper):
+def memory(m, width):
+    """A program of ``m`` rows and ``width`` columns, without any bounds, before its `start`."""
+    return LinearProgram(
+        np.empty((m + 1, width)), np.empty(m), np.empty(m, np.int64), np.empty(m), np.empty(width, np.bool_), np.full(width, np.inf)
+    )
+
+
+@kernel
+def start(linear, matrix, right, cost):
     """The tableau of ``matrix`` (m, n) with all columns at zero and the artificial ones taking up ``right``."""
-    m, n = matrix.shape
+    (m, n), tableau = matrix.shape, linear.tableau
     tableau[:, : m + n] = 0.0
-    at_upper[:] = False
+    linear.at_upper[:] = False
     for i in range(m):
-        signs[i] = -1.0 if right[i] < 0.0 else 1.0
-        values[i] = abs(right[i])
-        basis[i] = i
+        linear.signs[i] = -1.0 if right[i] < 0.0 else 1.0
+        linear.values[i] = abs(right[i])
+        linear.basis[i] = i
         tableau[i, i] = 1.0
         for j in range(n):
-            tableau[i, m + j] = signs[i] * matrix[i, j]
+            tableau[i, m + j] = linear.signs[i] * matrix[i, j]
             tableau[m, m + j] += BARRED * tableau[i, m + j]
     for j in range(n):
         tableau[m, m + j] += cost[j]
 
 
 @kernel
-def add_column(column, cost, tableau, signs, place):
-    """One more column, at zero, of a program under way."""
-    m = len(column)
-    tableau[:m, place] = 0.0
+def add_column(linear, column, j):
+    """One more column, number ``j``, at zero and without cost, of a program under way."""
+    m, tableau = len(column), linear.tableau
+    tableau[:, j] = 0.0
     for k in range(m):
         if column[k] != 0.0:
             for i in range(m):
-                tableau[i, place] += column[k] * signs[k] * tableau[i, k]
-    tableau[m, place] = cost
+                tableau[i, j] += column[k] * linear.signs[k] * tableau[i, k]
     for k in range(m):
-        tableau[m, place] -= price(tableau, signs, k) * column[k]
+        tableau[m, j] -= price(linear, k) * column[k]
 
 
 @kernel
-def price(tableau, signs, k):
+def price(linear, k):
     """The price of row ``k``: what one more unit on its right side is worth."""
-    return signs[k] * (-BARRED - tableau[len(signs), k])
+    return linear.signs[k] * (-BARRED - linear.tableau[-1, k])
 
 
 @kernel
-def solve(tableau, values, basis, at_upper, upper, columns, steps):
-    """Primal simplex with bounds from where the tableau stands, ``steps`` steps at most."""
+def solve(linear, columns, steps):
+    """Primal simplex with bounds on the first ``columns``, from the tableau as it is, ``steps`` steps at most."""
     for _ in range(steps):
-        enter = _entering(tableau, at_upper, upper, columns)
+        enter = _entering(linear, columns)
         if enter < 0:
             return
-        _step(tableau, values, basis, at_upper, upper, columns, enter)
+        _step(linear, columns, enter)
 
 
 @kernel
-def _entering(tableau, at_upper, upper, columns):
+def _entering(linear, columns):
     """The column whose move away from its bound pays best per unit."""
-    m = len(tableau) - 1
-    best, enter = TINY, -1
+    m, best, enter = len(linear.values), TINY, -1
     for j in range(m, columns):
-        worth = -tableau[m, j] if at_upper[j] else tableau[m, j]
-        if worth > best and upper[j] > 0.0:
+        worth = -linear.tableau[m, j] if linear.at_upper[j] else linear.tableau[m, j]
+        if worth > best and linear.upper[j] > 0.0:
             best, enter = worth, j
     return enter
 
 
 @kernel
-def _step(tableau, values, basis, at_upper, upper, columns, enter):
+def _step(linear, columns, enter):
     """Move ``enter`` until it meets its other bound or a basic column meets one, which then leaves."""
+    tableau, values, basis, _, at_upper, upper = linear
     m = len(values)
     sign = -1.0 if at_upper[enter] else 1.0
     length, leave, steepest = upper[enter], -1, 0.0
@@ -115,9 +137,8 @@ def _pivot(tableau, leave, enter, columns):
 
 
 @kernel
-def solution(values, basis, at_upper, upper, x):
-    """The value of every column, written into ``x``."""
-    for j in range(len(x)):
-        x[j] = upper[j] if at_upper[j] else 0.0
-    for i in range(len(values)):
-        x[basis[i]] = values[i]
+def solution(linear, columns):
+    """The values of the first ``columns``."""
+    x = np.where(linear.at_upper[:columns], linear.upper[:columns], 0.0)
+    x[linear.basis] = linear.values
+    return x

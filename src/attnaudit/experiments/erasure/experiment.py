@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.papers import SERRANO2019, Paper
+from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.erasure.rankings import RANKINGS
+from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, row_streams
 from attnaudit.results import summarise_means
@@ -82,11 +81,11 @@ class Erasure:
     A row of one position, and what a removal leaves without any weight, is null.
     """
 
-    name: ClassVar[str] = "erasure"
-    needs: ClassVar[tuple[str, ...]] = ()
-    question: ClassVar[str] = "How many tokens must be removed before the prediction flips?"
-    papers: ClassVar[tuple[Paper, ...]] = (SERRANO2019,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "erasure"
+    needs = ()
+    question = "How many tokens must be removed before the prediction flips?"
+    papers = (SERRANO2019,)
+    measures = (
         Measure(
             "delta_js", "ΔJS: change of the output without the largest weight less that without another",
             "JSD of the output without the largest weight, less that without a random other weight, in nats.", "higher",
@@ -130,7 +129,7 @@ class Erasure:
         ),
         Measure("never_{score}", "share that never flips, {score}", "Share of instances that no removal along the ranking flips."),
     )  # fmt: skip
-    figures: ClassVar[tuple[FigureSpec, ...]] = (
+    figures = (
         FigureSpec(
             "removal", "How much must be removed before the prediction flips?",
             (Boxes(REMOVED, Scale("share of the tokens removed"), missing="never", marked=("smallest set",)),),

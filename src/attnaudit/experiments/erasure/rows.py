@@ -1,29 +1,46 @@
-"""Every removal of the erasure study for every row of a trace, compiled."""
+"""Every removal of the erasure experiment for every row of a trace, and the smallest set of positions that flips the decision; compiled.
+
+With an identity tail the smallest set is found exactly, which Serrano & Smith 2019 call out of reach. A class ``y'`` overtakes the decided
+``y`` once the logits left, ``offset + Σ_{t∉S} alpha_t · contribution_t / Σ_{t∉S} alpha_t``, differ the other way. The weight left is
+positive, and multiplying by it leaves the sign: what must turn negative is ``Σ_{t∉S} m_t`` with ``m_t = alpha_t · (contribution_ty −
+contribution_ty' + offset_y − offset_y')``. Of all sets of one size the one with the largest ``m_t`` leaves the least, so that a sort finds
+the smallest set against ``y'``, and the least over rivals ``y'`` is the smallest of all: O(C · T log T). Through another tail positions are
+removed greedily, and the set is small, not proven smallest.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import prange
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_below
-from attnaudit.experiments.erasure.minimum import smallest_flip
-from attnaudit.experiments.erasure.rankings import RANKINGS, by_chance, descending, weight_gradient
-from attnaudit.experiments.erasure.walk import decision, fewest_kept, first_flip, row_of, without_one
-from attnaudit.experiments.readout_pooled import Head, pool, pooled_arguments, pooled_logits, pooled_prediction
-from attnaudit.stats.kernel_arrays import for_kernel
+from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction, pull_back
+from attnaudit.experiments.erasure.removal import (
+    RANKINGS,
+    along,
+    decision,
+    fewest_kept,
+    first_flip,
+    left_without,
+    own_sum,
+    random_order,
+    row_of,
+    weight_gradient,
+)
+from attnaudit.stats.ordering import ascending
 from attnaudit.trace.readout import Readout
 
 ANY_OTHER, AS_RELEASED = 0, 1  # which other position the largest weight is compared with
 
 
 class Erased(NamedTuple):
-    """What came of the removals. A row of one position has NaN for everything.
+    """The outcome of the removals. A row of one position has NaN for everything.
 
-    ``removed`` and ``mass``: positions and weight gone when the decision first flips, by ranking, the smallest set last, ``(n, 5)``; NaN
+    ``removed`` and ``mass``: positions and weight removed when the decision first flips, by ranking, the smallest set last, ``(n, 5)``; NaN
     where it never does. ``kept``: the fewest positions that keep the output, by ranking ``(n, 4)``. ``single``, ``(n, 5)``: divergence of
     the output without the largest weight, and without the other position; the difference of the two weights; 1 where each flips the
     decision. NaN where a removal leaves no weight. ``smallest`` marks the positions of the smallest set.
@@ -42,43 +59,37 @@ def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orde
     removed, mass = np.full((len(alpha), rankings + 1), np.nan), np.full((len(alpha), rankings + 1), np.nan)
     kept, single = np.full((len(alpha), rankings), np.nan), np.full((len(alpha), 5), np.nan)
     smallest = np.zeros(len(alpha.values), np.bool_)
-    arguments = (for_kernel(alpha.values), alpha.offsets, *pooled_arguments(readout))
-    _erase_rows(*arguments, streams, other, orders, epsilon, removed, mass, kept, single, smallest)
+    chosen, out = (other, orders, epsilon), (removed, mass, kept, single, smallest)
+    over_rows(_erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out)
     return Erased(removed, mass, kept, single, alpha.with_values(smallest))
 
 
-@kernel(parallel=True)
-def _erase_rows(
-    alpha, offsets, contribution, offset, allowed, sigmoid, weight, bias, tail, streams, other, orders, epsilon, removed, mass, kept,
-    single, smallest,
-):  # fmt: skip
-    for i in prange(len(streams)):
-        start, stop = offsets[i], offsets[i + 1]
-        row = row_of(alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid))
-        _erase_row(row, streams[i], other, orders, epsilon, removed[i], mass[i], kept[i], single[i], smallest[start:stop])
+@kernel
+def _erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest):
+    for i in range(first, last):
+        out = removed[i], mass[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
+        _erase_row(row_of(rows, i), streams[i], other, orders, epsilon, out)
 
 
 @kernel
-def _erase_row(row, stream, other, orders, epsilon, removed, mass, kept, single, smallest):
-    size = len(row.weights)
-    if size < 2:
+def _erase_row(row, stream, other, orders, epsilon, out):
+    if len(row.weights) < 2:
         return
-    pooled, target, logits = np.empty_like(row.offset), np.empty(len(row.head.allowed)), np.empty(len(row.head.allowed))
-    pool(row.weights, row.contribution, row.offset, pooled)
-    pooled_logits(pooled, row.head, logits)
-    pooled_prediction(pooled, row.head, target)
+    removed, mass, kept, single, smallest = out
+    pooled = own_sum(row)
+    logits, target = pooled_logits(pooled, row.head), pooled_prediction(pooled, row.head)
     decided = decision(logits, row)
     _one_weight(row, decided, logits, target, _other_position(row.weights, stream, other), single)
-    order, count = smallest_flip(row, decided)
+    order, count = _smallest_flip(row, decided)
     walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept)
     order, count = _the_smaller(order, count, walked, flips)
     slope = weight_gradient(row, decided)
     for ranking, score in enumerate((row.weights, slope, slope * row.weights)):
-        walked = descending(score)
-        flips, gone = first_flip(walked, row, decided)
+        walked = ascending(-score)
+        flips, weight = first_flip(walked, row, decided)
         kept[1 + ranking] = fewest_kept(walked, row, target, epsilon)
         if flips > 0:
-            removed[1 + ranking], mass[1 + ranking] = flips, gone
+            removed[1 + ranking], mass[1 + ranking] = flips, weight
         order, count = _the_smaller(order, count, walked, flips)
     if count > 0:
         removed[-1], mass[-1] = count, row.weights[order[:count]].sum()
@@ -95,7 +106,7 @@ def _the_smaller(order, count, other, flips):
 def _other_position(weights, stream, other):
     """Any but that of the largest weight; as the released code draws it, any but the first, the largest too.
 
-    Drawn with the number 0 of the row's stream, which no random order uses (`by_chance`).
+    Drawn with the number 0 of the row's stream, which no random order uses (`random_order`).
     """
     drawn = np.int64(draw_below(stream, 0, len(weights) - 1))
     return drawn + 1 if other == AS_RELEASED or drawn >= np.argmax(weights) else drawn
@@ -103,19 +114,21 @@ def _other_position(weights, stream, other):
 
 @kernel
 def _one_weight(row, decided, before, target, other, single):
-    prediction, logits = np.empty(len(target)), np.empty(len(target))
     largest = np.argmax(row.weights)
     single[2] = row.weights[largest] - row.weights[other]
-    for k, gone in enumerate((largest, other)):
-        if without_one(gone, row, prediction, logits):
-            single[k] = output_divergence(prediction, target)
+    for k, position in enumerate((largest, other)):
+        mass, moment = left_without(np.arange(len(row.weights)) == position, row)
+        if mass > 0.0:
+            pooled = row.offset + moment / mass
+            logits = pooled_logits(pooled, row.head)
+            single[k] = _output_divergence(pooled_prediction(pooled, row.head), target)
             if row.head.sigmoid:
                 single[k] += _divergence_term(1.0 / (1.0 + np.exp(logits[0])), 1.0 / (1.0 + np.exp(before[0])))
             single[3 + k] = 1.0 if decision(logits, row) != decided else 0.0
 
 
 @kernel
-def output_divergence(p, q):
+def _output_divergence(p, q):
     """JSD of two predictions, in nats; of a single column the share of class 1, that of the other class is to be added."""
     total = 0.0
     for c in range(len(p)):
@@ -139,15 +152,103 @@ def _random_orders(row, decided, target, stream, orders, epsilon, removed, mass,
     flipped, positions, weight, keeps = 0, 0.0, 0.0, 0.0
     best, fewest = np.arange(len(row.weights)), 0
     for number in range(orders):
-        order = by_chance(len(row.weights), stream, number)
-        count, gone = first_flip(order, row, decided)
+        order = random_order(len(row.weights), stream, number)
+        count, mass_removed = first_flip(order, row, decided)
         best, fewest = _the_smaller(best, fewest, order, count)
         keeps += fewest_kept(order, row, target, epsilon)
         if count > 0:
             flipped += 1
             positions += count
-            weight += gone
+            weight += mass_removed
     kept[0] = keeps / orders
     if flipped > 0:
         removed[0], mass[0] = positions / flipped, weight / flipped
     return best, fewest
+
+
+@kernel
+def _smallest_flip(row, decided):
+    """The first positions of an order, and how many of them, that flip the decision when removed; 0 where no removal does."""
+    if row.head.tail:
+        return _greedy_flip(row, decided)
+    if row.head.sigmoid:
+        sign = 1.0 if decided == 1 else -1.0
+        return _fewest_against(sign * row.weights * (row.contribution[:, 0] + row.offset[0]), row.weights, decided == 0, row.slack)
+    best, fewest = np.arange(len(row.weights)), 0
+    for rival in range(len(row.offset)):
+        if row.head.allowed[rival] and rival != decided:
+            lead = row.contribution[:, decided] - row.contribution[:, rival] + (row.offset[decided] - row.offset[rival])
+            order, count = _fewest_against(row.weights * lead, row.weights, rival < decided, row.slack)
+            if count > 0 and (fewest == 0 or count < fewest):
+                best, fewest = order, count
+    return best, fewest
+
+
+@kernel
+def _fewest_against(margin, weights, wins_ties, slack):
+    """How many of the largest margins must be removed for the sum of those left to be negative, or 0 where the rival ``wins_ties``.
+
+    A lead, which is that sum over the weight left, of at most ``slack`` is 0.
+    """
+    order = ascending(-margin)
+    left, mass, fewest = 0.0, 0.0, 0
+    for k in range(len(order) - 1, 0, -1):
+        left += margin[order[k]]
+        mass += weights[order[k]]
+        if left < -slack * mass or (wins_ties and left <= slack * mass and mass > 0.0):
+            fewest = k
+    return order, fewest
+
+
+@kernel
+def _greedy_flip(row, decided):
+    """One position, where one is enough; else remove, one after another, that whose removal lowers the lead over the nearest rival most,
+    the tail taken as its tangent."""
+    size = len(row.weights)
+    order, removed = np.arange(size), np.zeros(size, np.bool_)
+    for position in range(size):
+        mass, moment = left_without(order == position, row)
+        if mass > 0.0 and decision(pooled_logits(row.offset + moment / mass, row.head), row) != decided:
+            order[0], order[position] = position, 0
+            return order, 1
+    for count in range(size):
+        mass, moment = left_without(removed, row)
+        pooled = row.offset + moment / mass
+        logits = pooled_logits(pooled, row.head)
+        if decision(logits, row) != decided:
+            return order, count
+        position = _steepest(row, removed, mass, moment, _slope_of_lead(pooled, row, logits, decided))
+        if position < 0:
+            break
+        removed[position] = True
+        order[np.argmax(order == position)] = order[count]
+        order[count] = position
+    return order, 0
+
+
+@kernel
+def _slope_of_lead(pooled, row, logits, decided):
+    """How the lead over the nearest rival moves with the attended sum."""
+    rival, slopes = -1, np.zeros(len(logits))
+    for c in range(len(logits)):
+        if row.head.allowed[c] and c != decided and (rival < 0 or logits[c] > logits[rival]):
+            rival = c
+    slopes[decided] = 1.0
+    if rival >= 0:
+        slopes[rival] = -1.0
+    return pull_back(pooled, row.head, slopes)
+
+
+@kernel
+def _steepest(row, removed, mass, moment, pull):
+    """The position to remove next; −1 where no removal would leave weight."""
+    best, least, whole, single = -1, math.inf, 0.0, along(row.contribution, pull)
+    for p in range(len(pull)):
+        whole += moment[p] * pull[p]
+    for t in range(len(removed)):
+        rest = mass - row.weights[t]
+        if not removed[t] and rest > 0.0:
+            value = (whole - row.weights[t] * single[t]) / rest
+            if value < least:
+                best, least = t, value
+    return best

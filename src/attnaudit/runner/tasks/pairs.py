@@ -211,7 +211,7 @@ def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
 def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any]]:
     """How much of the model's probability the kept words hold, and what attention of the audit does to that of all words."""
     from attnaudit.core.ragged import Ragged
-    from attnaudit.experiments.adversary import Adversary
+    from attnaudit.experiments.adversary.experiment import Adversary
     from attnaudit.tracing.pairs import change_of_output
 
     measured = {"covered": trace.array("covered").astype(np.float64)}

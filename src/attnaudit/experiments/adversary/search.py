@@ -1,4 +1,9 @@
-"""Attentions with few non-zero weights that keep the output: where the search for the furthest one starts."""
+"""The search for the furthest attention: attentions with few non-zero weights that keep the output, where it starts, and the climb.
+
+The climb goes from one attention to a better one near it by the program of a small box around it, solved again and again. In a small box
+the chords are nearly the slopes of f and the logits behind a tail nearly linear, so that the bound's program becomes a step of sequential
+linear programming. What it ends with is drawn onto the allowed set; the box shrinks where nothing was gained.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +11,26 @@ import numpy as np
 
 from attnaudit.core.kernels import kernel
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.moves import exchange, reach, settle
+from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, settle
+from attnaudit.experiments.adversary.program import Box, bound_box, tightened
 from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending
 
 PAIRED = 15
-STEPS = 8
+PAIR_STEPS = 8
 NEWCOMERS = 16
 SWEEPS = 3
 MEMBERS = 12
 REPLACEMENTS = 200000
+CLIMBS = 40
+FIRST, SHRINK, SMALLEST = 0.1, 0.4, 1e-3  # sides of the boxes around an attention
+GAIN = 1e-6
 
 
 @kernel
 def first_attention(row, logits, furthest):
-    """The best of the attentions that this file looks for, into ``furthest``; its value. Without a tail single tokens do."""
+    """The best of the attentions to start from, into ``furthest``; its value. Without a tail single tokens do."""
     value = try_single_tokens(row, 0.0, furthest)
     if row.head.tail:
         value = try_pairs(row, ascending(row.alpha)[:PAIRED], value, furthest)
@@ -56,20 +65,20 @@ def try_single_tokens(row, value, furthest):
 
 @kernel
 def try_thinning(row, logits, value, furthest):
-    """The model's attention with its largest weights taken out, half of what is left while the rest can make up for it, then fewer."""
+    """The model's attention with its largest weights removed, half of what is left while the rest can make up for it, then fewer."""
     weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
     order, first, share = ascending(-row.own), 0, 0.5
     while first < len(order) and np.sum(weights > 0.0) > 1:
-        taken = max(int(share * np.sum(weights[order[first:]] > 0.0)), 1)
+        removed = max(int(share * np.sum(weights[order[first:]] > 0.0)), 1)
         trial[:] = weights
-        trial[order[first : first + taken]] = 0.0
+        trial[order[first : first + removed]] = 0.0
         total = trial.sum()
         if total > 0.0:
             trial /= total
         if total > 0.0 and (is_allowed(row, trial) or settle(row, trial, aim)):
             weights[:] = trial
-            first += taken
-        elif taken > 1:
+            first += removed
+        elif removed > 1:
             share *= 0.5
         else:
             first += 1
@@ -89,11 +98,11 @@ def try_pairs(row, tokens, value, furthest):
 
 @kernel
 def _try_pair(row, i, j, value, furthest):
-    """Walk from token j to token i in ``STEPS`` steps; where the output comes within ε, or leaves it, find the place."""
+    """Move from token j to token i in ``PAIR_STEPS`` steps; where the output comes within ε, or leaves it, find that point."""
     along, start = row.contribution[i] - row.contribution[j], row.offset + row.contribution[j]
     before = beyond(row, start)
-    for step in range(STEPS):
-        left, right = step / STEPS, (step + 1.0) / STEPS
+    for step in range(PAIR_STEPS):
+        left, right = step / PAIR_STEPS, (step + 1.0) / PAIR_STEPS
         after = beyond(row, start + right * along)
         share = -1.0
         if before <= 0.0 < after:
@@ -111,7 +120,7 @@ def _try_pair(row, i, j, value, furthest):
 
 @kernel
 def try_swaps(row, logits, value, furthest):
-    """Other tokens, of little attention, in the place of one of the few or beside them, the weights settled anew; and again."""
+    """Other tokens, of little attention, in the position of one of the few or next to them, the weights settled again; repeatedly."""
     aim, trial = logits[row.kept], np.empty_like(furthest)
     newcomers = ascending(row.alpha)[: min(NEWCOMERS, affordable(row, REPLACEMENTS) // 8)]
     if np.sum(furthest > 0.0) > MEMBERS:
@@ -141,3 +150,33 @@ def _try_settled(row, trial, aim, value, furthest):
         return value
     exchange(row, trial, np.flatnonzero(trial > 0.0))
     return take_better(row, trial, value, furthest)
+
+
+@kernel
+def climb(row, built, weights, found, furthest):
+    """The best attention reached from ``weights`` (changed in place), where it is further than ``found``, into ``furthest``."""
+    if not draw_in(row, weights):
+        return found
+    trial, value, side = np.empty_like(weights), worth(row, weights), FIRST
+    for _ in range(CLIMBS):
+        if side < SMALLEST:
+            break
+        if _best_near(row, built, weights, side, trial) and worth(row, trial) > value + GAIN:
+            weights[:] = trial
+            value = worth(row, weights)
+        else:
+            side *= SHRINK
+    exchange(row, weights, np.flatnonzero(weights > 0.0))
+    return take_better(row, weights, found, furthest)
+
+
+@kernel
+def _best_near(row, built, weights, side, trial):
+    """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
+    low, high = np.maximum(weights - side, 0.0), np.minimum(weights + side, 1.0)
+    box = Box(low, high, np.zeros(len(row.kept)), np.ones(len(row.kept)))
+    if not tightened(low, high) or bound_box(built, box, trial) < 0.0:
+        return False
+    trial[trial < 1e-9] = 0.0
+    trial /= trial.sum()
+    return draw_in(row, trial)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -13,11 +12,11 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import DEYOUNG2020, Paper
+from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import one_logit_decides
-from attnaudit.experiments.comprehensiveness.rows import bounds, falls, falls_by_chance
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
+from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
 from attnaudit.experiments.rows import by_group, keys, no_single_decision, row_streams, vector_column
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
@@ -44,11 +43,11 @@ class Comprehensiveness:
     A row of one position, and a removal that leaves no weight, is null.
     """
 
-    name: ClassVar[str] = "comprehensiveness"
-    needs: ClassVar[tuple[str, ...]] = ()
-    question: ClassVar[str] = "Are the tokens of most attention needed for the prediction, and enough for it?"
-    papers: ClassVar[tuple[Paper, ...]] = (DEYOUNG2020,)
-    measures: ClassVar[tuple[Measure, ...]] = (
+    name = "comprehensiveness"
+    needs = ()
+    question = "Are the tokens of most attention needed for the prediction, and enough for it?"
+    papers = (DEYOUNG2020,)
+    measures = (
         Measure(
             "normalised_comprehensiveness_{score}", "comprehensiveness between its exact bounds, {score}",
             "Where the comprehensiveness lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "higher",

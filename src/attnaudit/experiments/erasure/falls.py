@@ -1,0 +1,156 @@
+"""Outputs with the best positions of a ranking removed, and with them alone, for every row of a trace, compiled; and their bounds.
+
+With two classes and an identity tail the bounds over all choices of as many positions are exact. What keeping ``K`` gives is a ratio,
+``Σ_{t∈K} alpha_t · r_t / Σ_{t∈K} alpha_t`` (the offset shifts it, the sigmoid keeps its order). A ratio λ can be beaten if and only if
+``Σ_{t∈K} alpha_t (r_t − λ) > 0`` for some ``K``, and the best ``K`` for that are the ``m`` largest terms. Starting from any ``K``, taking
+its own ratio for λ again and again ends at the largest ratio (Dinkelbach 1967), in a few steps of O(T) each.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction
+from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of
+from attnaudit.stats.measures import ERASED_SHARES
+from attnaudit.stats.ordering import ascending, largest
+from attnaudit.trace.readout import Readout
+
+SHARES = np.array(ERASED_SHARES)
+
+
+def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:
+    """How far the decided class's probability falls, ``(n, 2, 5)``: without the best tokens of each share of T, and with them alone.
+
+    NaN where T is 1 and where a removal leaves no weight.
+    """
+    out = np.full((len(alpha), 2, len(SHARES)), np.nan)
+    over_rows(_fall_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, for_kernel(score.values), out)
+    return out
+
+
+def falls_by_chance(readout: Readout, alpha: Ragged, streams: np.ndarray, orders: int) -> np.ndarray:
+    """`falls`, the mean over ``orders`` random orders."""
+    out = np.full((len(alpha), 2, len(SHARES)), np.nan)
+    over_rows(_chance_rows, len(alpha), kernel_rows(readout, alpha), streams, orders, out)
+    return out
+
+
+def bounds(readout: Readout, alpha: Ragged) -> np.ndarray:
+    """The smallest and the largest fall that any choice of tokens gives, ``(n, 2, 5, 2)``, where one logit decides.
+
+    That of a softmax over two classes is the difference of its logits.
+    """
+    contribution, offset = readout.contribution.values, readout.offset
+    if readout.activation == "softmax":
+        contribution, offset = contribution[:, 1:] - contribution[:, :1], offset[:, 1:] - offset[:, :1]
+    out = np.full((len(alpha), 2, len(SHARES), 2), np.nan)
+    over_rows(_bound_rows, len(alpha), for_kernel(alpha.values), alpha.offsets, for_kernel(contribution), for_kernel(offset), out)
+    return out
+
+
+@kernel
+def _fall_rows(first, last, rows, offsets, score, out):
+    for i in range(first, last):
+        _fall_row(row_of(rows, i), ascending(-score[offsets[i] : offsets[i + 1]]), out[i])
+
+
+@kernel
+def _chance_rows(first, last, rows, streams, orders, out):
+    for i in range(first, last):
+        _chance_row(row_of(rows, i), streams[i], orders, out[i])
+
+
+@kernel
+def _bound_rows(first, last, alpha, offsets, contribution, offset, out):
+    for i in range(first, last):
+        start, stop = offsets[i], offsets[i + 1]
+        _bound_row(alpha[start:stop], contribution[start:stop, 0], offset[i, 0], out[i])
+
+
+@kernel
+def _chance_row(row, stream, orders, out):
+    single = np.full_like(out, np.nan)
+    out[:] = 0.0
+    for number in range(orders):
+        _fall_row(row, random_order(len(row.weights), stream, number), single)
+        out += single / orders
+
+
+@kernel
+def _fall_row(row, order, out):
+    """Output without the first of ``order``, and with them alone, against the output of all."""
+    size = len(order)
+    if size < 2:
+        return
+    pooled = own_sum(row)
+    decided = decision(pooled_logits(pooled, row.head), row)
+    before = _probability(pooled, row.head, decided)
+    mass, moment = left_after(order, row.weights, row.contribution)
+    kept_mass, kept_moment = left_after(order[::-1], row.weights, row.contribution)
+    for k in range(len(SHARES)):
+        count = _top_size(SHARES[k], size)
+        if mass[count] > 0.0:
+            out[0, k] = before - _probability(row.offset + moment[count] / mass[count], row.head, decided)
+        if kept_mass[size - count] > 0.0:
+            alone = row.offset + kept_moment[size - count] / kept_mass[size - count]
+            out[1, k] = before - _probability(alone, row.head, decided)
+
+
+@kernel
+def _top_size(share, size):
+    """How many tokens a share of T is: one at least."""
+    return max(math.ceil(share * size - 1e-9), 1)
+
+
+@kernel
+def _probability(pooled, head, decided):
+    prediction = pooled_prediction(pooled, head)
+    return 1.0 - prediction[0] if head.sigmoid and decided == 0 else prediction[0 if head.sigmoid else decided]
+
+
+@kernel
+def _bound_row(weights, value, offset, out):
+    size = len(weights)
+    if size < 2:
+        return
+    logit = offset
+    for t in range(size):
+        logit += weights[t] * value[t]
+    sign = 1.0 if logit >= 0.0 else -1.0
+    before = 1.0 / (1.0 + math.exp(-sign * logit))
+    for k in range(len(SHARES)):
+        count = _top_size(SHARES[k], size)
+        for way, kept in enumerate((size - count, count)):
+            lowest, highest = extreme_means(weights, sign * value, kept)
+            out[way, k, 0] = before - 1.0 / (1.0 + math.exp(-(highest + sign * offset)))
+            out[way, k, 1] = before - 1.0 / (1.0 + math.exp(-(lowest + sign * offset)))
+
+
+@kernel
+def extreme_means(weights, value, kept):
+    """The smallest and the largest weighted mean of ``kept`` of the values; all of them NaN where the weights are 0."""
+    return -_largest_mean(weights, -value, kept), _largest_mean(weights, value, kept)
+
+
+@kernel
+def _largest_mean(weights, value, kept):
+    reached = _mean_of(weights, value, largest(weights, kept))
+    while True:
+        better = _mean_of(weights, value, largest(weights * (value - reached), kept))
+        if not better > reached:
+            return reached
+        reached = better
+
+
+@kernel
+def _mean_of(weights, value, chosen):
+    mass, moment = 0.0, 0.0
+    for t in chosen:
+        mass += weights[t]
+        moment += weights[t] * value[t]
+    return moment / mass if mass > 0.0 else np.nan

@@ -1,0 +1,162 @@
+"""Weights removed in the order of a ranking, the rest rescaled to sum to 1, and the decision read out again: one row, compiled.
+
+What is left of the attention after the removal of ``S`` gives ``offset + Σ_{t∉S} alpha_t · contribution_t / Σ_{t∉S} alpha_t``: no encoder
+runs again. Sums are taken over what is left, from the last position removed towards the first, so that nothing cancels. A removal that
+leaves no weight leaves no attention, and counts as none.
+
+Rankings are random, by attention, by the gradient of the decision by each weight, and by the product of the two. The weights taken as
+free, ``∂p_max/∂alpha_t`` is the derivative of the decided class's probability along ``contribution_t``: it comes from the readout alone.
+Any positive factor leaves the order as it is, so that the log-odds of the decided class against the others are differentiated in place of
+its probability: where that is 1 to machine precision the order is still defined.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from attnaudit.core.kernels import kernel
+from attnaudit.core.random import shuffle
+from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, pull_back, row_parts, tvd_row
+
+RANKINGS = ("random", "attention", "gradient", "gradient_attention")
+SLACK = 1e-13  # of the size of what is added up
+
+
+class Row(NamedTuple):
+    """One row of a trace: its attention ``weights`` (T,), what each position contributes (T, P), the offset (P,), the head.
+
+    Logits no farther apart than ``slack`` count as equal: far more than rounding makes of equal ones, far less than matters.
+    """
+
+    weights: np.ndarray
+    contribution: np.ndarray
+    offset: np.ndarray
+    head: Head
+    slack: float
+
+
+@kernel
+def row_of(rows, i):
+    """Row ``i`` of `kernel_rows`."""
+    weights, contribution, offset, head = row_parts(rows, i)
+    reach, gain = np.abs(offset).max() + np.abs(contribution).max() if len(weights) > 0 else 0.0, 1.0
+    if head.tail:
+        reach, gain = np.abs(head.bias).max() + 1.0, max(np.abs(head.weight).sum(), 1.0)
+    return Row(weights, contribution, offset, head, SLACK * reach * gain)
+
+
+@kernel
+def own_sum(row):
+    """The attended sum under the model's own attention."""
+    return pool(row.weights, row.contribution, row.offset)
+
+
+@kernel
+def decision(logits, row):
+    """The class decided for: of one sigmoid output class 1 from 0 upwards, else the first of the largest that are allowed."""
+    if row.head.sigmoid:
+        return 1 if logits[0] >= -row.slack else 0
+    highest = -math.inf
+    for c in range(len(logits)):
+        if row.head.allowed[c]:
+            highest = max(highest, logits[c])
+    for c in range(len(logits)):
+        if row.head.allowed[c] and logits[c] >= highest - row.slack:
+            return c
+    return -1
+
+
+@kernel
+def random_order(size, stream, number):
+    """Random order ``number`` of a row."""
+    order = np.arange(size)
+    shuffle(order, stream, number)
+    return order
+
+
+@kernel
+def weight_gradient(row, decided):
+    """``∂ log-odds of the decided class / ∂alpha_t`` at the model's own attention, ``(T,)``."""
+    pooled = own_sum(row)
+    slopes = np.zeros(len(row.head.allowed))
+    if row.head.sigmoid:
+        slopes[0] = 1.0 if decided == 1 else -1.0
+    else:
+        _against_the_others(pooled_logits(pooled, row.head), row.head.allowed, decided, slopes)
+    return along(row.contribution, pull_back(pooled, row.head, slopes))
+
+
+@kernel
+def along(contribution, pull):
+    """What every position contributes along ``pull``, ``(T,)``."""
+    total = np.zeros(len(contribution))
+    for t in range(len(contribution)):
+        for p in range(len(pull)):
+            total[t] += contribution[t, p] * pull[p]
+    return total
+
+
+@kernel
+def _against_the_others(logits, allowed, decided, slopes):
+    """``∂(z_y − log Σ_{c≠y} exp z_c)/∂z``: 1 for the decided class, minus the softmax of the others among themselves."""
+    highest, total = -math.inf, 0.0
+    for c in range(len(logits)):
+        if allowed[c] and c != decided:
+            highest = max(highest, logits[c])
+    for c in range(len(logits)):
+        if allowed[c] and c != decided:
+            slopes[c] = -math.exp(logits[c] - highest)
+            total -= slopes[c]
+    if total > 0.0:
+        slopes /= total
+        slopes[decided] = 1.0
+
+
+@kernel
+def left_after(order, weights, contribution):
+    """For every number of removals, 0 to T, the weight that is left ``(T + 1,)`` and its contributions ``(T + 1, P)``."""
+    size, width = contribution.shape
+    mass, moment = np.zeros(size + 1), np.zeros((size + 1, width))
+    for k in range(size - 1, -1, -1):
+        t = order[k]
+        mass[k] = mass[k + 1] + weights[t]
+        for p in range(width):
+            moment[k, p] = moment[k + 1, p] + weights[t] * contribution[t, p]
+    return mass, moment
+
+
+@kernel
+def left_without(removed, row):
+    """The weight that is left without the positions marked in ``removed``, and its contributions ``(P,)``."""
+    mass, moment = 0.0, np.zeros(len(row.offset))
+    for t in range(len(removed)):
+        if not removed[t]:
+            mass += row.weights[t]
+            moment += row.weights[t] * row.contribution[t]
+    return mass, moment
+
+
+@kernel
+def first_flip(order, row, decided):
+    """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is."""
+    mass, moment = left_after(order, row.weights, row.contribution)
+    for k in range(1, len(order)):
+        if mass[k] > 0.0 and decision(pooled_logits(row.offset + moment[k] / mass[k], row.head), row) != decided:
+            return k, mass[0] - mass[k]
+    return 0, 0.0
+
+
+@kernel
+def fewest_kept(order, row, target, epsilon):
+    """How many of the first in this order must be kept, and all others removed, for an output within TVD ``epsilon`` of ``target``."""
+    mass, moment = 0.0, np.zeros(len(row.offset))
+    for k in range(len(order) - 1):
+        weight = row.weights[order[k]]
+        mass += weight
+        moment += weight * row.contribution[order[k]]
+        if mass > 0.0 and tvd_row(pooled_prediction(row.offset + moment / mass, row.head), target) <= epsilon:
+            return k + 1
+    return len(order)
