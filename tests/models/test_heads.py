@@ -20,8 +20,8 @@ from attnaudit.plans.training import TrainingId
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
-from attnaudit.training.objectives import labels_loss, objective_loss
 from attnaudit.training.settings import Deceive
+from attnaudit.training.texts import labels_loss, objective_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 

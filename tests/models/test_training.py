@@ -11,11 +11,12 @@ import torch
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
-from attnaudit.models.batch import Inputs, batches_by_length
+from attnaudit.models.batch import Inputs, batches_by_length, shuffled_batches
 from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
 from attnaudit.models.presets import model_preset
-from attnaudit.training.loop import Epoch, best_epoch, halvings, predict, shuffled_batches, train
+from attnaudit.training.loop import Epoch, best_epoch, halvings
 from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.texts import predict, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 

@@ -17,8 +17,9 @@ from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
 from attnaudit.tracing.settings import CollectSettings
 from attnaudit.tracing.texts import collect, trace_probe
-from attnaudit.training.loop import StepCallback, train
+from attnaudit.training.loop import StepCallback
 from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.texts import train
 from tests.models.test_training import fresh, weights
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=16)

@@ -15,7 +15,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.measures import ERASED_SHARES, ERASURE_WAYS, predicted_class
-from attnaudit.training.loop import predict
+from attnaudit.training.texts import predict
 
 
 def input_falls(model: AttentionModel, inputs: Inputs, scores: Mapping[str, Ragged]) -> dict[str, Float[np.ndarray, "n S"]]:

@@ -21,12 +21,7 @@ SMALLEST_GAP = 3  # fewer tokens than this are shown rather than counted
 
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
-_CAPTIONS = {
-    "alpha": "The model's attention α",
-    "adversary": "Adversarial attention",
-    "gradient": "Gradient",
-    "loo": "Leave-one-out",
-}
+_CAPTIONS = {"alpha": "The model's attention α", "adversary": "Adversarial attention", "gradient": "Gradient", "loo": "Leave-one-out"}
 
 
 @dataclass(frozen=True)

@@ -60,12 +60,12 @@ def _collect(job: Job, translator: Translator, origin: Mapping[str, Any], folder
 
 def _translate(job: Job, translator: Translator, origin: Mapping[str, Any], folder: Path) -> Notes:
     """Translate the test split; the notes say how well gold tokens are predicted with teacher forcing."""
-    from attnaudit.training.decoding import decode, words_of
-    from attnaudit.training.pairs import teacher_forced
+    from attnaudit.training.pairs import decode, teacher_forced
 
     pairs = job.corpus.splits["test"]
     inputs = translator.inputs(pairs, "test split")
-    rows = words_of(translator.model, decode(translator.model, inputs, job.spec.decode.beam, job.progress))
+    decoded = decode(translator.model, inputs, job.spec.decode.beam, job.progress)
+    rows = ([translator.model.target.words[number] for number in row] for row in decoded)
     loss, accuracy = teacher_forced(translator.model, inputs)
     tokens = int(inputs.tokens.sum())
     written = zip(pairs.instance.tolist(), pairs.source, pairs.target, map(translator.units.join, rows), strict=True)

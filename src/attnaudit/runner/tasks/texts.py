@@ -112,7 +112,7 @@ class Texts:
         return trace_probe(model, job.corpus.splits["test"], job.spec.probe, folder, job.spec.collect, origin)
 
     def fit(self, job: Job, model: AttentionModel, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
-        from attnaudit.training.loop import train
+        from attnaudit.training.texts import train
 
         return train(
             model, job.corpus, job.spec.training, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress,

@@ -25,11 +25,7 @@ class Pool:
     def __add__(self, other: Pool) -> Pool:
         peak = torch.maximum(self.peak, other.peak)
         mine, theirs = weight(self.peak - peak), weight(other.peak - peak)
-        return Pool(
-            peak,
-            self.mass * mine + other.mass * theirs,
-            self.moment * mine[..., None] + other.moment * theirs[..., None],
-        )
+        return Pool(peak, self.mass * mine + other.mass * theirs, self.moment * mine[..., None] + other.moment * theirs[..., None])
 
     def readout(self) -> Float[Tensor, "*n K"]:
         """The pooled readout; 0 where nothing was pooled."""
