@@ -14,7 +14,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.experiments import audit
-from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
+from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.plans.training import TrainingId
 from attnaudit.studies.seeds import Seeds
@@ -92,7 +92,7 @@ def test_all_experiments_take_rows_of_heads() -> None:
 
 def test_it_is_kept_and_loaded(tmp_path: Path) -> None:
     model, split = headed("transformer"), tiny_split(LENGTHS)
-    save_model(model, tmp_path)
+    model.save(tmp_path)
     one, other = (next(collect_shards(each, split, scores=())) for each in (model, load_model(tmp_path)))
     np.testing.assert_array_equal(one.alpha.values, other.alpha.values)
 

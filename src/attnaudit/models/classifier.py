@@ -175,6 +175,15 @@ class AttentionModel(nn.Module):
         gap = (p - q).abs().sum(dim=-1)
         return gap if self.activation == "sigmoid" else 0.5 * gap
 
+    def save(self, folder: Path) -> None:
+        """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
+        described = {"settings": asdict(self.settings), "class_names": self.class_names, "asks": self.has_question}
+        metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        with atomic(folder / "weights.safetensors") as temporary:
+            save_file(weights, temporary, metadata=metadata)
+        write_json(folder / "vocab.json", self.vocabulary.to_json())
+
 
 def build_model(
     settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
@@ -193,18 +202,8 @@ def build_model(
     return model
 
 
-def save_model(model: AttentionModel, folder: Path) -> None:
-    """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-    described = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.has_question}
-    metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with atomic(folder / "weights.safetensors") as temporary:
-        save_file(weights, temporary, metadata=metadata)
-    write_json(folder / "vocab.json", model.vocabulary.to_json())
-
-
 def load_model(folder: str | Path) -> AttentionModel:
-    """The model that `save_model` wrote. Raises RunError when it is missing or damaged."""
+    """The model that `AttentionModel.save` wrote. Raises RunError when it is missing or damaged."""
     path = Path(folder) / "weights.safetensors"
     vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
     try:

@@ -26,6 +26,8 @@ from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
 if TYPE_CHECKING:
     from torch.nn import Module
 
+    from attnaudit.trace import Trace
+
 
 def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None) -> Path:
     """Train, collect, audit and report into the folder ``out``; returns it.
@@ -112,15 +114,23 @@ class _Run:
         return job.store.step("train", key, outputs, partial(self._fit, job.store.scratch / f"checkpoint-{key[:12]}"))
 
     def _fit(self, checkpoint: Path, folder: Path) -> dict[str, Any]:
+        from attnaudit.tracing.texts import trace_probe
         from attnaudit.training.loop import best_epoch
 
         task, job, probe = self.task, self.job, self.job.spec.probe
         model, notes = task.build(job)
-        callback = None if probe is None else task.watch(job, model, checkpoint, self._origin(model))
+        origin = self._origin(model)
+
+        def shards(rows: Any, step: int) -> Iterator[Trace]:
+            return task.shards(job, model, rows, {**origin, "step": step})
+
+        callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
         if not (job.store.out / "spec.json").exists():
             write_json(job.store.out / "spec.json", job.plain)  # the folder is this run's own, now that nothing in its input was refused
-        history = task.fit(job, model, checkpoint, callback)
-        task.save(model, folder / "model")
+        history = task.fit(
+            job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
+        )
+        model.save(folder / "model")
         if probe is not None:
             _keep_steps(probe, checkpoint, folder)
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, **notes}

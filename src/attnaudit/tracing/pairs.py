@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,8 @@ from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
-from attnaudit.trace.probe import Probe
 from attnaudit.tracing.settings import PairCollectSettings
-from attnaudit.tracing.texts import frozen, step_traces
-from attnaudit.training.loop import StepCallback
+from attnaudit.tracing.texts import frozen
 
 BUDGET = 512  # padded target tokens of a batch
 SHARD_PAIRS = 256
@@ -227,14 +224,3 @@ def _leave_one_out(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B 
         without = model.write(rest, batch.before)
         falls.append(0.5 * (torch.softmax(model.logits(without), dim=-1) - base).abs().sum(dim=-1))
     return torch.stack(falls, dim=-1)
-
-
-def trace_pair_probe(
-    translator: Translator, test: Pairs, probe: Probe, folder: Path, collect: PairCollectSettings, metadata: Mapping[str, Any]
-) -> StepCallback:  # fmt: skip
-    """A callback for `train_translator` that writes the trace of the probe's pairs to ``folder/steps/<step>`` after each of its steps.
-
-    The metadata of a file name its ``step``.
-    """
-    pairs = test.take(probe.rows(test.instance))
-    return step_traces(probe, folder, lambda step: collect_pairs(translator, pairs, "test", collect, metadata={**metadata, "step": step}))

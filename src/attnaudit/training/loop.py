@@ -54,7 +54,7 @@ class StepCallback:
     """
 
     steps: tuple[int, ...]
-    function: Callable[[int], None]
+    function: Callable[[int], Any]
 
     def __call__(self, step: int) -> None:
         if step in self.steps:

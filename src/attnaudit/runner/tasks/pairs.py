@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from attnaudit.models.seq2seq import EncoderDecoder
     from attnaudit.models.translator import Translator
     from attnaudit.trace import Trace
-    from attnaudit.training.loop import Epoch, StepCallback
+    from attnaudit.training.loop import Epoch
 
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
@@ -43,18 +43,11 @@ def read_translations(out: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def _traced(job: Job) -> Pairs:
-    """The pairs of test that are traced, the same of all trainings of a study."""
-    pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
-    seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
-    return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
-
-
 def _collect(job: Job, translator: Translator, origin: Mapping[str, Any], folder: Path) -> Notes:
     from attnaudit.trace import write_shards
     from attnaudit.tracing.pairs import collect_pairs
 
-    shards = collect_pairs(translator, _traced(job), "test", job.spec.collect, metadata=origin, progress=job.progress)
+    shards = collect_pairs(translator, PAIRS.traced(job), "test", job.spec.collect, metadata=origin, progress=job.progress)
     return {"shards": len(write_shards(folder / "trace", shards))}
 
 
@@ -133,21 +126,21 @@ class TextPairs:
         remarks += _unknown(inputs["test"], texts)
         return translator, {"remarks": remarks} if remarks else {}
 
-    def watch(self, job: Job, model: Translator, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        from attnaudit.tracing.pairs import trace_pair_probe
+    def traced(self, job: Job) -> Pairs:
+        """The same pairs of test in all trainings of a study."""
+        pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
+        seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
+        return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
 
-        return trace_pair_probe(model, _traced(job), job.spec.probe, folder, job.spec.collect, origin)
+    def shards(self, job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any]) -> Iterator[Trace]:
+        from attnaudit.tracing.pairs import collect_pairs
 
-    def fit(self, job: Job, model: Translator, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
+        return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin)
+
+    def fit(self, job: Job, model: Translator, **options: Any) -> list[Epoch]:
         from attnaudit.training.pairs import train_translator
 
-        return train_translator(
-            model, job.corpus, job.spec.training, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress,
-            objective=job.spec.objective, callback=callback,
-        )  # fmt: skip
-
-    def save(self, model: Translator, folder: Path) -> None:
-        model.save(folder)
+        return train_translator(model, job.corpus, job.spec.training, job.spec.objective, **options)
 
     def load(self, folder: Path, device: str) -> Translator:
         from attnaudit.models.translator import Translator
@@ -217,7 +210,7 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
     measured = {"covered": trace.array("covered").astype(np.float64)}
     if audited.exists():
         found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"])["alpha"].to_list(), np.float64)
-        moved = change_of_output(PAIRS.load(job.store.out / "model", job.device), _traced(job), trace, found)
+        moved = change_of_output(PAIRS.load(job.store.out / "model", job.device), PAIRS.traced(job), trace, found)
         epsilon = job.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
         measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}
     frame = pl.DataFrame({**measured, CLUSTER: trace.instance}).lazy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -16,7 +16,8 @@ from attnaudit.runner.store import Store
 if TYPE_CHECKING:
     from torch.nn import Module
 
-    from attnaudit.training.loop import Epoch, StepCallback
+    from attnaudit.trace import Trace
+    from attnaudit.training.loop import Epoch
 
 Notes = dict[str, Any]  # what a step leaves in the manifest
 
@@ -89,13 +90,17 @@ class Task(Protocol):
         """A model before training, and notes on how it came about. Raises InputError for all that training would fail of."""
         ...
 
-    def watch(self, job: Job, model: Any, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        """What traces the specification's probe into ``folder`` while the model trains."""
+    def traced(self, job: Job) -> Any:
+        """The rows of test that are traced."""
         ...
 
-    def fit(self, job: Job, model: Any, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]: ...
+    def shards(self, job: Job, model: Any, rows: Any, origin: Mapping[str, Any]) -> Iterator[Trace]:
+        """The trace of some rows of test, piece by piece."""
+        ...
 
-    def save(self, model: Any, folder: Path) -> None: ...
+    def fit(self, job: Job, model: Any, **options: Any) -> list[Epoch]:
+        """Train in place; ``options`` are those of `attnaudit.training.loop.minimise`."""
+        ...
 
     def load(self, folder: Path, device: str) -> Any: ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,10 @@ from attnaudit.runner.tasks.task import Job, Notes, Step
 from attnaudit.studies import STUDIES, Study
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
+    from attnaudit.corpora import Corpus, Split
     from attnaudit.models.classifier import AttentionModel
-    from attnaudit.training.loop import Epoch, StepCallback
+    from attnaudit.trace import Trace
+    from attnaudit.training.loop import Epoch
 
 TEACHER = "teacher"  # the trace of all splits that a training takes as given from another
 
@@ -106,23 +107,18 @@ class Texts:
         model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
         return model, {"vectors": vectors.note}
 
-    def watch(self, job: Job, model: AttentionModel, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        from attnaudit.tracing.texts import trace_probe
+    def traced(self, job: Job) -> Split:
+        return job.corpus.splits["test"]
 
-        return trace_probe(model, job.corpus.splits["test"], job.spec.probe, folder, job.spec.collect, origin)
+    def shards(self, job: Job, model: AttentionModel, rows: Split, origin: Mapping[str, Any]) -> Iterator[Trace]:
+        from attnaudit.tracing.texts import collect_shards
 
-    def fit(self, job: Job, model: AttentionModel, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
+        return collect_shards(model, rows, **asdict(job.spec.collect), metadata=origin)
+
+    def fit(self, job: Job, model: AttentionModel, **options: Any) -> list[Epoch]:
         from attnaudit.training.texts import train
 
-        return train(
-            model, job.corpus, job.spec.training, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress,
-            objective=job.spec.objective, callback=callback,
-        )  # fmt: skip
-
-    def save(self, model: AttentionModel, folder: Path) -> None:
-        from attnaudit.models.classifier import save_model
-
-        save_model(model, folder)
+        return train(model, job.corpus, job.spec.training, job.spec.objective, **options)
 
     def load(self, folder: Path, device: str) -> AttentionModel:
         from attnaudit.models.classifier import load_model
