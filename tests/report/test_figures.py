@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.report.charts.distributions import FEW, histogram, kernel_density, outline, singles, violins
+from attnaudit.report.charts.instances import FEW, histogram, kernel_density, outline, singles, violins
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
 from attnaudit.report.figures import Figure, draw_figures
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.experiments import EXPERIMENTS, facts
-from attnaudit.report.citations import corpus_title
+from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.words import count

@@ -10,9 +10,8 @@ from altair.utils.schemapi import debug_mode
 
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.published.reference import MAX_ALPHA_BINS
-from attnaudit.report.charts.distributions import histogram_chart, violin_chart
+from attnaudit.report.charts.instances import box_chart, crosstab_chart, histogram_chart, scatter_chart, violin_chart
 from attnaudit.report.charts.palette import LegendEntry, Palette, group_rows, legend
-from attnaudit.report.charts.plain import box_chart, crosstab_chart, scatter_chart
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, render
 from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Scale, Scatter, Violins

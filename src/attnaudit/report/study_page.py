@@ -12,11 +12,10 @@ import polars as pl
 from attnaudit.core.files import read_json
 from attnaudit.report.card import Card, verdict
 from attnaudit.report.charts.studies import draw_study
-from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.sections.numbers import SummaryTable, group_label, numbers_section, summary_cell
-from attnaudit.report.sections.provenance import provenance_sections
+from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.measures import label_of

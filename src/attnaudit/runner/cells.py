@@ -150,14 +150,22 @@ def _finished(out: Path) -> tuple[list[Finished], list[str]]:
 
 def _averaged(runs: Iterable[Finished]) -> tuple[list[Finished], list[str]]:
     """Of each cell the runs that differ in their seed alone, as many as there are, and a line on each run that is kept apart."""
-    cells: dict[tuple[str, str, str], list[Finished]] = {}
+    cells: dict[tuple[str, str, str], list[list[Finished]]] = {}
     for run in runs:
-        cells.setdefault(run.cell.parts, []).append(run)
+        kinds = cells.setdefault(run.cell.parts, [])
+        alike = next((kind for kind in kinds if not _differing(run, kind[0])), None)
+        if alike is None:
+            kinds.append(alike := [])
+        alike.append(run)
     kept, notes = [], []
-    for same in cells.values():
-        chosen = max(_kinds(same), key=len)
+    for kinds in cells.values():
+        chosen = max(kinds, key=len)
         kept += chosen
-        notes += [_apart(run, chosen[0]) for run in same if run not in chosen]
+        apart = sorted((run for kind in kinds if kind is not chosen for run in kind), key=lambda run: run.cell)
+        notes += [
+            f"{run.cell.name} is kept apart from {chosen[0].cell.name} and not averaged with it: {some_of(_differing(run, chosen[0]))}"
+            for run in apart
+        ]
     return kept, notes
 
 
@@ -186,22 +194,6 @@ def _cell(folder: Path) -> Cell | None:
     except (RunError, KeyError, TypeError):
         return None
     return cell if cell.name == folder.name and cell.parts in {known.parts for known in plan()} else None
-
-
-def _kinds(runs: Iterable[Finished]) -> list[list[Finished]]:
-    """Runs of one cell by what they were told and read, the seed apart."""
-    kinds: list[list[Finished]] = []
-    for run in runs:
-        kind = next((kind for kind in kinds if not _differing(run, kind[0])), None)
-        if kind is None:
-            kinds.append([run])
-        else:
-            kind.append(run)
-    return kinds
-
-
-def _apart(run: Finished, other: Finished) -> str:
-    return f"{run.cell.name} is kept apart from {other.cell.name} and not averaged with it: {some_of(_differing(run, other))}"
 
 
 def _differing(run: Finished, other: Finished) -> list[str]:

@@ -20,8 +20,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.models.batch import Batch, Inputs
-from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.models.heads import TanhHead
+from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.probe import Probe, step_part
 from attnaudit.trace.readout import TanhTail

@@ -34,11 +34,11 @@ from attnaudit.published.reproduction import (
     seed_counts,
     tallies,
 )
-from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.figures import agreement_figures
 from attnaudit.report.reproduction.tables import MARKS, NumberTable, as_markdown, further_tables, main_table
 from attnaudit.report.sections.comparison import VECTORS_DIFFER
+from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import count, percent

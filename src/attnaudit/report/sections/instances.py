@@ -1,4 +1,5 @@
-"""The instances of a page: which ones it shows, what it reads of a trace, heatmaps and the list that can be searched.
+"""The instances of a page: which ones it shows, what it reads of a trace, heatmaps, the list that can be searched, and stepwise
+removal: the page computes the output ``activation(offset + Σ alpha_t · readout_t / Σ alpha_t)`` over the tokens that are left.
 
 A large trace fits into little memory: a line for every row, and a few rows whole.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -15,8 +17,9 @@ import polars as pl
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
+from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances, visible
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace, concatenate
 
@@ -25,6 +28,8 @@ SNIPPET = 14  # tokens that the list shows of each text
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
 STRIKING, RANDOM, LISTED = 6, 6, 500
+MOST_NUMBERS = 4000  # tokens times outputs of one instance whose tokens can be removed
+DIGITS = 9  # as many as float32 holds
 SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
 
 _SHOWN = (
@@ -162,3 +167,40 @@ def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
     if rows.height and (rows.height != seen.height or not rows["instance"].equals(seen["instance"])):
         got = f"{rows.height} rows of results, and a trace of {seen.height} rows that names other instances"
         raise InputError("write report", "trace and results", got, "the trace that the results were made of", "run the audit again")
+
+
+def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray) -> Section | None:
+    """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
+    if "erasure" not in record.tables:
+        return None
+    chosen, facts = rows_read_out(trace, picks), record.rows(picks)
+    if chosen.metadata["tail"] != "identity":
+        return None
+    entries = [_entry(chosen, k, facts) for k in range(len(chosen)) if _fits(chosen, k)]
+    if not entries:
+        return None
+    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries)}
+    data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
+    return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
+
+
+def _fits(trace: Trace, k: int) -> bool:
+    return len(trace.alpha[k]) > 1 and trace.readout.contribution[k].size <= MOST_NUMBERS
+
+
+def _entry(trace: Trace, k: int, facts: pl.DataFrame) -> dict[str, Any]:
+    readout = trace.readout
+    allowed = None if readout.candidates is None else readout.candidates[k].tolist()
+    tokens = [visible(token) for token in trace.tokens(k)]
+    return {
+        "name": str(trace.instance[k]), "tokens": tokens, "alpha": _rounded(trace.alpha[k]),
+        "readout": _rounded(readout.contribution[k].T), "offset": _rounded(readout.offset[k]), "allowed": allowed,
+        "minimum": facts[MINIMUM][k].to_list(), "proven": facts["minimum_proven"][k],
+    }  # fmt: skip
+
+
+def _rounded(values: np.ndarray) -> Any:
+    """Numbers short enough for a page."""
+    if values.ndim == 2:
+        return [_rounded(row) for row in values]
+    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.experiments import EXPERIMENTS, make_experiment, refusal
+from attnaudit.corpora.registry import CORPORA
+from attnaudit.experiments import EXPERIMENTS, facts, make_experiment, refusal
 from attnaudit.report.page import Section
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
@@ -62,3 +63,15 @@ def _reason(name: str, about: About, first: Trace | None) -> str:
     except InputError as error:
         return str(error)
     return refusal(experiment, first) or "it was not asked for"
+
+
+def corpus_title(about: About) -> str:
+    """The corpus of a run as headings name it: as the run or trace recorded it, else by its registered label."""
+    return CORPORA[about.corpus].label if about.title == about.corpus and about.corpus in CORPORA else about.title
+
+
+def citations(experiments: Iterable[str], corpus: str) -> list[str]:
+    """BibTeX entries of the papers of the experiments that were run and of a registered corpus, each once."""
+    entries = [paper.bibtex for name in experiments for paper in facts(name).papers]
+    entries += [CORPORA[corpus].bibtex] if corpus in CORPORA else []
+    return list(dict.fromkeys(filter(None, entries)))  # a generated corpus has no paper
