@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.report.charts.palette import Palette, marker_layers, measured_axis
+from attnaudit.report.charts.palette import FIVE, Palette, box_layers, five_numbers, marker_layers, measured_axis
 from attnaudit.report.charts.svg import Drawing
 from attnaudit.results.charts import Boxes, Crosstab, Marker, Scale, Scatter
 
@@ -28,7 +28,6 @@ _WIDTH, _HEIGHT = 330, 210
 _FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
 _NARROW = 220  # with its labels at both sides as wide as the others
 _ENDS = alt.Scale(domain=[0, 1], nice=False)
-_BOX = ("low", "q25", "q50", "q75", "high")
 
 
 def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: int) -> pl.DataFrame:
@@ -246,9 +245,7 @@ def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawing:
     marked = alt.FieldOneOfPredicate("name", list(chart.marked))
     colour = alt.condition(marked, alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
     layers = [
-        drawn.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
-        drawn.mark_bar(size=16, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
-        drawn.mark_tick(thickness=3, size=18).encode(x=alt.X("q50:Q"), y=y, color=colour),
+        *box_layers(drawn, x, y, colour, 16),
         drawn.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.XValue(_NARROW), y=y, text=alt.Text("missing:N")),
     ]
     return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
@@ -259,6 +256,5 @@ def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
     found = []
     for column, name in chart.names.items():
         values = rows[column].drop_nulls()
-        ends = [values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95)] if values.len() else [None] * len(_BOX)
-        found.append((name, *ends, f"{chart.missing}: {100 * (1 - values.len() / rows.height):.0f} %"))
-    return pl.DataFrame(found, schema={"name": pl.String, **dict.fromkeys(_BOX, pl.Float64), "missing": pl.String}, orient="row")
+        found.append((name, *five_numbers(values), f"{chart.missing}: {100 * (1 - values.len() / rows.height):.0f} %"))
+    return pl.DataFrame(found, schema={"name": pl.String, **dict.fromkeys(FIVE, pl.Float64), "missing": pl.String}, orient="row")

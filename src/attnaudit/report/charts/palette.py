@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import altair as alt
 import polars as pl
@@ -13,6 +13,7 @@ from attnaudit.results.charts import Marker, Scale
 from attnaudit.results.words import count
 
 OTHER = "other classes"
+FIVE = ("low", "q25", "q50", "q75", "high")  # columns of the 5, 25, 50, 75 and 95 % quantiles
 
 
 @dataclass(frozen=True)
@@ -81,3 +82,17 @@ def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
         word = chart.mark_text(baseline="top", fontSize=11.5, fontStyle="italic", **side)
         layers.append(word.encode(x=alt.X("x:Q"), y=alt.YValue(4 + 15 * k), text=alt.Text("text:N")))
     return layers
+
+
+def five_numbers(values: pl.Series) -> list[float | None]:
+    """The `FIVE` of some values; None where there are none."""
+    return [values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95)]
+
+
+def box_layers(chart: alt.Chart, x: alt.X, y: alt.Y, colour: Any, size: int) -> list[alt.Chart]:
+    """A line from 5 to 95 %, a bar of quartiles and the median of each row of `FIVE`."""
+    return [
+        chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
+        chart.mark_bar(size=size, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
+        chart.mark_tick(thickness=3, size=size + 2).encode(x=alt.X("q50:Q"), y=y, color=colour),
+    ]

@@ -28,11 +28,12 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing, or the reason why there is none."""
+    """One drawing, or the reason why there is none; ``legend`` has (name, colour, sign) of what it draws, where it needs its own."""
 
     title: str
     svg: str = ""
     note: str = ""
+    legend: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)

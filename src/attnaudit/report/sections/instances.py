@@ -38,14 +38,6 @@ _SHOWN = (
 _READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates")
 
 
-@dataclass(frozen=True)
-class ListedInstance:
-    """A row of the list: ``snippet`` begins the text."""
-
-    picture: Heatmap
-    snippet: str
-
-
 def instance_sections(
     trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord
 ) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
@@ -63,7 +55,7 @@ def instance_sections(
         "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
     }  # fmt: skip
     listed = {
-        "listed": [ListedInstance(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
+        "listed": [(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
         "classes": sorted({picture.instance.predicted for picture in pictures}),
     }  # fmt: skip
     data = {"instance-data": [picture.as_json() for picture in pictures]}
@@ -131,12 +123,8 @@ def overview(trace: Trace | str | Path) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
+def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...] = _SHOWN) -> Trace:
     """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
-    return _rows_of(trace, picks, _SHOWN)
-
-
-def _rows_of(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]) -> Trace:
     kept, done = [], 0
     for part in _parts(trace, names):
         here = picks[(picks >= done) & (picks < done + len(part))] - done
@@ -144,11 +132,6 @@ def _rows_of(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: t
             kept.append(part.take(here))
         done += len(part)
     return concatenate(kept)
-
-
-def rows_read_out(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
-    """The rows ``picks``, in ascending order, with what their output is made of. Raises TraceError."""
-    return _rows_of(trace, picks, _READ_OUT)
 
 
 def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
@@ -173,19 +156,16 @@ def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndar
     """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
     if "erasure" not in record.tables:
         return None
-    chosen, facts = rows_read_out(trace, picks), record.rows(picks)
+    chosen, facts = rows_shown(trace, picks, _READ_OUT), record.rows(picks)
     if chosen.metadata["tail"] != "identity":
         return None
-    entries = [_entry(chosen, k, facts) for k in range(len(chosen)) if _fits(chosen, k)]
+    fit = (k for k in range(len(chosen)) if len(chosen.alpha[k]) > 1 and chosen.readout.contribution[k].size <= MOST_NUMBERS)
+    entries = [_entry(chosen, k, facts) for k in fit]
     if not entries:
         return None
     content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries)}
     data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
     return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
-
-
-def _fits(trace: Trace, k: int) -> bool:
-    return len(trace.alpha[k]) > 1 and trace.readout.contribution[k].size <= MOST_NUMBERS
 
 
 def _entry(trace: Trace, k: int, facts: pl.DataFrame) -> dict[str, Any]:
