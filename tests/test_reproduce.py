@@ -98,7 +98,7 @@ def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
 
 def test_finished_runs_are_left_alone_and_others_added(finished: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")}
-    monkeypatch.setattr("attnaudit.runner.tasks.texts.Texts.read", lambda *arguments: pytest.fail("nothing is left to read"))
+    monkeypatch.setattr("attnaudit.corpora.read_corpus", lambda *arguments, **options: pytest.fail("nothing is left to read"))
     reproduce(small_sweep(finished, data))
     assert {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")} == before
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -17,15 +17,14 @@ from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.results import CLUSTER, summarise_means, summary_row
-from attnaudit.runner.tasks.task import Job, Notes, Step, refuse_options
+from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
 from attnaudit.stats.bleu import corpus_bleu
-from attnaudit.studies import PAIR_STUDIES, Study
+from attnaudit.studies import PAIR_STUDIES
 from attnaudit.trace.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Pairs, ParallelCorpus
     from attnaudit.models.batch import PairInputs
-    from attnaudit.models.seq2seq import EncoderDecoder
     from attnaudit.models.translator import Translator
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch
@@ -47,7 +46,7 @@ def _collect(job: Job, translator: Translator, origin: Mapping[str, Any], folder
     from attnaudit.trace import write_shards
     from attnaudit.tracing.pairs import collect_pairs
 
-    shards = collect_pairs(translator, PAIRS.traced(job), "test", job.spec.collect, metadata=origin, progress=job.progress)
+    shards = collect_pairs(translator, _traced(job), "test", job.spec.collect, metadata=origin, progress=job.progress)
     return {"shards": len(write_shards(folder / "trace", shards))}
 
 
@@ -73,119 +72,94 @@ def _write_page(folder: Path, page: Path) -> None:
     write_translation(folder, page)
 
 
-@dataclass(frozen=True)
-class TextPairs:
-    """`Task` of a `TranslationSpec` and a `ParallelCorpus`."""
+def _spec(source: str | Path, **options: Any) -> TranslationSpec:
+    known = ("preset", "seed", "device", "data_dir", "settings")
+    refuse_options("read settings", str(source), options, known, "a translator is set by --set model.NAME=… and corpus.NAME=…")
+    return TranslationSpec.of(source, **options)
 
-    kind: ClassVar[str] = "translation"
-    studies: ClassVar[Mapping[str, type[Study]]] = PAIR_STUDIES
-    steps: ClassVar[Mapping[str, Step]] = {
-        "collect": Step(("trace",), lambda job: (job.plain["collect"], job.spec.seed), _collect),
-        "translate": Step((TRANSLATIONS,), lambda job: (job.plain["decode"], OF_TOKENS), _translate),
-    }
-    extra: ClassVar[tuple[str, ...]] = ("translate",)
-    tables: ClassVar[tuple[str, ...]] = (DICTIONARY,)
-    pages: ClassVar[Mapping[str, Callable[[Path, Path], Any]]] = {"translation.html": _write_page}
 
-    def spec(self, source: str | Path, **options: Any) -> TranslationSpec:
-        known = ("preset", "seed", "device", "data_dir", "settings")
-        refuse_options("read settings", str(source), options, known, "a translator is set by --set model.NAME=… and corpus.NAME=…")
-        return TranslationSpec.of(source, **options)
+def _read(spec: TranslationSpec, progress: Progress) -> ParallelCorpus:
+    from attnaudit.corpora.parallel import read_parallel
 
-    def read(self, spec: TranslationSpec, progress: Progress) -> ParallelCorpus:
-        from attnaudit.corpora.parallel import read_parallel
+    return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
-        return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
-    def prepare(self, spec: TranslationSpec, corpus: ParallelCorpus) -> tuple[ParallelCorpus, str]:
-        return corpus, corpus.fingerprint
+def _training_key(job: Job) -> Sequence[Any]:
+    parts = {name: job.plain[name] for name in ("model", "training", "seed", "objective")}
+    if job.spec.probe is not None:
+        parts |= {name: job.plain[name] for name in ("probe", "collect")}
+    texts = job.spec.corpus
+    return parts, (texts.chosen_units, texts.pieces, texts.chosen_min_df)
 
-    def training_key(self, job: Job) -> Sequence[Any]:
-        parts = {name: job.plain[name] for name in ("model", "training", "seed", "objective")}
-        if job.spec.probe is not None:
-            parts |= {name: job.plain[name] for name in ("probe", "collect")}
-        texts = job.spec.corpus
-        return parts, (texts.chosen_units, texts.pieces, texts.chosen_min_df)
 
-    def build(self, job: Job) -> tuple[Translator, Notes]:
-        """Raises InputError too for pairs that cannot be read or recorded once they are cut, before hours of training."""
-        from attnaudit.corpora.parallel import excluded_links
-        from attnaudit.models.translator import Translator
-        from attnaudit.tracing.pairs import check_settings
+def _build(job: Job) -> tuple[Translator, Notes]:
+    """Raises InputError too for pairs that cannot be read or recorded once they are cut, before hours of training."""
+    from attnaudit.corpora.parallel import excluded_links
+    from attnaudit.models.translator import Translator
+    from attnaudit.tracing.pairs import check_settings
 
-        spec, texts = job.spec, job.spec.corpus
-        job.progress("learn the units", 0, 0)
-        translator = Translator.learn(
-            spec.model, job.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed
-        )
-        inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in job.corpus.splits.items()}
-        if spec.model.attention != "none":
-            check_settings(translator, spec.collect)
-        unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
-        remarks = [excluded_links(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
-        remarks += _unknown(inputs["test"], texts)
-        return translator, {"remarks": remarks} if remarks else {}
+    spec, texts = job.spec, job.spec.corpus
+    job.progress("learn the units", 0, 0)
+    translator = Translator.learn(spec.model, job.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed)
+    inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in job.corpus.splits.items()}
+    if spec.model.attention != "none":
+        check_settings(translator, spec.collect)
+    unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
+    remarks = [excluded_links(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
+    remarks += _unknown(inputs["test"], texts)
+    return translator, {"remarks": remarks} if remarks else {}
 
-    def traced(self, job: Job) -> Pairs:
-        """The same pairs of test in all trainings of a study."""
-        pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
-        seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
-        return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
 
-    def shards(self, job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any]) -> Iterator[Trace]:
-        from attnaudit.tracing.pairs import collect_pairs
+def _traced(job: Job) -> Pairs:
+    """The same pairs of test in all trainings of a study."""
+    pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
+    seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
+    return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
 
-        return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin)
 
-    def fit(self, job: Job, model: Translator, **options: Any) -> list[Epoch]:
-        from attnaudit.training.pairs import train_translator
+def _shards(job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any]) -> Iterator[Trace]:
+    from attnaudit.tracing.pairs import collect_pairs
 
-        return train_translator(model, job.corpus, job.spec.training, job.spec.objective, **options)
+    return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin)
 
-    def load(self, folder: Path, device: str) -> Translator:
-        from attnaudit.models.translator import Translator
 
-        translator = Translator.load(folder)
-        translator.model.to(device)
-        return translator
+def _fit(job: Job, model: Translator, **options: Any) -> list[Epoch]:
+    from attnaudit.training.pairs import train_translator
 
-    def network(self, model: Translator) -> EncoderDecoder:
-        return model.model
+    return train_translator(model, job.corpus, job.spec.training, job.spec.objective, **options)
 
-    def described(self, job: Job, model: Translator) -> dict[str, Any]:
-        return {"encoder": "bilstm", **asdict(model.model.settings), "preset": job.plain["preset"]}
 
-    def remarks(self, notes: Notes) -> list[str]:
-        return notes.get("remarks", [])
+def _load(folder: Path, device: str) -> Translator:
+    from attnaudit.models.translator import Translator
 
-    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-        return {**origin, "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]}}
+    translator = Translator.load(folder)
+    translator.model.to(device)
+    return translator
 
-    def audit_key(self, job: Job) -> Sequence[Any]:
-        translated = job.store.records["translate"]
-        return translated.files, translated.notes, list(job.spec.experiments), job.spec.experiments
 
-    def rows(self, job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of the audit, of the translations, of known alignments and of the dictionary."""
-        from attnaudit.experiments.alignment import dictionary, dictionary_rows
-        from attnaudit.trace import Trace
+def _audit_key(job: Job) -> Sequence[Any]:
+    translated = job.store.records["translate"]
+    return translated.files, translated.notes, list(job.spec.experiments), job.spec.experiments
 
-        job.progress("count BLEU", 0, 0)
-        out, notes = job.store.out, job.store.records["translate"].notes
-        aligned = [row for row in audited if row["experiment"] == "alignment"]  # they stand with those of the dictionary
-        rows = [row for row in audited if row not in aligned]
-        rows += translation_rows(job.corpus.splits["test"], read_translations(out), notes)
-        if not (out / "trace").exists():
-            return rows
-        trace = Trace.read(out / "trace")
-        words = dictionary(trace)
-        with atomic(folder / DICTIONARY) as temporary:
-            words.write_parquet(temporary)
-        measured = _over_all_words(job, trace, folder / "results" / "adversary.parquet")
-        return [*rows, *aligned, *dictionary_rows(words), *measured]
 
-    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
-        return {}
+def _rows(job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the audit, of the translations, of known alignments and of the dictionary."""
+    from attnaudit.experiments.alignment import dictionary, dictionary_rows
+    from attnaudit.trace import Trace
+
+    job.progress("count BLEU", 0, 0)
+    out, notes = job.store.out, job.store.records["translate"].notes
+    aligned = [row for row in audited if row["experiment"] == "alignment"]  # they stand with those of the dictionary
+    rows = [row for row in audited if row not in aligned]
+    rows += translation_rows(job.corpus.splits["test"], read_translations(out), notes)
+    if not (out / "trace").exists():
+        return rows
+    trace = Trace.read(out / "trace")
+    words = dictionary(trace)
+    with atomic(folder / DICTIONARY) as temporary:
+        words.write_parquet(temporary)
+    measured = _over_all_words(job, trace, folder / "results" / "adversary.parquet")
+    return [*rows, *aligned, *dictionary_rows(words), *measured]
 
 
 def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
@@ -210,7 +184,7 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
     measured = {"covered": trace.array("covered").astype(np.float64)}
     if audited.exists():
         found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"])["alpha"].to_list(), np.float64)
-        moved = change_of_output(PAIRS.load(job.store.out / "model", job.device), PAIRS.traced(job), trace, found)
+        moved = change_of_output(_load(job.store.out / "model", job.device), _traced(job), trace, found)
         epsilon = job.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
         measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}
     frame = pl.DataFrame({**measured, CLUSTER: trace.instance}).lazy()
@@ -227,4 +201,18 @@ def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dic
     return [summary_row("translation", name, value, low, high, n=n, source=source) for name, value, low, high, n, source in figures]
 
 
-PAIRS = TextPairs()
+def _with_remarks(origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+    return {**origin, "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]}}
+
+
+PAIRS = Task(  # of a `TranslationSpec` and a `ParallelCorpus`
+    kind="translation", studies=PAIR_STUDIES, spec=_spec, read=_read, prepare=lambda spec, corpus: (corpus, corpus.fingerprint),
+    training_key=_training_key, build=_build, fit=_fit, load=_load, network=lambda translator: translator.model, traced=_traced,
+    shards=_shards, remarks=lambda notes: notes.get("remarks", []), with_remarks=_with_remarks, audit_key=_audit_key, rows=_rows,
+    described=lambda job, model: {"encoder": "bilstm", **asdict(model.model.settings), "preset": job.plain["preset"]},
+    facts=lambda job: {}, extra=("translate",), tables=(DICTIONARY,), pages={"translation.html": _write_page},
+    steps={
+        "collect": Step(("trace",), lambda job: (job.plain["collect"], job.spec.seed), _collect),
+        "translate": Step((TRANSLATIONS,), lambda job: (job.plain["decode"], OF_TOKENS), _translate),
+    },
+)  # fmt: skip
