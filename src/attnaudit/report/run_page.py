@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
-from attnaudit.report.figures import draw_figures
+from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section
 from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview

@@ -56,10 +56,14 @@ def plan(
 
     Raises InputError for an unknown name, for names that choose no cell, and for ``quick`` with ``seeds``.
     """
-    _check("source", [source], SOURCES)
-    _check("--corpus", corpora, CORPORA)
-    _check("--encoder", encoders, ENCODERS)
-    _check("--attention", attentions, ATTENTIONS)
+    options = {
+        "source": ([source], SOURCES), "--corpus": (corpora, CORPORA),
+        "--encoder": (encoders, ENCODERS), "--attention": (attentions, ATTENTIONS),
+    }  # fmt: skip
+    for option, (given, known) in options.items():
+        for name in given:
+            if name not in known:
+                raise InputError("reproduce", option, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
     if quick and seeds is not None:
         raise InputError("reproduce", "--seeds", f"{seeds} together with --quick", "one of the two", "--quick has seed 0 alone")
     expected = (corpora or CORPORA, encoders or ENCODERS, attentions or ATTENTIONS)
@@ -81,12 +85,6 @@ def _whole(corpora: Sequence[str], seeds: int | None) -> Iterable[Cell]:
     )
 
 
-def _check(option: str, given: Sequence[str], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise InputError("reproduce", option, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
-
-
 @dataclass(frozen=True)
 class Finished:
     """A finished run of a cell: its folder, its settings and its outputs."""
@@ -95,15 +93,6 @@ class Finished:
     folder: Path
     spec: Mapping[str, Any]
     manifest: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Found:
-    """All finished ``runs`` of a sweep, those that are ``averaged``, and ``notes`` on what is not."""
-
-    runs: tuple[Finished, ...]
-    averaged: tuple[Finished, ...]
-    notes: tuple[str, ...]
 
 
 def manifest_of(folder: Path) -> Mapping[str, Any] | None:
@@ -118,11 +107,11 @@ def manifest_of(folder: Path) -> Mapping[str, Any] | None:
     return manifest if whole else None
 
 
-def found_in(out: Path) -> Found:
-    """What a sweep's folder holds, whichever call made it."""
+def found_in(out: Path) -> tuple[list[Finished], list[Finished], list[str]]:
+    """All finished runs that a sweep's folder holds, whichever call made them, those that are averaged, and notes on what is not."""
     runs, strangers = _finished(out)
     kept, apart = _averaged(runs)
-    return Found(tuple(runs), tuple(kept), (*strangers, *apart, *_mixed_data(kept)))
+    return runs, kept, [*strangers, *apart, *_mixed_data(kept)]
 
 
 def settings_notes(runs: Sequence[Finished]) -> list[str]:

@@ -36,8 +36,12 @@ def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: An
     after its last complete step or epoch, and ends with the same ``results/``. A finished run is left as it is. Raises InputError for bad
     input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
+    traced = spec.model.attention != "none"
     with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
-        return prepared()
+        prepared.train(prepared.task.extra, traced)
+        prepared.audit(traced)
+        report_step(prepared.job.store, prepared.job.progress, {**(audit_page() if traced else {}), **prepared.task.pages})
+    return Path(out)
 
 
 def train_into(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None, steps: Sequence[str] = ()) -> Path:
@@ -47,7 +51,8 @@ def train_into(spec: Any, out: str | Path, progress: Progress | None = None, cor
     leaves translations of the test split.
     """
     with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
-        return prepared.train(steps)
+        prepared.train(steps)
+    return Path(out)
 
 
 @contextlib.contextmanager
@@ -59,7 +64,9 @@ def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))
     check_place(out, plain, do)
     with alone(out) as store:
-        yield _Run(task, Job(spec, plain, corpus, device, store, progress))
+        prepared = _Run(task, Job(spec, plain, corpus, device, store, progress))
+        yield prepared
+        store.close(prepared.manifest())
 
 
 def resolve_device(device: str) -> str:
@@ -89,23 +96,11 @@ class _Run:
     task: Task
     job: Job
 
-    def __call__(self) -> Path:
-        spec, store = self.job.spec, self.job.store
-        traced = spec.model.attention != "none"
-        self.train(self.task.extra, traced, close=False)
-        self._audit(traced)
-        report_step(store, self.job.progress, {**(audit_page() if traced else {}), **self.task.pages})
-        store.close(self._manifest())
-        return store.out
-
-    def train(self, steps: Sequence[str], traced: bool = True, close: bool = True) -> Path:
+    def train(self, steps: Sequence[str], traced: bool = True) -> None:
         """Train, collect if there is attention to trace, and do the ``steps`` besides."""
         trained = self._train()
         for name in (*(("collect",) if traced else ()), *steps):
             self._with_model(name, trained)
-        if close:
-            self.job.store.close(self._manifest())
-        return self.job.store.out
 
     def _train(self) -> Record:
         job, plain = self.job, self.job.plain
@@ -135,7 +130,7 @@ class _Run:
             _keep_steps(probe, checkpoint, folder)
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, **notes}
 
-    def _with_model(self, name: str, trained: Record) -> Record:
+    def _with_model(self, name: str, trained: Record) -> None:
         """A step that follows from the trained model."""
         job, step = self.job, self.task.steps[name]
 
@@ -144,7 +139,7 @@ class _Run:
             return step.work(job, model, self._metadata(model, trained), folder)
 
         key = content_key(name, job.plain["fingerprint"], trained.files, *step.key(job), job.device)
-        return job.store.step(name, key, step.outputs, work)
+        job.store.step(name, key, step.outputs, work)
 
     def _origin(self, model: Any) -> dict[str, Any]:
         """What any trace says of its origin: nothing in it depends on when, where or how fast it was made."""
@@ -170,7 +165,7 @@ class _Run:
             "training": {**origin["training"], "best_epoch": trained.notes["best_epoch"]},
         }
 
-    def _audit(self, traced: bool) -> Record:
+    def audit(self, traced: bool) -> None:
         """The experiments on the trace, and what else the task measures."""
         task, job, trace = self.task, self.job, self.job.store.out / "trace"
         battery = Battery(list(job.spec.experiments), job.spec.experiments)
@@ -182,9 +177,9 @@ class _Run:
             return {"left_out": left_out}
 
         key = content_key("audit", trace_digests(trace) if traced else None, *task.audit_key(job))
-        return job.store.step("audit", key, (*RESULTS, *(task.tables if traced else ())), work)
+        job.store.step("audit", key, (*RESULTS, *(task.tables if traced else ())), work)
 
-    def _manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         job, corpus, trained = self.job, self.job.corpus, self.job.store.records["train"].notes
         facts: Mapping[str, Mapping[str, Any]] = self.task.facts(job)
         return {

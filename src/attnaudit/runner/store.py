@@ -86,10 +86,6 @@ class Store:
         write_json(self.scratch / f"{name}.json", asdict(record))
         return record
 
-    def forget(self, name: str) -> Record:
-        """Remove and return the record of a step, so that it is run again."""
-        return self.records.pop(name)
-
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the manifest, last of all files, unless it is there: ``facts``, files, costs, versions. Then drop the unfinished state."""
         if not (self.out / MANIFEST).exists():

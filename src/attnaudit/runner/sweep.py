@@ -126,22 +126,22 @@ def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     """The page and the table over all finished runs of a sweep, whichever call made them."""
     from attnaudit.report.reproduction.page import Reproduction, write_reproduction
 
-    found = found_in(sweep.out)
-    for note in found.notes:
+    runs, averaged, notes = found_in(sweep.out)
+    for note in notes:
         say(f"note: {note}")
-    have_runs = {one.cell.corpus for one in found.runs}
+    have_runs = {one.cell.corpus for one in runs}
     parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}  # none: all of a corpus
     not_run = tuple(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
     known = have_runs | {cell.corpus for cell in failed}
     not_asked = (NotRun(corpus, "", "", _why_not(corpus, sweep.data_dir)) for corpus in CORPORA if corpus not in known)
-    folders = [one.folder for one in found.averaged]
+    folders = [one.folder for one in averaged]
     content = Reproduction(
         table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
-        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(found.averaged),
-        not_run=(*not_run, *not_asked), notes=found.notes,
+        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(averaged),
+        not_run=(*not_run, *not_asked), notes=tuple(notes),
     )  # fmt: skip
-    done = set(sweep.cells) & {one.cell for one in found.runs}
-    return Outcome(write_reproduction(content, sweep.out), len(done), not_run, found.notes)
+    done = set(sweep.cells) & {one.cell for one in runs}
+    return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
 
 
 def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:

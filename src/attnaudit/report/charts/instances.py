@@ -1,18 +1,37 @@
-"""Charts of instances: histograms and violins by class, scatter, crosstab, boxes; of tables that stay small however many there are."""
+"""The figures of a report: histograms and violins by class, scatter, crosstab, boxes, as experiments describe them.
+
+They are drawn from tables that stay small however many instances there are.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import altair as alt
 import numpy as np
 import polars as pl
+from altair.utils.schemapi import debug_mode
 from jaxtyping import Float
 
-from attnaudit.report.charts.palette import FIVE, Palette, box_layers, five_numbers, marker_layers, measured_axis
-from attnaudit.report.charts.svg import Drawing
-from attnaudit.results.charts import Boxes, Crosstab, Marker, Scale, Scatter
+from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.published.reference import MAX_ALPHA_BINS
+from attnaudit.report.charts.palette import (
+    FIVE,
+    LegendEntry,
+    Palette,
+    box_layers,
+    five_numbers,
+    group_rows,
+    legend,
+    marker_layers,
+    measured_axis,
+)
+from attnaudit.report.charts.svg import Drawing as Drawn
+from attnaudit.report.charts.svg import Figure, Panel, render
+from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
+from attnaudit.results.words import count
 
 _BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
 _CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}
@@ -23,6 +42,7 @@ _GAP = 0.4  # between bands, in rows
 FEW = 8  # fewer values than this are drawn one by one: a density of them would invent a shape
 
 MOST_POINTS = 1200
+NOTHING = "Undefined for every instance: nothing to draw."
 BANDS = 4  # of x in a scatter, each a quarter of its range
 _WIDTH, _HEIGHT = 330, 210
 _FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
@@ -114,7 +134,7 @@ def _defined(rows: pl.DataFrame, column: str) -> np.ndarray:
 
 def histogram_chart(
     rows: pl.DataFrame, column: str, scale: Scale, palette: Palette, markers: Sequence[Marker] = (), bins: int = 40
-) -> Drawing:
+) -> Drawn:
     """Share of each group's instances per bin as filled steps, and a short tick at each group's mean."""
     rows = rows.select("group", column)
     crowded = len(palette.groups) > 3  # many filled shapes over each other hide one another
@@ -137,7 +157,7 @@ def histogram_chart(
 
 def violin_chart(
     rows: pl.DataFrame, column: str, scale: Scale, bands: Sequence[str], palette: Palette, markers: Sequence[Marker] = ()
-) -> Drawing:
+) -> Drawn:
     """Densities with quartiles (bars) and medians (dots), the number of instances at the right; few values stand one by one.
 
     ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
@@ -187,7 +207,7 @@ def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
     return alt.Axis(values=middles, labelExpr=f"{chosen} : ''", minExtent=50, grid=False, ticks=False, domain=False)
 
 
-def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawing:
+def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn:
     """At most `MOST_POINTS` points of ``rows``, whose values are defined; above, the share below 0 in each quarter of the range."""
     rows = rows.select("group", x=chart.x, y=chart.y)
     points = alt.Chart(rows.gather_every(-(-rows.height // MOST_POINTS)))
@@ -216,7 +236,7 @@ def _ends(values: pl.Series) -> tuple[float, float]:
     return min(1.1 * low, -0.15 * reach), 1.25 * max(high, 0.3 * reach)
 
 
-def crosstab_chart(rows: pl.DataFrame, chart: Crosstab) -> Drawing:
+def crosstab_chart(rows: pl.DataFrame, chart: Crosstab) -> Drawn:
     """The four shares as shaded cells."""
     table, order = alt.Chart(crosstab(rows, chart)), list(chart.words)
     x = alt.X("across:N", title=chart.across_title, sort=order, axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False))
@@ -236,7 +256,7 @@ def crosstab(rows: pl.DataFrame, chart: Crosstab) -> pl.DataFrame:
     return pl.DataFrame(cells, schema=["down", "across", "share", "text"], orient="row")
 
 
-def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawing:
+def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawn:
     """A box of quartiles, a line from 5 to 95 %, the median, and at the right the share of rows without a value."""
     boxes, order = box_rows(rows, chart), list(chart.names.values())
     y = alt.Y("name:N", title=None, sort=order, axis=alt.Axis(ticks=False, domain=False, labelLimit=150))
@@ -258,3 +278,65 @@ def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
         values = rows[column].drop_nulls()
         found.append((name, *five_numbers(values), f"{chart.missing}: {100 * (1 - values.len() / rows.height):.0f} %"))
     return pl.DataFrame(found, schema={"name": pl.String, **dict.fromkeys(FIVE, pl.Float64), "missing": pl.String}, orient="row")
+
+
+def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
+    """All figures of registered experiments that the columns of ``rows`` (their tables joined) allow, and the legend they share."""
+    if rows.height == 0 or "predicted" not in rows.columns:
+        return [], ()
+    grouped, palette = group_rows(rows, class_names)
+    with debug_mode(False):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
+        made = [_figure(spec, grouped, palette) for name in EXPERIMENTS for spec in facts(name).figures]
+    return [figure for figure in made if figure is not None], legend(grouped, palette)
+
+
+def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette) -> Figure | None:
+    charts = [chart for chart in spec.charts if set(chart.columns) <= set(rows.columns)]
+    absent = [pl.lit(None, pl.Float64).alias(name) for name in spec.reads if name not in rows.columns]
+    shown = spec.of(rows.with_columns(absent)) if charts else rows.clear()
+    if shown.height == 0:
+        return None
+    panels = tuple(_panel(chart, f"{spec.name}-{k}", spec.title, shown, palette) for k, chart in enumerate(charts))
+    return Figure(spec.name, spec.title, spec.caption if isinstance(spec.caption, str) else spec.caption(shown), panels)
+
+
+def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Palette) -> Panel:
+    """The drawing of one chart, with a note on what is not drawn."""
+    notes = []
+    if isinstance(chart, Histogram | Violins | Scatter | Crosstab):
+        first = next(iter(chart.columns))
+        undefined = rows[first].fill_nan(None).null_count() if rows[first].dtype.is_float() else rows[first].null_count()
+        if undefined == rows.height:
+            return Panel(chart.title, note=NOTHING)
+        notes += [f"Undefined, and not drawn, for {count(undefined, 'instance')}."] if undefined else []
+    if isinstance(chart, Violins) and chart.fit:
+        chart = replace(chart, scale=_fitted(chart.scale, rows[chart.column]))
+        notes += [f"The axis ends at {chart.scale.high:g} of a possible 1."] if chart.scale.high < 1.0 else []
+    drawn = _draw(chart, rows, palette)
+    label = f"{type(chart).__name__}: {chart.title or title}"
+    return Panel(chart.title, drawn if isinstance(drawn, str) else render(drawn, name, label), " ".join(notes))
+
+
+def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
+    match chart:
+        case Histogram():
+            return histogram_chart(rows, chart.column, chart.scale, palette, chart.markers(rows), chart.bins)
+        case Violins():
+            last = len(MAX_ALPHA_BINS) - 1
+            banded = rows.with_columns(band=(pl.col("max_alpha") * 4).floor().clip(0, last).cast(pl.Int64))
+            return violin_chart(banded, chart.column, chart.scale, MAX_ALPHA_BINS, palette, chart.markers(rows))
+        case Scatter():
+            return scatter_chart(rows.drop_nulls(chart.columns), chart, palette)
+        case Crosstab():
+            return crosstab_chart(rows.drop_nulls(chart.columns), chart)
+        case Boxes():
+            return box_chart(rows, chart)
+        case Drawing():
+            return chart.draw(rows)
+
+
+def _fitted(scale: Scale, values: pl.Series) -> Scale:
+    """The scale from 0 to the first round number that all values lie below, 1 at most."""
+    largest = values.fill_nan(None).max()
+    high = next((end for end in (0.05, 0.1, 0.2, 0.5) if isinstance(largest, float) and largest <= end), 1.0)
+    return replace(scale, high=high, ticks=tuple(round(high * k / 5, 2) for k in range(6)))

@@ -208,20 +208,15 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
     if adversarial is not None and len(adversarial) == len(weights["alpha"]):
         weights = {"alpha": weights["alpha"], "adversary": np.asarray(adversarial), **weights}
     rationale = trace.table.column("rationale")[k].as_py() if trace.has("rationale") else None
-    figures = {name: facts.get(name) for name in MEASURES}
-    figures["max_alpha"] = float(weights["alpha"].max())
+    figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(weights["alpha"].max())}
+    question = trace.table.column("question")[k].as_py() if trace.has("question") else None
     return Instance(
         name=_name(trace, k), tokens=trace.tokens(k), weights=weights, rationale=rationale,
         predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
         label=trace.class_names[label] if label >= 0 else None,
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
-        delta_y=facts.get("delta_y"), figures=figures, question=_question(trace, k),
+        delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()),
     )  # fmt: skip
-
-
-def _question(trace: Trace, k: int) -> str:
-    words = trace.table.column("question")[k].as_py() if trace.has("question") else None
-    return " ".join(words or ())
 
 
 def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
