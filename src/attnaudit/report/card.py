@@ -41,10 +41,7 @@ class Card:
 
 
 def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:
-    """The card of a summary: the rows that registered experiments make of it, without those whose figures are missing or undefined.
-
-    ``about`` is an `About`, or the content of ``spec.json``.
-    """
+    """The card of a summary: rows of experiments whose figures are defined; ``about`` is an `About` or what ``spec.json`` holds."""
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
     rows = tuple(row for name in EXPERIMENTS for row in facts(name).card_rows(found, about))

@@ -31,10 +31,7 @@ _BEST_AND_LAST = (
 
 
 def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None) -> Path:
-    """Write the page of the study in ``folder``, by default its ``report.html``, and return its path. Raises RunError.
-
-    ``metadata`` is that of its base's trace; ``notes`` on the trainings are below the figure.
-    """
+    """Write a study's ``report.html``, or ``page``; ``metadata`` is its base's trace's, ``notes`` go below the figure. Raises RunError."""
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
     study = EVERY_STUDY[name]

@@ -52,10 +52,7 @@ def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None =
 
 
 def run_copying(study: Copying, out: str | Path, progress: Progress | None = None, threads: int | None = None) -> Path:
-    """Do what is missing of the study in the folder ``out``, and return it; ``threads`` at a time, by default as many as there are cores.
-
-    Raises InputError for bad input, and RunError where the folder holds another study.
-    """
+    """Do what is missing in ``out`` on ``threads`` (None: every core); returns it. Raises InputError, RunError for another study."""
     from attnaudit.report.copying_page import write_copying
 
     out, progress = Path(out), progress or silent

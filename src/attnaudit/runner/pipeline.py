@@ -1,7 +1,4 @@
-"""A run: read → train → collect → audit → report → manifest, each step done once for what it follows from.
-
-What differs between kinds of models is the `Task` that a run is given.
-"""
+"""A run of any `Task`: read → train → collect → audit → report → manifest, each step done once for what it follows from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A run's folder: who may write into it, which of its steps are done, and the manifest that closes it.
-
-A step's outputs count when they follow from the same content and are whole.
-"""
+"""A run's folder: who may write into it, which steps are done (their content and files are the same), the manifest that closes it."""
 
 from __future__ import annotations
 

@@ -102,10 +102,7 @@ def key_of(training: Training) -> str:
 
 
 def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
-    """Do what is missing of a study in the folder ``out``; returns the study's own folder in it.
-
-    Raises InputError for bad input, and RunError where the folder holds the study with another spec.
-    """
+    """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
     out, progress = Path(out), progress or silent

@@ -84,10 +84,7 @@ class Trace:
         return write_shards(folder, [self])[0]
 
     def checked(self, origin: str, first_row: int = 0) -> Trace:
-        """This trace in the exact types of the schema, every row checked, ``metadata["residual"]`` set.
-
-        Errors count rows from ``first_row``.
-        """
+        """This trace in the schema's types, all rows checked, ``metadata["residual"]`` set; errors count rows from ``first_row``."""
         table = conform(self.table, origin, first_row)
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
         return Trace(table, {**self.metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)

@@ -66,10 +66,7 @@ def collect_pairs(
 
 
 def change_of_output(translator: Translator, pairs: Pairs, trace: Trace, alpha: Ragged, name: str = "test") -> Float[np.ndarray, " n"]:
-    """TVD over all words of each row's output, with attention ``alpha`` in the place of its own; other heads attend as they do.
-
-    ``trace`` is what `collect_pairs` left of the same pairs, with all its rows.
-    """
+    """TVD over all words of each row of ``trace``, of all ``pairs``, with ``alpha`` as one head's attention, others as they are."""
     model, heads = translator.model, translator.model.settings.heads
     inputs, found = translator.inputs(pairs, f"{name} split"), np.full(len(trace), np.nan)
     order = np.lexsort([trace.array(key) for key in ("head", "query", "instance") if trace.has(key)])

@@ -1,7 +1,4 @@
-"""The figures of a report: histograms and violins by class, scatter, crosstab, boxes, as experiments describe them.
-
-They are drawn from tables that stay small however many instances there are.
-"""
+"""The figures of a report, as experiments describe them, from tables that stay small however many instances there are."""
 
 from __future__ import annotations
 
@@ -88,10 +85,7 @@ def quartiles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 
 def violins(rows: pl.DataFrame, column: str, high: float) -> pl.DataFrame:
-    """The density of every band and group of at least `FEW` values: {band, group, x, density}, the largest density 1.
-
-    Each curve ends at the smallest and the largest value: nothing is drawn where there is nothing.
-    """
+    """The density of every band and group of `FEW` values or more, from the smallest to the largest: {band, group, x, density up to 1}."""
     frames = []
     for (band, group), part in rows.group_by("band", "group", maintain_order=True):
         values = _defined(part, column)

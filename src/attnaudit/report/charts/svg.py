@@ -47,10 +47,7 @@ class Figure:
 
 
 def render(chart: Drawing, name: str, label: str) -> str:
-    """``chart`` as an ``<svg>`` element that scales with its container and takes its ink from the page.
-
-    ``name`` keeps ids apart when several charts are on one page; ``label`` is what a screen reader says.
-    """
+    """``chart`` as an ``<svg>`` with the page's ink; ``name`` keeps ids apart on a page, ``label`` is what a screen reader says."""
     spec = chart.to_dict(validate=False)  # what altair itself put together: checking it takes as long as drawing it
     spec["config"] = _CONFIG
     return _for_page(vl_convert.vegalite_to_svg(spec), name, label)

@@ -34,10 +34,7 @@ _SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 
 
 def agreement_figures(numbers: pl.DataFrame, titles: Mapping[str, str], scores: Mapping[str, str]) -> list[Figure]:
-    """A figure for each of τ gradient, τ LOO, ε-max JSD and score; ``titles`` are the corpora as they are shown, in that order.
-
-    ``scores`` names each corpus's prediction score.
-    """
+    """A figure for each of τ gradient, τ LOO, ε-max JSD and score (``scores`` by corpus), with ``titles`` of the corpora in their order."""
     same = {name: dict.fromkeys(titles, name) for name in (*TAUS, "emax_jsd")}
     expected = (
         ("tau-gradient", "Kendall τ, attention – gradient", "mean Kendall τ", same[TAUS[0]]),

@@ -52,10 +52,7 @@ class Reproduction:
 
 
 def write_reproduction(found: Reproduction, folder: Path) -> Path:
-    """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md`` into ``folder`` and return the page.
-
-    Raises RunError when the place cannot be written.
-    """
+    """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md`` into ``folder`` and return the page. Raises RunError."""
     content, page = _content(found), folder / "index.html"
     with atomic(folder / "reproduction.csv") as temporary:
         found.table.write_csv(temporary)

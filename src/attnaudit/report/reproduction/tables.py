@@ -1,7 +1,4 @@
-"""The numbers of a reproduction as tables of text, for the page and as Markdown.
-
-A corpus has a column for each measure and class; paper, re-run and ours are below each other.
-"""
+"""The numbers of a reproduction as text: a column for each measure and class; paper, re-run and ours are below each other."""
 
 from __future__ import annotations
 

@@ -58,10 +58,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Strip:
-    """One shading of the text: ``shades`` in thousandths of ``full``, the weight of the deepest colour, per shown token.
-
-    ``top`` is the largest weight of the whole text.
-    """
+    """One shading of a text: ``shades`` per shown token, in thousandths of ``full``, the deepest colour's weight; ``top`` the largest."""
 
     kind: str
     caption: str
@@ -111,10 +108,7 @@ def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.nda
 
 
 def full_colour(weights: Float[np.ndarray, " T"]) -> float:
-    """The weight that gets the deepest colour: the largest one, or `UNIFORM_SHARES` uniform shares of the whole where that is more.
-
-    So nearly uniform weights look pale, and none looks like the one that matters.
-    """
+    """The deepest colour's weight: the largest one, or `UNIFORM_SHARES` uniform shares if more, so nearly uniform weights look pale."""
     uniform = float(weights.sum()) / len(weights)
     return max(float(weights.max()), min(UNIFORM_SHARES * uniform, float(weights.sum())))
 

@@ -41,10 +41,7 @@ _READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "
 def instance_sections(
     trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord
 ) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
-    """Heatmaps, the list, and the trace rows that the heatmaps show.
-
-    ``seen`` is the trace's overview, ``rows`` the tables of ``record`` side by side.
-    """
+    """Heatmaps, the list and the trace rows that the heatmaps show; ``seen`` is the `overview`, ``rows`` are the joined tables."""
     chosen = select(rows, seen, record.about.seed or 0)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
     instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
@@ -75,10 +72,7 @@ def _snippet(picture: Heatmap) -> str:
 
 @dataclass(frozen=True)
 class Selection:
-    """Row numbers of a trace: the striking ones (most striking first), random ones, and all that the list shows.
-
-    ``rule`` says how the striking ones were found.
-    """
+    """Row numbers: the striking ones, the most striking first, found by ``rule``; random ones; and all that the list shows."""
 
     striking: Int64[np.ndarray, " s"]
     random: Int64[np.ndarray, " r"]

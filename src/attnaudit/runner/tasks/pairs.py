@@ -192,9 +192,7 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), and means over gold tokens: how many are
-    predicted, their loss, how many the vocabulary lacks.
-    """
+    """Summary rows: BLEU (sacrebleu; 95 % bootstrap interval over pairs), and accuracy, loss and share of unknown words of gold tokens."""
     score, low, high, signature = corpus_bleu([row["translation"] for row in written], pairs.target)
     figures: list[tuple[Any, ...]] = [("bleu", score, low, high, len(pairs), signature)]
     figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]

@@ -71,10 +71,7 @@ def _terms_after(
 
 
 class LstmCell:
-    """``recurrent`` are the weights on the state; ``memories`` are the state and the doubled cell.
-
-    Weights and inputs of the gate that ends in tanh are doubled too.
-    """
+    """``recurrent``: weights on the state; ``memories``: the state and the doubled cell; all of the gate that ends in tanh is doubled."""
 
     memories = 2
 
