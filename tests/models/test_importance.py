@@ -8,7 +8,7 @@ import torch
 
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
-from attnaudit.tracing.gradient import gradient_importance
+from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.leave_one_out.pooling import seen_from
 from attnaudit.tracing.settings import Outputs

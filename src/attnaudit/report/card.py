@@ -30,10 +30,8 @@ class Card:
         console = console or Console()
         title, caption = escape(self.title), escape(self.subtitle)
         table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
-        table.add_column("question", ratio=2)
-        table.add_column("this model", ratio=2)
-        table.add_column("to compare with", ratio=2)
-        table.add_column("what it says", ratio=5)
+        for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):
+            table.add_column(column, ratio=ratio)
         for row in self.rows:
             answer = f"[bold]{escape(row.figure)}[/] {escape(row.interval)}\n[dim]{escape(row.measure)}[/]"
             table.add_row(escape(row.question), answer, escape(row.yardstick), escape(row.sentence))
@@ -45,12 +43,9 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
     rows = tuple(row for name in EXPERIMENTS for row in facts(name).card_rows(found, about))
-    return Card(_title(about), _subtitle(summary, about), rows)
-
-
-def _title(about: About) -> str:
-    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN)
-    return f"{model or 'this model'} on {corpus_title(about) if about.corpus != UNKNOWN else 'this trace'}"
+    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN) or "this model"
+    corpus = corpus_title(about) if about.corpus != UNKNOWN else "this trace"
+    return Card(f"{model} on {corpus}", _subtitle(summary, about), rows)
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import polars as pl
-
 from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures
@@ -36,13 +34,17 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         trace = folder / "trace"
     record = read_record(folder, trace)
     about, rows, first = record.about, record.columns({SHOWN_BY, *columns_of_figures()}), None
+    of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
-        first = trace if isinstance(trace, Trace) else next(Trace.shards(trace))
+        first, seen = trace if isinstance(trace, Trace) else next(Trace.shards(trace)), overview(trace)
+        check_same_instances(seen, rows)
+        heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
+        of_instances = heatmaps, erasure_section(trace, record, pictured), instances
     missing, card = left_out(record, first), verdict(record.summary, about)
     sections = [
         card_section(card, missing),
         figures_section(*draw_figures(rows, about.class_names)),
-        *(_of_instances(trace, record, rows) if trace is not None else (Section("no_trace"),)),
+        *of_instances,
         comparison_section(record),
         numbers_section(
             summary_tables(record.summary),
@@ -52,14 +54,6 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     ]
     of_sentences = " The model attends to sentences: each is a token of this page." if about.of_sentences else ""
     return write_page(page or folder / "report.html", sections, card.title, card.subtitle + of_sentences)
-
-
-def _of_instances(trace: Trace | str | Path, record: RunRecord, rows: pl.DataFrame) -> tuple[Section | None, ...]:
-    """Heatmaps, stepwise removal, and the list."""
-    seen = overview(trace)
-    check_same_instances(seen, rows)
-    heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
-    return heatmaps, erasure_section(trace, record, pictured), instances
 
 
 def write_site(out: Path, runs: Mapping[str, RunRecord]) -> Path:

@@ -17,13 +17,12 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import content_key
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
 from attnaudit.runner.store import Record, alone, check_place, trace_digests, versions
-from attnaudit.runner.tasks import Job, Task, task_of
+from attnaudit.runner.tasks import Job, Step, Task, task_of
+from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
 
 if TYPE_CHECKING:
     from torch.nn import Module
-
-    from attnaudit.trace import Trace
 
 
 def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None) -> Path:
@@ -114,7 +113,7 @@ class _Run:
         origin = self._origin(model)
 
         def shards(rows: Any, step: int) -> Iterator[Trace]:
-            return task.shards(job, model, rows, {**origin, "step": step})
+            return task.shards(job, model, rows, {**origin, "step": step}, silent)
 
         callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
         if not (job.store.out / "spec.json").exists():
@@ -129,14 +128,19 @@ class _Run:
 
     def _with_model(self, name: str, trained: Record) -> None:
         """A step that follows from the trained model."""
-        job, step = self.job, self.task.steps[name]
+        job, task = self.job, self.task
+        step = Step(("trace",), task.collect_key, self._collect) if name == "collect" else task.steps[name]
 
         def work(folder: Path) -> dict[str, Any]:
-            model = self.task.load(job.store.out / "model", job.device)
+            model = task.load(job.store.out / "model", job.device)
             return step.work(job, model, self._metadata(model, trained), folder)
 
         key = content_key(name, job.plain["fingerprint"], trained.files, *step.key(job), job.device)
         job.store.step(name, key, step.outputs, work)
+
+    def _collect(self, job: Job, model: Any, origin: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        shards = self.task.shards(job, model, self.task.traced(job), origin, job.progress)
+        return {"shards": len(write_shards(folder / "trace", shards))}
 
     def _origin(self, model: Any) -> dict[str, Any]:
         """What any trace says of its origin: nothing in it depends on when, where or how fast it was made."""
@@ -195,8 +199,6 @@ class _Run:
 
 def _keep_steps(probe: Probe, made: Path, folder: Path) -> None:
     """Copy the traces of the probe from ``made``: those beside the checkpoint stay good for another try until the run is done."""
-    from attnaudit.trace import trace_files
-
     for part in map(step_part, probe.steps):
         for path in (made / part).iterdir() if (made / part).is_dir() else ():
             with atomic(folder / part / path.name) as temporary:

@@ -24,8 +24,7 @@ from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.probe import Probe, step_part
 from attnaudit.trace.readout import TanhTail
-from attnaudit.tracing.gradient import gradient_importance
-from attnaudit.tracing.input_erasure import input_falls
+from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import CollectSettings, Outputs, Score
 from attnaudit.training.loop import StepCallback, evaluating

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,23 +61,13 @@ class StepCallback:
             self.function(step)
 
 
-@runtime_checkable
-class TrainingSplit(Protocol):
+@dataclass(frozen=True)
+class TrainingSplit:
     """A split as training reads it."""
 
-    def __len__(self) -> int: ...
-
-    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        """All rows in batches of about ``size``."""
-        ...
-
-    def loss(self, model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
-        """The loss, a mean over the batch of ``rows``."""
-        ...
-
-    def scores(self, model: Any, select: str) -> tuple[float, float]:
-        """The score that selects, and accuracy."""
-        ...
+    inputs: Inputs | PairInputs
+    loss: Callable[[Any, np.ndarray, torch.device], Tensor]  # of model, rows and device: the loss, a mean over the batch of rows
+    scores: Callable[[Any, str], tuple[float, float]]  # of model and `TrainingSettings.select`: the score that selects, and accuracy
 
 
 def minimise(
@@ -93,7 +83,7 @@ def minimise(
     model.to(device)
     optimizer = _optimizer(model, settings)
     history, best = _resume(checkpoint, model, optimizer)
-    steps = len(data.batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
+    steps = len(data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
     if callback is not None and not history:
         callback(0)
     epochs = settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)  # the last may be cut short
@@ -104,7 +94,7 @@ def minimise(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
         with _dropout_seed(seed, number):
-            batches = data.batches(settings.batch_size, np.random.default_rng((seed, number)))
+            batches = data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng((seed, number)))
             left = len(batches) if settings.steps is None else settings.steps - number * steps
             report = None if progress is None else _step_progress(progress, number, epochs, settings.steps or epochs * steps)
             loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, callback, report)

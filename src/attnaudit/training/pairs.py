@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward, State
 from attnaudit.models.translator import Translator
-from attnaudit.training.loop import LEAST, Epoch, evaluating, minimise, passes
+from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, evaluating, minimise, passes
 from attnaudit.training.settings import DeceivePairs, TrainingSettings
 
 BUDGET = 2_048  # padded target tokens of one evaluation batch
@@ -33,30 +32,22 @@ def train_translator(
     The dev score is minus the loss on a gold token (``training.select=loss``), else accuracy; ``options`` are those of `minimise`. Raises
     InputError.
     """
-    data, dev = (_Pairs(translator.inputs(corpus.splits[name], f"{name} split"), objective) for name in ("train", "dev"))
+    data, dev = (_split(translator.inputs(corpus.splits[name], f"{name} split"), objective) for name in ("train", "dev"))
     return minimise(translator.model, data, dev, settings, **options)
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    inputs: PairInputs
-    objective: DeceivePairs | None
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        return self.inputs.shuffled_batches(size, random)
-
-    def loss(self, model: EncoderDecoder, rows: np.ndarray, device: torch.device) -> Tensor:
-        batch = self.inputs.batch(rows, device)
+def _split(inputs: PairInputs, objective: DeceivePairs | None) -> TrainingSplit:
+    def loss(model: EncoderDecoder, rows: np.ndarray, device: torch.device) -> Tensor:
+        batch = inputs.batch(rows, device)
         done = model(batch)
-        loss = functional.cross_entropy(*gold_logits(model, done, batch))
-        return loss if self.objective is None else loss + self.objective.strength * deception_penalty(done.alpha, batch)
+        found = functional.cross_entropy(*gold_logits(model, done, batch))
+        return found if objective is None else found + objective.strength * deception_penalty(done.alpha, batch)
 
-    def scores(self, model: EncoderDecoder, select: str) -> tuple[float, float]:
-        loss, accuracy = teacher_forced(model, self.inputs)
-        return (-loss if select == "loss" else accuracy), accuracy
+    def scores(model: EncoderDecoder, select: str) -> tuple[float, float]:
+        lost, accuracy = teacher_forced(model, inputs)
+        return (-lost if select == "loss" else accuracy), accuracy
+
+    return TrainingSplit(inputs, loss, scores)
 
 
 def deception_penalty(alpha: Float[Tensor, "B H U T"], batch: PairBatch) -> Tensor:

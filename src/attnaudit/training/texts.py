@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from attnaudit.models.batch import Inputs, padded
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
-from attnaudit.training.loop import LEAST, Epoch, minimise, passes
+from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes
 from attnaudit.training.settings import Adversary, Deceive, Objective, TrainingSettings
 
 BUDGET = 32_768  # padded positions of one evaluation batch
@@ -36,45 +35,33 @@ def train(
     It minimises the loss on labels, or ``objective``; ``options`` are those of `minimise`. The test split is not used. Raises InputError
     for a split that lacks what the objective needs and for a loss that is not finite.
     """
-    data, dev = (_Texts.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
+    data, dev = (_split(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
     return minimise(model, data, dev, settings, **options)
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """A split of labelled texts, and the loss on it."""
+def _split(model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> TrainingSplit:
+    """``weighted``: positives weigh as much as there are negatives per positive in train."""
+    split, learned = corpus.splits[name], corpus.splits["train"].label
+    positives = max(int((learned == 1).sum()), 1)
+    measure = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
+    measure = measure if objective is None else objective_loss(objective, model, split, measure)
+    inputs = model.inputs(split)
 
-    inputs: Inputs
-    label: np.ndarray
-    batch_loss: Loss
+    def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
+        return measure(model(inputs.batch(rows, device)), rows)
 
-    @classmethod
-    def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Texts:
-        """``weighted``: positives weigh as much as there are negatives per positive in train."""
-        split, learned = corpus.splits[name], corpus.splits["train"].label
-        positives = max(int((learned == 1).sum()), 1)
-        loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
-        return cls(model.inputs(split), split.label, loss if objective is None else objective_loss(objective, model, split, loss))
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        return self.inputs.shuffled_batches(size, random)
-
-    def loss(self, model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
-        return self.batch_loss(model(self.inputs.batch(rows, device)), rows)
-
-    def scores(self, model: AttentionModel, select: str) -> tuple[float, float]:
-        probabilities = predict(model, self.inputs)
+    def scores(model: AttentionModel, select: str) -> tuple[float, float]:
+        probabilities = predict(model, inputs)
         predicted = predicted_class(probabilities)
-        accuracy = float((predicted == self.label).mean())
+        accuracy = float((predicted == split.label).mean())
         if select == "loss":
-            lost = sum(float(self.batch_loss(done, rows)) * len(rows) for rows, _, done in passes(model, self.inputs, BUDGET))
-            return -lost / len(self), accuracy
+            lost = sum(float(measure(done, rows)) * len(rows) for rows, _, done in passes(model, inputs, BUDGET))
+            return -lost / len(inputs), accuracy
         if model.has_question or select == "accuracy":
             return accuracy, accuracy
-        return classification_scores(self.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+        return classification_scores(split.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+
+    return TrainingSplit(inputs, loss, scores)
 
 
 def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:

@@ -50,24 +50,21 @@ _ENDS = alt.Scale(domain=[0, 1], nice=False)
 def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: int) -> pl.DataFrame:
     """Share of each ``group``'s defined values per bin: {group, left, right, share, count}; empty where nothing is defined."""
     edges = np.linspace(low, high, bins + 1)
-    frames = []
+    frames = [pl.DataFrame(schema=_BARS)]
     for group, values in _by_group(rows, column).items():
         counts, _ = np.histogram(np.clip(values, low, high), bins=edges)
-        columns = {"left": edges[:-1], "right": edges[1:], "share": counts / len(values), "count": counts}
-        frames.append(pl.DataFrame({"group": [group] * bins, **columns}))
-    return pl.concat(frames) if frames else pl.DataFrame(schema=_BARS)
+        columns = (edges[:-1], edges[1:], counts / len(values), counts)
+        frames.append(pl.DataFrame(dict(zip(_BARS, ([group] * bins, *columns), strict=True))))
+    return pl.concat(frames)
 
 
 def outline(bars: pl.DataFrame) -> pl.DataFrame:
     """The upper edge of a histogram as a step line: {group, x, share}."""
-    first = bars.group_by("group", maintain_order=True).first()
-    last = bars.group_by("group", maintain_order=True).last()
+    groups = bars.group_by("group", maintain_order=True)
+    first, last = groups.first(), groups.last()
     starts = first.select("group", x="left", share=pl.lit(0.0), order=pl.lit(-1.0))
     steps = bars.select("group", x="left", share="share", order="left")
-    ends = [
-        last.select("group", x="right", share="share", order=pl.lit(9.0)),
-        last.select("group", x="right", share=pl.lit(0.0), order=pl.lit(10.0)),
-    ]
+    ends = [last.select("group", x="right", share=share, order=pl.lit(order)) for share, order in (("share", 9.0), (pl.lit(0.0), 10.0))]
     return pl.concat([starts, steps, *ends])
 
 
@@ -86,13 +83,13 @@ def quartiles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
 
 def violins(rows: pl.DataFrame, column: str, high: float) -> pl.DataFrame:
     """The density of every band and group of `FEW` values or more, from the smallest to the largest: {band, group, x, density up to 1}."""
-    frames = []
+    frames = [pl.DataFrame(schema=_CURVE)]
     for (band, group), part in rows.group_by("band", "group", maintain_order=True):
         values = _defined(part, column)
         if len(values) >= FEW:
             x, density = kernel_density(values, high)
             frames.append(pl.DataFrame({"band": [band] * len(x), "group": [group] * len(x), "x": x, "density": density}))
-    return pl.concat(frames) if frames else pl.DataFrame(schema=_CURVE)
+    return pl.concat(frames)
 
 
 def singles(rows: pl.DataFrame, column: str) -> pl.DataFrame:

@@ -42,14 +42,6 @@ def read_translations(out: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def _collect(job: Job, translator: Translator, origin: Mapping[str, Any], folder: Path) -> Notes:
-    from attnaudit.trace import write_shards
-    from attnaudit.tracing.pairs import collect_pairs
-
-    shards = collect_pairs(translator, _traced(job), "test", job.spec.collect, metadata=origin, progress=job.progress)
-    return {"shards": len(write_shards(folder / "trace", shards))}
-
-
 def _translate(job: Job, translator: Translator, origin: Mapping[str, Any], folder: Path) -> Notes:
     """Translate the test split; the notes say how well gold tokens are predicted with teacher forcing."""
     from attnaudit.training.pairs import decode, teacher_forced
@@ -117,10 +109,10 @@ def _traced(job: Job) -> Pairs:
     return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
 
 
-def _shards(job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any]) -> Iterator[Trace]:
+def _shards(job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any], progress: Progress) -> Iterator[Trace]:
     from attnaudit.tracing.pairs import collect_pairs
 
-    return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin)
+    return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin, progress=progress)
 
 
 def _fit(job: Job, model: Translator, **options: Any) -> list[Epoch]:
@@ -209,8 +201,6 @@ PAIRS = Task(  # of a `TranslationSpec` and a `ParallelCorpus`
     shards=_shards, remarks=lambda notes: notes.get("remarks", []), with_remarks=_with_remarks, audit_key=_audit_key, rows=_rows,
     described=lambda job, model: {"encoder": "bilstm", **asdict(model.model.settings), "preset": job.plain["preset"]},
     facts=lambda job: {}, extra=("translate",), tables=(DICTIONARY,), pages={"translation.html": _write_page},
-    steps={
-        "collect": Step(("trace",), lambda job: (job.plain["collect"], job.spec.seed), _collect),
-        "translate": Step((TRANSLATIONS,), lambda job: (job.plain["decode"], OF_TOKENS), _translate),
-    },
+    collect_key=lambda job: (job.plain["collect"], job.spec.seed),
+    steps={"translate": Step((TRANSLATIONS,), lambda job: (job.plain["decode"], OF_TOKENS), _translate)},
 )  # fmt: skip

@@ -66,8 +66,9 @@ class Task:
     remarks: Callable[[Notes], list[str]]  # of the notes of a training, what a reader should know
     with_remarks: Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]  # what a trace says of its origin, with these remarks
     traced: Callable[[Job], Any]  # the rows of test that are traced
-    shards: Callable[[Job, Any, Any, Mapping[str, Any]], Iterator[Trace]]  # of job, model, rows and origin: the trace of these rows
-    steps: Mapping[str, Step]  # what can be made with a trained model
+    shards: Callable[[Job, Any, Any, Mapping[str, Any], Progress], Iterator[Trace]]  # of job, model, rows, origin: the trace of these rows
+    collect_key: Callable[[Job], Sequence[Any]]  # what the trace follows from, besides the model
+    steps: Mapping[str, Step]  # what else can be made with a trained model
     audit_key: Callable[[Job], Sequence[Any]]  # what the results of a run follow from, besides its trace
     rows: Callable[[Job, Path, list[dict[str, Any]]], list[dict[str, Any]]]  # all summary rows, of those audited; writes `tables` too
     facts: Callable[[Job], dict[str, dict[str, Any]]]  # what the manifest says besides, by section

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,21 +25,14 @@ if TYPE_CHECKING:
 TEACHER = "teacher"  # the trace of all splits that a training takes as given from another
 
 
-def _write_trace(
-    part: str, splits: Sequence[str], scores: Mapping[str, Any] | None, job: Job, model: AttentionModel, origin: Mapping[str, Any],
-    folder: Path,
-) -> Notes:  # fmt: skip
-    """The trace of ``splits`` into the folder ``part``, with the settings of the spec, or with ``scores`` alone."""
+def _teach(job: Job, model: AttentionModel, origin: Mapping[str, Any], folder: Path) -> Notes:
+    """The trace of all splits, with the gradient alone."""
     from attnaudit.trace import write_shards
     from attnaudit.tracing.texts import collect_shards
 
-    settings = asdict(job.spec.collect) if scores is None else scores
-    shards = (
-        shard
-        for name in splits
-        for shard in collect_shards(model, job.corpus.splits[name], name, **settings, metadata=origin, progress=job.progress)
-    )
-    return {"shards": len(write_shards(folder / part, shards))}
+    traced = {"scores": ("gradient",), "metadata": origin, "progress": job.progress}
+    shards = (shard for name in SPLITS for shard in collect_shards(model, job.corpus.splits[name], name, **traced))
+    return {"shards": len(write_shards(folder / TEACHER, shards))}
 
 
 def _read(spec: RunSpec, progress: Progress) -> Corpus:
@@ -94,10 +86,10 @@ def _build(job: Job) -> tuple[AttentionModel, Notes]:
     return model, {"vectors": vectors.note}
 
 
-def _shards(job: Job, model: AttentionModel, rows: Split, origin: Mapping[str, Any]) -> Iterator[Trace]:
+def _shards(job: Job, model: AttentionModel, rows: Split, origin: Mapping[str, Any], progress: Progress) -> Iterator[Trace]:
     from attnaudit.tracing.texts import collect_shards
 
-    return collect_shards(model, rows, **asdict(job.spec.collect), metadata=origin)
+    return collect_shards(model, rows, **asdict(job.spec.collect), metadata=origin, progress=progress)
 
 
 def _fit(job: Job, model: AttentionModel, **options: Any) -> list[Epoch]:
@@ -123,8 +115,5 @@ TEXTS = Task(  # of a `RunSpec` and a `Corpus`
     described=lambda job, model: {**asdict(model.settings), "preset": job.plain["preset"], "vectors": job.plain["vectors"]},
     remarks=lambda notes: [notes["vectors"]], with_remarks=lambda origin, remarks: {**origin, "notes": list(remarks)},
     audit_key=lambda job: (list(job.spec.experiments), job.spec.experiments, False), rows=lambda job, folder, audited: audited,
-    steps={
-        "collect": Step(("trace",), lambda job: (job.plain["collect"],), partial(_write_trace, "trace", ("test",), None)),
-        "teach": Step((TEACHER,), lambda job: (), partial(_write_trace, TEACHER, SPLITS, {"scores": ("gradient",)})),
-    },
+    collect_key=lambda job: (job.plain["collect"],), steps={"teach": Step((TEACHER,), lambda job: (), _teach)},
 )  # fmt: skip
