@@ -14,17 +14,7 @@ from jaxtyping import Float
 
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.published.reference import MAX_ALPHA_BINS
-from attnaudit.report.charts.palette import (
-    FIVE,
-    LegendEntry,
-    Palette,
-    box_layers,
-    five_numbers,
-    group_rows,
-    legend,
-    marker_layers,
-    measured_axis,
-)
+from attnaudit.report.charts.palette import LegendEntry, Palette, box_layers, box_table, group_rows, legend, marker_layers, measured_axis
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, render
 from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
@@ -264,11 +254,9 @@ def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawn:
 
 def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
     """{name, low, q25, q50, q75, high, missing} of every column over the rows that have a value; ``missing`` names the share without."""
-    found = []
-    for column, name in chart.names.items():
-        values = rows[column].drop_nulls()
-        found.append((name, *five_numbers(values), f"{chart.missing}: {100 * (1 - values.len() / rows.height):.0f} %"))
-    return pl.DataFrame(found, schema={"name": pl.String, **dict.fromkeys(FIVE, pl.Float64), "missing": pl.String}, orient="row")
+    values = [(name, rows[column].drop_nulls()) for column, name in chart.names.items()]
+    missing = [f"{chart.missing}: {100 * (1 - known.len() / rows.height):.0f} %" for _, known in values]
+    return box_table(values).with_columns(missing=pl.Series(missing, dtype=pl.String))
 
 
 def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[list[Figure], tuple[LegendEntry, ...]]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from attnaudit.report.charts.palette import FIVE, Palette, box_layers, five_numbers
+from attnaudit.report.charts.palette import Palette, box_layers, box_table
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
 from attnaudit.results.charts import Distances, Intervals, Quartiles, StepLines, StudyFigure
 
@@ -53,12 +53,6 @@ def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Dra
     return alt.layer(*layers).properties(width=_WIDTH, height=_LINE * rows.height)
 
 
-def quantiles(groups: Sequence[tuple[str, pl.Series]]) -> pl.DataFrame:
-    """{name, low, q25, q50, q75, high} of every group of values that has any."""
-    rows = [(name, *five_numbers(values)) for name, values in groups if values.len()]
-    return pl.DataFrame(rows, schema={"name": pl.String, **dict.fromkeys(FIVE, pl.Float64)}, orient="row")
-
-
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
     """A line with its band for each group of ``points`` {group, step, value, low, high}; those of ``marked`` dotted, in ink."""
     palette, steps = Palette(tuple(points["group"].unique(maintain_order=True).to_list())), points["step"].unique().sort().to_list()
@@ -102,7 +96,7 @@ def _chart(chart: Intervals | Quartiles | Distances | StepLines) -> Drawing:
         case Intervals():
             return interval_chart(chart.rows, chart.axis)
         case Quartiles():
-            return quantile_chart(quantiles(chart.groups), chart.axis, chart.ends)
+            return quantile_chart(box_table(group for group in chart.groups if group[1].len()), chart.axis, chart.ends)
         case Distances():
             return curve_chart(chart.rows)
         case StepLines():

@@ -178,12 +178,8 @@ def _without_small_gaps(positions: Int64[np.ndarray, " s"], length: int) -> Int6
 
 def _with_gaps(positions: Int64[np.ndarray, " s"], length: int) -> tuple[int | Gap, ...]:
     pieces: list[int | Gap] = []
-    before = -1
-    for position in [*positions.tolist(), length]:
-        if position - before > 1:
-            pieces.append(Gap(position - before - 1))
-        pieces.append(position)
-        before = position
+    for before, position in pairwise([-1, *positions.tolist(), length]):
+        pieces += [Gap(position - before - 1), position] if position - before > 1 else [position]
     return tuple(pieces[:-1])
 
 

@@ -13,8 +13,6 @@ from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
 
-_ELSEWHERE = ("notes",)  # shown in a list of their own
-
 
 def provenance_sections(about: About, bibtex: Sequence[str], missing: Sequence[tuple[str, str]] = ()) -> tuple[Section, Section]:
     """The settings, with what is ``missing`` as (name, reason), and the BibTeX of what was run."""
@@ -32,7 +30,7 @@ def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, entry in value.items():
-        if name in _ELSEWHERE:
+        if name == "notes":  # shown in a list of their own
             continue
         if isinstance(entry, Mapping) and entry:
             yield from _flat(entry, f"{prefix}{name}.")
