@@ -11,19 +11,7 @@ from rich.table import Table
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import measure_label
-from attnaudit.published.compare import (
-    ABOVE_SEARCH,
-    DEGREES,
-    FARTHER,
-    NOT_MEASURED,
-    PUBLISHED_ONCE,
-    WITHIN_CELL,
-    WITHIN_CORPUS,
-    WITHIN_OURS,
-    agreement_counts,
-    compare,
-    spread_on_corpus,
-)
+from attnaudit.published import compare as published
 from attnaudit.published.reference import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
@@ -34,7 +22,7 @@ VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "
     "others, see vectors in its settings, is another model and may lie farther off."
 )
-_STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", WITHIN_OURS: "yellow", FARTHER: "red"}
+_STYLES = {"cell": "green", "corpus": "yellow", "ours": "yellow", "farther": "red"}
 _MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
 
 
@@ -43,7 +31,7 @@ def comparison_section(record: RunRecord) -> Section | None:
     if published_corpus(record.about.corpus) is None:
         return None
     try:
-        frame = compare([record])
+        frame = published.compare([record])
     except InputError as error:
         content: dict[str, Any] = {"reason": str(error)}
     else:
@@ -62,13 +50,16 @@ def _notes(frame: pl.DataFrame) -> list[str]:
 
 def comparison_sentence(frame: pl.DataFrame) -> str:
     """How many numbers keep to the authors' spread, in words that claim no more; what is counted adds up."""
-    numbers = agreement_counts(frame)
-    once = numbers.pop(PUBLISHED_ONCE, 0)
-    numbers.pop(NOT_MEASURED, None)
+    numbers = published.agreement_counts(frame)
+    once = numbers.pop(published.PUBLISHED_ONCE, 0)
+    numbers.pop(published.NOT_MEASURED, None)
     alone = f"{count(once, 'further number')} had been published once only and can keep to no spread: shown, not counted." if once else ""
     if not numbers:
         return alone or "None of the published numbers was measured in this run."
-    cell, corpus, near, above, far = (numbers.get(name, 0) for name in (WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, ABOVE_SEARCH, FARTHER))
+    cell, corpus, near, above, far = (
+        numbers.get(name, 0)
+        for name in (published.WITHIN_CELL, published.WITHIN_CORPUS, published.WITHIN_OURS, published.ABOVE_SEARCH, published.FARTHER)
+    )
     ours = f"; of {near} more a published value lies within our interval" if near else ""
     exact = f"; {above} more lie above what their search had found" if above else ""
     farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
@@ -77,7 +68,7 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
         f"two for the same model, and {corpus} more within the most that they differ on this corpus in this kind of number"
         f"{ours}{exact}{farther}."
     )
-    most = spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)
+    most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)
     yardstick = "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
     return " ".join(filter(None, (counted, alone, yardstick)))
 
@@ -92,7 +83,8 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
         for column in ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "ours lies"):
             table.add_column(column, justify="left" if column in ("measure", "group", "ours lies") else "right")
         for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
-            (*texts, agreement, _), style = _row(entry), _STYLES.get(entry["agreement"], "dim")
+            *texts, agreement, degree = _row(entry)
+            style = _STYLES.get(degree, "dim")
             table.add_row(*map(escape, texts), f"[{style}]{escape(agreement)}[/]")
         console.print(table)
         for note in _notes(part):
@@ -110,4 +102,4 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
     known = (row[source] for source in ("paper", "rerun", "ours", "spread"))
     paper, rerun, ours, spread = ("–" if value is None else figure(value, places) for value in known)
     agreement = row["agreement"]
-    return name, group, paper, rerun, ours, interval(row, places), spread, agreement, DEGREES.get(agreement, "unknown")
+    return name, group, paper, rerun, ours, interval(row, places), spread, agreement, published.DEGREES.get(agreement, "unknown")
