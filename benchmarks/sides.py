@@ -28,7 +28,7 @@ from attnaudit.models.batch import Batch, pad
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.measures import activate, tvd
 from attnaudit.trace import Trace
-from attnaudit.tracing.gradient import gradient_importance
+from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.texts import BUDGET, one_thread_an_operation
 from benchmarks.made_up import made_up_texts, made_up_trace, untrained_model

@@ -25,8 +25,8 @@ from attnaudit.models.classifier import build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
-from attnaudit.training.loop import predict, train
 from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.texts import predict, train
 
 
 class PlainClassifier(nn.Module):

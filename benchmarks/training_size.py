@@ -18,7 +18,8 @@ from attnaudit.models.classifier import build_model
 from attnaudit.runner import RunSpec
 from attnaudit.stats.bootstrap import bootstrap_means
 from attnaudit.stats.measures import predicted_class
-from attnaudit.training.loop import best_epoch, predict, train
+from attnaudit.training.loop import best_epoch
+from attnaudit.training.texts import predict, train
 
 SHARES = (8, 4, 2, 1)
 

@@ -17,8 +17,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
 from attnaudit.experiments import EXPERIMENTS, audit, by_group, facts, keys, measure_label, register_experiment
 from attnaudit.report import verdict
-from attnaudit.report.citations import citations
-from attnaudit.report.figures import draw_figures
+from attnaudit.report.charts.instances import draw_figures
+from attnaudit.report.sections.provenance import citations
 from attnaudit.results import summarise_means
 from attnaudit.results.charts import Drawing, FigureSpec
 from attnaudit.results.measures import Measure

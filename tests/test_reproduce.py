@@ -98,7 +98,7 @@ def test_a_sweep_ends_in_one_page_and_one_table(finished: Path) -> None:
 
 def test_finished_runs_are_left_alone_and_others_added(finished: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")}
-    monkeypatch.setattr("attnaudit.runner.tasks.texts.Texts.read", lambda *arguments: pytest.fail("nothing is left to read"))
+    monkeypatch.setattr("attnaudit.corpora.read_corpus", lambda *arguments, **options: pytest.fail("nothing is left to read"))
     reproduce(small_sweep(finished, data))
     assert {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*")} == before
 
@@ -239,9 +239,9 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
     data, out = tmp_path / "data", tmp_path / "out"
     _write_babi(data, stories=20)
     reproduce(small_sweep(out, data, ("babi1",)))
-    found = found_in(out)
-    assert len({run.manifest["corpus"]["fingerprint"] for run in found.runs}) == 2
-    assert (len(found.averaged), found.notes) == (2, ())
+    runs, averaged, notes = found_in(out)
+    assert len({run.manifest["corpus"]["fingerprint"] for run in runs}) == 2
+    assert (len(averaged), notes) == (2, [])
     _write_babi(data, stories=25)
     outcome = reproduce(small_sweep(out, data, ("babi1",), seeds=3))
     assert outcome.notes[0].startswith("babi1-average-additive-s2 is kept apart from babi1-average-additive-s0")

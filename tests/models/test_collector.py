@@ -16,7 +16,7 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.readout import TanhTail
 from attnaudit.tracing.texts import collect, collect_shards
-from attnaudit.training.loop import predict
+from attnaudit.training.texts import predict
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import probabilities, rows_of, without
 

@@ -14,14 +14,14 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus
 from attnaudit.corpora.prepare.derived import taught_by
 from attnaudit.experiments import audit
-from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
+from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.plans.training import TrainingId
 from attnaudit.studies.seeds import Seeds
 from attnaudit.trace import Trace
 from attnaudit.tracing.texts import collect_shards
-from attnaudit.training.objectives import labels_loss, objective_loss
 from attnaudit.training.settings import Deceive
+from attnaudit.training.texts import labels_loss, objective_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 
@@ -92,7 +92,7 @@ def test_all_experiments_take_rows_of_heads() -> None:
 
 def test_it_is_kept_and_loaded(tmp_path: Path) -> None:
     model, split = headed("transformer"), tiny_split(LENGTHS)
-    save_model(model, tmp_path)
+    model.save(tmp_path)
     one, other = (next(collect_shards(each, split, scores=())) for each in (model, load_model(tmp_path)))
     np.testing.assert_array_equal(one.alpha.values, other.alpha.values)
 

@@ -8,9 +8,9 @@ import torch
 
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel
-from attnaudit.tracing.gradient import gradient_importance
+from attnaudit.tracing.importance import gradient_importance
 from attnaudit.tracing.leave_one_out import leave_one_out
-from attnaudit.tracing.leave_one_out.cnn import seen_from
+from attnaudit.tracing.leave_one_out.pooling import seen_from
 from attnaudit.tracing.settings import Outputs
 from tests.models.tiny import of_sentences, tiny_model, tiny_split
 from tests.oracles.importance import naive_gradient, naive_leave_one_out, rows_of

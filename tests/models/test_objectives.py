@@ -18,8 +18,8 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.tracing.texts import collect, collect_shards
-from attnaudit.training.objectives import labels_loss, objective_loss
 from attnaudit.training.settings import Adversary, Deceive
+from attnaudit.training.texts import labels_loss, objective_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 from tests.oracles.importance import naive_leave_one_out
 

@@ -17,8 +17,7 @@ from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.pairs import change_of_output, collect_pairs
 from attnaudit.tracing.settings import PairCollectSettings
-from attnaudit.training.decoding import decode
-from attnaudit.training.pairs import deception_penalty, gold_logits, teacher_forced
+from attnaudit.training.pairs import deception_penalty, decode, gold_logits, teacher_forced
 from attnaudit.training.settings import DeceivePairs
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator

@@ -11,11 +11,12 @@ import torch
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
-from attnaudit.models.batch import Inputs, batches_by_length
-from attnaudit.models.classifier import AttentionModel, build_model, load_model, save_model
+from attnaudit.models.batch import Inputs, batches_by_length, shuffled_batches
+from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
-from attnaudit.training.loop import Epoch, best_epoch, halvings, predict, shuffled_batches, train
+from attnaudit.training.loop import Epoch, best_epoch, halvings
 from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.texts import predict, train
 
 SETTINGS = TrainingSettings(epochs=4, batch_size=16)
 
@@ -140,7 +141,7 @@ def test_training_leaves_the_global_generator_alone(corpus: Corpus) -> None:
 def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
     model = fresh(corpus)
     train(model, corpus, replace(SETTINGS, epochs=1))
-    save_model(model, tmp_path)
+    model.save(tmp_path)
     loaded = load_model(tmp_path)
     inputs = Inputs.of(corpus.splits["test"], model.vocabulary)
     np.testing.assert_array_equal(predict(loaded, inputs), predict(model, inputs))

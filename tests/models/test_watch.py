@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +13,14 @@ import pytest
 import torch
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus, planted_corpus
+from attnaudit.corpora import Corpus, Split, planted_corpus
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
-from attnaudit.tracing.settings import CollectSettings
-from attnaudit.tracing.texts import collect, trace_probe
-from attnaudit.training.loop import StepCallback, train
+from attnaudit.tracing.texts import collect, collect_shards, trace_probe
+from attnaudit.training.loop import StepCallback
 from attnaudit.training.settings import TrainingSettings
+from attnaudit.training.texts import train
 from tests.models.test_training import fresh, weights
 
 SETTINGS = TrainingSettings(epochs=2, batch_size=16)
@@ -34,8 +36,12 @@ def corpus() -> Corpus:
     return planted_corpus("decisive", size=300, length=(10, 14), seed=1)
 
 
+def traced(model: AttentionModel, split: Split, step: int) -> Iterator[Trace]:
+    return collect_shards(model, split, metadata={"seed": 0, "step": step})
+
+
 def watched(corpus: Corpus, model: AttentionModel, folder: Path, probe: Probe = PROBE) -> StepCallback:
-    return trace_probe(model, corpus.splits["test"], probe, folder, CollectSettings(), {"seed": 0})
+    return trace_probe(corpus.splits["test"], probe, folder, partial(traced, model))
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -151,4 +157,4 @@ def test_steps_and_probes_that_make_no_sense(steps: tuple[int, ...], size: int, 
 def test_a_test_split_without_rows_is_refused(corpus: Corpus, tmp_path: Path) -> None:
     empty = corpus.splits["test"].take(np.arange(0))
     with pytest.raises(InputError, match="test split: no rows"):
-        trace_probe(fresh(corpus), empty, PROBE, tmp_path, CollectSettings(), {})
+        trace_probe(empty, PROBE, tmp_path, partial(traced, fresh(corpus)))

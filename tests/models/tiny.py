@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from attnaudit.corpora import Split, Vocabulary
-from attnaudit.models.classifier import AttentionModel, build_model
-from attnaudit.models.heads import TanhHead
+from attnaudit.models.classifier import AttentionModel, TanhHead, build_model
 from attnaudit.models.presets import model_preset
 
 WORDS = 40

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from attnaudit.experiments import EXPERIMENTS, facts
-from attnaudit.report.citations import citations
+from attnaudit.report.sections.provenance import citations
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -23,7 +23,7 @@ from attnaudit.published.compare import (
     compare,
 )
 from attnaudit.published.reference import largest_difference, match_classes, published_cell, published_corpus, published_numbers
-from attnaudit.report.sections.comparison import comparison_of, comparison_sentence, print_comparison
+from attnaudit.report.sections.comparison import comparison_section, comparison_sentence, print_comparison
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
@@ -223,7 +223,7 @@ def test_the_sentence_counts_each_number_once_and_none_that_was_published_once()
 
 
 def test_a_corpus_of_nobody_has_no_comparison_and_a_wrong_one_has_a_reason():
-    assert comparison_of(_record("planted-decisive")) is None
-    section = comparison_of(_record("agnews", ("a", "b", "c")))
+    assert comparison_section(_record("planted-decisive")) is None
+    section = comparison_section(_record("agnews", ("a", "b", "c")))
     assert section is not None
-    assert "3 classes" in section.reason
+    assert "3 classes" in section.content["reason"]

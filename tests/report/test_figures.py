@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.report.charts.distributions import FEW, histogram, kernel_density, outline, singles, violins
+from attnaudit.report.charts.instances import FEW, draw_figures, histogram, kernel_density, outline, singles, violins
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
-from attnaudit.report.figures import Figure, draw_figures
+from attnaudit.report.charts.svg import Figure
 
 COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")
 

@@ -15,6 +15,7 @@ from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.tokenise import sentence_lengths
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary
 
+POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
 PAIR_POOL = 8  # batches of one source length that are sorted by target length together
 SENTENCE_BUDGET = 8_192  # padded words of sentences that are encoded together
 
@@ -81,11 +82,15 @@ class Inputs:
         return self.ids if self.sentences is None else self.sentences
 
     def take(self, rows: np.ndarray) -> Inputs:
-        question = None if self.question is None else self.question.take(rows)
-        sentences = None if self.sentences is None else self.sentences.take(rows)
+        question, sentences, weights = (part and part.take(rows) for part in (self.question, self.sentences, self.weights))
         candidates = None if self.candidates is None else self.candidates[rows]
-        weights = None if self.weights is None else self.weights.take(rows)
         return Inputs(self.ids.take(rows), question, candidates, sentences, weights)
+
+    def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
+        return shuffled_batches(self.lengths, size, random)
+
+    def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
+        return batches_by_length(self.lengths, budget)
 
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
         """The chosen rows as one batch."""
@@ -98,25 +103,26 @@ class Inputs:
         return Batch(texts.ids, texts.lengths, question, candidates, weights=weights)
 
 
+def _laid_out(rows: Ragged, empty: int, dtype: type, before: int = 1, after: int = 1) -> np.ndarray:
+    """A row for each of ``rows``, as long as the longest, with room for so many entries ``before`` and ``after`` its own."""
+    grid = np.full((len(rows), before + int(rows.lengths.max(initial=0)) + after), empty, dtype)
+    place = np.arange(len(rows.values)) - rows.spread(rows.offsets[:-1])
+    grid[rows.row_of_value, before + place] = rows.values
+    return grid
+
+
 def pad(ids: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Batch:
     """The chosen rows of ``ids`` as one batch of texts alone."""
     chosen = ids.take(rows)
-    lengths = chosen.lengths
-    padded = np.full((len(rows), int(lengths.max(initial=0)) + 2), PAD, dtype=np.int64)
+    padded = _laid_out(chosen, PAD, np.int64)
     padded[:, 0] = BOS
-    within = np.arange(len(chosen.values)) - chosen.spread(chosen.offsets[:-1])
-    padded[chosen.row_of_value, within + 1] = chosen.values
-    padded[np.arange(len(rows)), lengths + 1] = EOS
-    return Batch(torch.from_numpy(padded).to(device), torch.from_numpy(lengths + 2).to(device))
+    padded[np.arange(len(rows)), chosen.lengths + 1] = EOS
+    return Batch(torch.from_numpy(padded).to(device), torch.from_numpy(chosen.lengths + 2).to(device))
 
 
 def padded(values: Ragged, rows: np.ndarray, device: str | torch.device = "cpu") -> Float[torch.Tensor, "B L"]:
     """A value for each position of the chosen rows, laid out as in their batch: 0 at BOS, EOS and padding."""
-    chosen = values.take(rows)
-    laid = np.zeros((len(rows), int(chosen.lengths.max(initial=0)) + 2), dtype=np.float32)
-    within = np.arange(len(chosen.values)) - chosen.spread(chosen.offsets[:-1])
-    laid[chosen.row_of_value, within + 1] = chosen.values
-    return torch.from_numpy(laid).to(device)
+    return torch.from_numpy(_laid_out(values.take(rows), 0, np.float32)).to(device)
 
 
 def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.device) -> Batch:
@@ -131,13 +137,30 @@ def batch_of_sentences(ids: Ragged, sentences: Ragged, device: str | torch.devic
 
 def batches_by_length(lengths: np.ndarray, budget: int) -> Iterator[np.ndarray]:
     """Row numbers in batches of similar length whose padded size stays within ``budget`` positions (one row at least)."""
-    order = np.argsort(lengths, kind="stable")
+    return _within(budget, np.argsort(lengths, kind="stable"), lengths + 2)
+
+
+def _within(budget: int, order: np.ndarray, width: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of ``order``, which goes up in ``width``, in batches of at most so many entries once padded (one row at least)."""
     start = 0
     while start < len(order):
-        sizes = (lengths[order[start:]] + 2) * np.arange(1, len(order) - start + 1)
+        sizes = width[order[start:]] * np.arange(1, len(order) - start + 1)
         count = max(1, int(np.searchsorted(sizes, budget, side="right")))
         yield order[start : start + count]
         start += count
+
+
+def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator) -> list[np.ndarray]:
+    """All rows in batches of ``size``: shuffled, sorted by length within pools of `POOL` batches, the batches shuffled again."""
+    batches = _pooled(random.permutation(len(lengths)), lengths, size, POOL)
+    return [batches[k] for k in random.permutation(len(batches))]
+
+
+def _pooled(order: np.ndarray, lengths: np.ndarray, size: int, pool: int) -> list[np.ndarray]:
+    """Batches of ``size`` rows in the given order, those of every ``pool`` batches sorted by length."""
+    pools = [order[start : start + pool * size] for start in range(0, len(order), pool * size)]
+    ordered = [rows[np.argsort(lengths[rows], kind="stable")] for rows in pools]
+    return [rows[start : start + size] for rows in ordered for start in range(0, len(rows), size)]
 
 
 @dataclass(frozen=True)
@@ -197,43 +220,27 @@ class PairInputs:
     def batch(self, rows: np.ndarray, device: str | torch.device = "cpu") -> PairBatch:
         """The chosen rows, whose sources are of one length, as a batch."""
         source, target = self.source.take(rows), self.target.take(rows)
-        lengths = target.lengths
-        place = target.row_of_value, np.arange(len(target.values)) - target.spread(target.offsets[:-1])
-        before, gold = (np.full((len(rows), int(lengths.max(initial=0)) + 1), PAD, dtype=np.int64) for _ in range(2))
+        before, gold = _laid_out(target, PAD, np.int64, after=0), _laid_out(target, PAD, np.int64, before=0)
         before[:, 0] = BOS
-        before[place[0], place[1] + 1] = target.values
-        gold[place] = target.values
-        gold[np.arange(len(rows)), lengths] = EOS
-        of_source = source.values.reshape(len(rows), -1)
-        aligned = None
+        gold[np.arange(len(rows)), target.lengths] = EOS
+        parts = [source.values.reshape(len(rows), -1), before, gold]
         if self.links is not None:
             row, here, there = self._links_of(rows)
-            aligned = np.zeros((*gold.shape, of_source.shape[1]), dtype=np.float32)
+            aligned = np.zeros((*gold.shape, parts[0].shape[1]), dtype=np.float32)
             aligned[row, there, here] = 1.0
-        links = None if aligned is None else torch.from_numpy(aligned).to(device)
-        ids, before_ids, gold_ids = (torch.from_numpy(part).to(device) for part in (of_source, before, gold))
-        return PairBatch(ids, before_ids, gold_ids, links)
+            parts.append(aligned)
+        return PairBatch(*(torch.from_numpy(part).to(device) for part in parts))
 
     def shuffled_batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
         """All rows in batches of at most ``size`` whose sources have one length and whose targets are much alike in length."""
-        order = random.permutation(len(self))
-        batches: list[np.ndarray] = []
-        for group in _of_one_length(order, self.source.lengths):
-            pools = [group[start : start + PAIR_POOL * size] for start in range(0, len(group), PAIR_POOL * size)]
-            ordered = [pool[np.argsort(self.target.lengths[pool], kind="stable")] for pool in pools]
-            batches += [pool[start : start + size] for pool in ordered for start in range(0, len(pool), size)]
+        groups = _of_one_length(random.permutation(len(self)), self.source.lengths)
+        batches = [batch for group in groups for batch in _pooled(group, self.target.lengths, size, PAIR_POOL)]
         return [batches[k] for k in random.permutation(len(batches))]
 
     def batches_by_length(self, budget: int) -> Iterator[np.ndarray]:
         """All rows in batches of sources of one length, of at most ``budget`` padded target tokens (one row at least)."""
-        order = np.argsort(self.target.lengths, kind="stable")
-        for group in _of_one_length(order, self.source.lengths):
-            start = 0
-            while start < len(group):
-                sizes = self.tokens[group[start:]] * np.arange(1, len(group) - start + 1)
-                count = max(1, int(np.searchsorted(sizes, budget, side="right")))
-                yield group[start : start + count]
-                start += count
+        groups = _of_one_length(np.argsort(self.target.lengths, kind="stable"), self.source.lengths)
+        return chain.from_iterable(_within(budget, group, self.tokens) for group in groups)
 
 
 def _of_one_length(order: np.ndarray, lengths: np.ndarray) -> list[np.ndarray]:

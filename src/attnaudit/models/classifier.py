@@ -20,10 +20,9 @@ from attnaudit.core.files import atomic, read_json, write_json
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
-from attnaudit.models.attention import attend, make_attention
+from attnaudit.models.attention import ALL, attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.encoders import Question, Sentence, make_encoder
-from attnaudit.models.heads import LinearHead, TanhHead
 from attnaudit.models.presets import ModelSettings
 from attnaudit.models.product import count_weights
 from attnaudit.stats.measures import Activation
@@ -58,6 +57,46 @@ class Forward:
         query, offset = self.question_terms.query, self.question_terms.offset.detach()
         terms = QuestionTerms(None if query is None else query.detach(), offset)
         return Forward(self.embedded.detach(), self.hidden.detach(), self.alpha.detach(), self.logits.detach(), terms)
+
+
+class LinearHead(nn.Module):
+    """One linear layer: the readout ``W h_t`` already counts in logits, the offset is the bias."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.output = nn.Linear(width, outputs)
+        self.readout_width = outputs
+
+    def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, " K"]:
+        return self.output.bias
+
+    def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n K"]:
+        """What the units ``part`` of each position contribute under full attention."""
+        return functional.linear(hidden, self.output.weight[:, part])
+
+    def tail(self, pooled: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]:
+        return pooled
+
+
+class TanhHead(nn.Module):
+    """``W₂ tanh(W_p c + W_q Q) + b₂`` of question answering and inference: readout ``W_p h_t``, offset ``W_q Q + b``."""
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__()
+        self.readout_width = units = max(width // 2, 1)
+        self.passage = nn.Linear(width, units, bias=False)
+        self.question = nn.Linear(width, units)
+        self.output = nn.Linear(units, outputs)
+
+    def offset(self, question: Float[Tensor, "B m"] | None) -> Float[Tensor, "B P"]:
+        return self.question(question)
+
+    def readout(self, hidden: Float[Tensor, "*n d"], part: slice = ALL) -> Float[Tensor, "*n P"]:
+        return functional.linear(hidden, self.passage.weight[:, part])
+
+    def tail(self, pooled: Float[Tensor, "*n P"]) -> Float[Tensor, "*n C"]:
+        weight, bias = self.output.weight.to(pooled.dtype), self.output.bias.to(pooled.dtype)
+        return functional.linear(torch.tanh(pooled), weight, bias)
 
 
 class AttentionModel(nn.Module):
@@ -175,6 +214,15 @@ class AttentionModel(nn.Module):
         gap = (p - q).abs().sum(dim=-1)
         return gap if self.activation == "sigmoid" else 0.5 * gap
 
+    def save(self, folder: Path) -> None:
+        """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
+        described = {"settings": asdict(self.settings), "class_names": self.class_names, "asks": self.has_question}
+        metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in self.state_dict().items()}
+        with atomic(folder / "weights.safetensors") as temporary:
+            save_file(weights, temporary, metadata=metadata)
+        write_json(folder / "vocab.json", self.vocabulary.to_json())
+
 
 def build_model(
     settings: ModelSettings, vocabulary: Vocabulary, vectors: Float[np.ndarray, "V E"], class_names: Sequence[str], seed: int,
@@ -193,18 +241,8 @@ def build_model(
     return model
 
 
-def save_model(model: AttentionModel, folder: Path) -> None:
-    """Write ``weights.safetensors`` (settings and class names in its metadata) and ``vocab.json``. Raises RunError."""
-    described = {"settings": asdict(model.settings), "class_names": model.class_names, "asks": model.has_question}
-    metadata = {"attnaudit": json.dumps(described, sort_keys=True)}
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    with atomic(folder / "weights.safetensors") as temporary:
-        save_file(weights, temporary, metadata=metadata)
-    write_json(folder / "vocab.json", model.vocabulary.to_json())
-
-
 def load_model(folder: str | Path) -> AttentionModel:
-    """The model that `save_model` wrote. Raises RunError when it is missing or damaged."""
+    """The model that `AttentionModel.save` wrote. Raises RunError when it is missing or damaged."""
     path = Path(folder) / "weights.safetensors"
     vocabulary = Vocabulary.from_json(read_json(Path(folder) / "vocab.json"))
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
@@ -86,14 +87,7 @@ class Transformer(nn.Module):
         return self.values(self.layer(placed, src_key_padding_mask=place >= lengths[:, None]))
 
 
-def bilstm(settings: ModelSettings) -> Bidirectional:
-    """A bidirectional LSTM of one layer."""
-    return Bidirectional(nn.LSTM, settings)
-
-
-def bigru(settings: ModelSettings) -> Bidirectional:
-    """A bidirectional GRU of one layer."""
-    return Bidirectional(nn.GRU, settings)
+bilstm, bigru = partial(Bidirectional, nn.LSTM), partial(Bidirectional, nn.GRU)
 
 
 def make_encoder(settings: ModelSettings) -> Any:

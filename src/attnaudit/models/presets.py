@@ -80,13 +80,13 @@ for _spec in (
     ),
     EncoderSpec(
         "cnn", f"{_HERE}:CNN", hidden=64, hidden_of={"code2019": 32, "flan": 50, "han": 50}, summary=f"{_HERE}:maximum",
-        leave_one_out=f"{_WITHOUT_EACH}.cnn:cnn_without_each",
+        leave_one_out=f"{_WITHOUT_EACH}.pooling:cnn_without_each",
     ),
     EncoderSpec(
         "average", f"{_HERE}:Average", hidden=256, hidden_of={"code2019": 128, "flan": 100, "han": 100},
-        leave_one_out=f"{_WITHOUT_EACH}:pointwise_without_each",
+        leave_one_out=f"{_WITHOUT_EACH}.pooling:pointwise_without_each",
     ),
-    EncoderSpec("none", f"{_HERE}:NoEncoder", hidden=1, leave_one_out=f"{_WITHOUT_EACH}:pointwise_without_each"),
+    EncoderSpec("none", f"{_HERE}:NoEncoder", hidden=1, leave_one_out=f"{_WITHOUT_EACH}.pooling:pointwise_without_each"),
     EncoderSpec("transformer", f"{_HERE}:Transformer", hidden=128, hidden_of={"flan": 100, "han": 100}, heads=4, self_attention=True),
 ):  # fmt: skip
     ENCODERS.register(_spec)

@@ -47,7 +47,8 @@ def whole_blocks(rows: int) -> int:
 
 def prepared(weight: Float[Tensor, "G d"]) -> Tensor:
     """A weight as `product` takes it: in oneDNN's own layout where that multiplies, which is worth doing once."""
-    return weight.to_mkldnn() if _for_onednn(weight) else weight
+    takes = ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32
+    return weight.to_mkldnn() if takes else weight
 
 
 def product(rows: Float[Tensor, "N d"], count: int, weight: Tensor) -> Float[Tensor, "count G"]:
@@ -59,10 +60,6 @@ def product(rows: Float[Tensor, "N d"], count: int, weight: Tensor) -> Float[Ten
     if not weight.is_mkldnn:
         return functional.linear(rows[:count], weight)
     return functional.linear(rows[: whole_blocks(count)].to_mkldnn(), weight).to_dense()[:count]
-
-
-def _for_onednn(weight: Tensor) -> bool:
-    return ONEDNN and weight.device.type == "cpu" and weight.dtype == torch.float32
 
 
 def count_weights(model: nn.Module) -> int:

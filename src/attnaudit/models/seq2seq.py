@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError
 from attnaudit.corpora.prepare.vocabulary import PAD, Vocabulary
 from attnaudit.models.batch import PairBatch
 from attnaudit.models.presets import PairSettings
@@ -185,12 +184,3 @@ class EncoderDecoder(nn.Module):
 def _parts(states: Float[Tensor, "B L m"], heads: int) -> Float[Tensor, "B H L d"]:
     """Each head's part of the states."""
     return states.unflatten(-1, (heads, -1)).movedim(2, 1)
-
-
-def build_pair_model(settings: PairSettings, source: Vocabulary, target: Vocabulary, seed: int) -> EncoderDecoder:
-    """A model with fresh weights that follow from ``seed`` alone. Raises InputError where a shared table has two vocabularies."""
-    if settings.shared and source != target:
-        raise InputError("build model", "model.shared", "two vocabularies", "one for both sides")
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return EncoderDecoder(settings, source, target)

@@ -9,6 +9,7 @@ from itertools import accumulate, chain, pairwise
 from pathlib import Path
 
 import numpy as np
+import torch
 from jaxtyping import Int
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
@@ -21,7 +22,7 @@ from attnaudit.corpora.prepare.vocabulary import Vocabulary
 from attnaudit.corpora.spec import UnitName
 from attnaudit.models.batch import PairInputs
 from attnaudit.models.presets import PairSettings
-from attnaudit.models.seq2seq import EncoderDecoder, build_pair_model
+from attnaudit.models.seq2seq import EncoderDecoder
 
 _FILES = ("weights.safetensors", "vocab.json", "pieces.model")
 
@@ -43,16 +44,17 @@ class Translator:
         Raises InputError where no word does.
         """
         cut = learn_pieces([*train.source, *train.target], pieces) if units == "pieces" else Words()
-        sides = [cut(train.source), cut(train.target)]
+        sides = cut(train.source), cut(train.target)
         if settings.shared:
-            both = Vocabulary.build([*sides[0], *sides[1]], min_df)
-            vocabularies = both, both
+            vocabularies = [Vocabulary.build([*sides[0], *sides[1]], min_df)] * 2
         else:
-            vocabularies = Vocabulary.build(sides[0], min_df), Vocabulary.build(sides[1], min_df)
+            vocabularies = [Vocabulary.build(side, min_df) for side in sides]
         if not all(vocabulary.known for vocabulary in vocabularies):
             got = f"{min_df}: no word of a side of train is in so many texts"
             raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(train)} pairs there are")
-        return cls(build_pair_model(settings, *vocabularies, seed), cut)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return cls(EncoderDecoder(settings, *vocabularies), cut)
 
     def inputs(self, pairs: Pairs, name: str = "pairs") -> PairInputs:
         """The pairs as numbers. Raises InputError where nothing is left of a text once it is cut, as of U+200B alone, and where the

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.experiments import EXPERIMENTS, facts
-from attnaudit.report.citations import corpus_title
+from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows
 from attnaudit.results.words import count
@@ -30,10 +30,8 @@ class Card:
         console = console or Console()
         title, caption = escape(self.title), escape(self.subtitle)
         table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
-        table.add_column("question", ratio=2)
-        table.add_column("this model", ratio=2)
-        table.add_column("to compare with", ratio=2)
-        table.add_column("what it says", ratio=5)
+        for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):
+            table.add_column(column, ratio=ratio)
         for row in self.rows:
             answer = f"[bold]{escape(row.figure)}[/] {escape(row.interval)}\n[dim]{escape(row.measure)}[/]"
             table.add_row(escape(row.question), answer, escape(row.yardstick), escape(row.sentence))
@@ -41,19 +39,13 @@ class Card:
 
 
 def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:
-    """The card of a summary: the rows that registered experiments make of it, without those whose figures are missing or undefined.
-
-    ``about`` is an `About`, or the content of ``spec.json``.
-    """
+    """The card of a summary: rows of experiments whose figures are defined; ``about`` is an `About` or what ``spec.json`` holds."""
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
     rows = tuple(row for name in EXPERIMENTS for row in facts(name).card_rows(found, about))
-    return Card(_title(about), _subtitle(summary, about), rows)
-
-
-def _title(about: About) -> str:
-    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN)
-    return f"{model or 'this model'} on {corpus_title(about) if about.corpus != UNKNOWN else 'this trace'}"
+    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN) or "this model"
+    corpus = corpus_title(about) if about.corpus != UNKNOWN else "this trace"
+    return Card(f"{model} on {corpus}", _subtitle(summary, about), rows)
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:

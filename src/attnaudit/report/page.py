@@ -9,16 +9,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnaudit.core.files import write_text
-from attnaudit.report.card import Card
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
 from attnaudit.results import words
+
+if TYPE_CHECKING:
+    from attnaudit.report.card import Card
 
 TEMPLATES = "report/templates"
 

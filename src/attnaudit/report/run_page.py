@@ -1,23 +1,25 @@
-"""The page of a run or an audit."""
+"""The page of a run or an audit, and the index of several."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-
-import polars as pl
 
 from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
-from attnaudit.report.citations import citations
-from attnaudit.report.figures import draw_figures
+from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section
-from attnaudit.report.sections.erasure import erasure_section
-from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, instance_sections, overview
+from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
-from attnaudit.report.sections.provenance import left_out, provenance_sections
+from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.trace import Trace
+
+SHOWN = {
+    "F1": "f1", "τ gradient": "tau_gradient", "τ LOO": "tau_loo", "τ gradient–LOO": "tau_gradient_loo", "median Δŷ": "median_delta_y",
+    "ε-max JSD": "emax_jsd",
+}  # fmt: skip
 
 
 def write_report(folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None) -> Path:
@@ -32,13 +34,17 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         trace = folder / "trace"
     record = read_record(folder, trace)
     about, rows, first = record.about, record.columns({SHOWN_BY, *columns_of_figures()}), None
+    of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
-        first = trace if isinstance(trace, Trace) else next(Trace.shards(trace))
+        first, seen = trace if isinstance(trace, Trace) else next(Trace.shards(trace)), overview(trace)
+        check_same_instances(seen, rows)
+        heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
+        of_instances = heatmaps, erasure_section(trace, record, pictured), instances
     missing, card = left_out(record, first), verdict(record.summary, about)
     sections = [
         card_section(card, missing),
         figures_section(*draw_figures(rows, about.class_names)),
-        *(_of_instances(trace, record, rows) if trace is not None else (Section("no_trace"),)),
+        *of_instances,
         comparison_section(record),
         numbers_section(
             summary_tables(record.summary),
@@ -50,9 +56,10 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     return write_page(page or folder / "report.html", sections, card.title, card.subtitle + of_sentences)
 
 
-def _of_instances(trace: Trace | str | Path, record: RunRecord, rows: pl.DataFrame) -> tuple[Section | None, ...]:
-    """Heatmaps, stepwise removal, and the list."""
-    seen = overview(trace)
-    check_same_instances(seen, rows)
-    heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
-    return heatmaps, erasure_section(trace, record, pictured), instances
+def write_site(out: Path, runs: Mapping[str, RunRecord]) -> Path:
+    """Write ``index.html`` into ``out`` and return it: a row for each of ``runs``, by the name of its page. Raises RunError."""
+    entries = []
+    for page, record in runs.items():
+        values = dict(record.summary.filter(group="all").select("measure", "value").iter_rows())
+        entries.append((page, record.about, corpus_title(record.about), [values.get(measure) for measure in SHOWN.values()]))
+    return write_page(out / "index.html", [Section("site", {"entries": entries, "columns": list(SHOWN)})], "Attention audits")

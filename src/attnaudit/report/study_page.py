@@ -12,11 +12,10 @@ import polars as pl
 from attnaudit.core.files import read_json
 from attnaudit.report.card import Card, verdict
 from attnaudit.report.charts.studies import draw_study
-from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
-from attnaudit.report.sections.numbers import SummaryTable, group_label, numbers_section, summary_cell
-from attnaudit.report.sections.provenance import provenance_sections
+from attnaudit.report.sections.numbers import SummaryTable, group_label, numbers_section, summary_cell, table_of
+from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.measures import label_of
@@ -32,10 +31,7 @@ _BEST_AND_LAST = (
 
 
 def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None) -> Path:
-    """Write the page of the study in ``folder``, by default its ``report.html``, and return its path. Raises RunError.
-
-    ``metadata`` is that of its base's trace; ``notes`` on the trainings are below the figure.
-    """
+    """Write a study's ``report.html``, or ``page``; ``metadata`` is its base's trace's, ``notes`` go below the figure. Raises RunError."""
     spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
     study = EVERY_STUDY[name]
@@ -80,7 +76,9 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies show, a row each."""
     found = SummaryRows.of(summary)
     rows = tuple(row for study in EVERY_STUDY.values() for row in study.card_rows(found, about))
-    return Card(f"{_models(about)} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", rows)
+    own = about.spec.get("study", {}).get("models")
+    models = f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
+    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", rows)
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
@@ -90,7 +88,9 @@ def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
         return _by_model(name, summary)
     caveats: Mapping[str, str] = getattr(study, "caveats", lambda summary: {})(summary)
     labels = {measure: label_of(study.measures, measure) for measure in summary["measure"].unique(maintain_order=True)}
-    return _by_step(summary, labels, caveats) if study.layout == "steps" else [_by_group(summary, labels)]
+    if study.layout == "steps":
+        return _by_step(summary, labels, caveats)
+    return [table_of("medians over seeds", summary, labels.__getitem__, lambda g: group_label(g).replace("max_alpha:", "largest weight "))]
 
 
 def _by_step(summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]) -> list[SummaryTable]:
@@ -110,14 +110,6 @@ def _by_step(summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[
     return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished), *tables]
 
 
-def _by_group(summary: pl.DataFrame, labels: Mapping[str, str]) -> SummaryTable:
-    groups = summary["group"].unique(maintain_order=True).to_list()
-    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
-    rows = tuple((name, label, tuple(cells.get((name, group)) for group in groups)) for name, label in labels.items())
-    words = tuple(group_label(group).replace("max_alpha:", "largest weight ") for group in groups)
-    return SummaryTable("medians over seeds", words, rows)
-
-
 def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """A row for each model, and in a second table what is of no model."""
     known = known_measures(name)
@@ -129,12 +121,6 @@ def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     table = SummaryTable(f"{name}: every model", tuple(figures.values()), rows)
     whole = tuple((figure, label_of(known, figure), (cell,)) for (figure, model), cell in cells.items() if not model)
     return [table, SummaryTable("robustness", ("of what there could be",), whole)] if whole else [table]
-
-
-def _models(about: About) -> str:
-    """The model under study, or the study's own models."""
-    own = about.spec.get("study", {}).get("models")
-    return f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
 
 
 def _spread(name: str, table: pl.DataFrame) -> str:

@@ -14,11 +14,10 @@ from jaxtyping import Float
 
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import LUONG2015, SNELL2020
-from attnaudit.report.citations import corpus_title
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
-from attnaudit.report.sections.provenance import provenance_sections
+from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results.about import About
 from attnaudit.results.record import read_summary
 from attnaudit.results.words import figure, thousands

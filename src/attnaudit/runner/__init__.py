@@ -8,10 +8,9 @@ from attnaudit.plans.spec import RunSpec, demo_spec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.cells import plan
-from attnaudit.runner.commands import compare
+from attnaudit.runner.commands import compare, site_into
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import run
-from attnaudit.runner.site import site_into
 from attnaudit.runner.studies import StudySpec, run_study, study
 from attnaudit.runner.sweep import Sweep, reproduce
 

@@ -136,7 +136,7 @@ def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     pages = audit_page(folder / spec["trace"] if kind == "audit" else None) | (dict(TASKS[kind].pages) if kind in TASKS else {})
     with alone(folder) as store:
         kept = {key: value for key, value in read_manifest(folder).items() if key != "steps"}
-        written = store.forget("report").files
+        written = store.records.pop("report").files
         report_step(store, progress or silent, {name: write for name, write in pages.items() if name in written})
         store.close(kept)
     return folder / "report.html"

@@ -56,10 +56,14 @@ def plan(
 
     Raises InputError for an unknown name, for names that choose no cell, and for ``quick`` with ``seeds``.
     """
-    _check("source", [source], SOURCES)
-    _check("--corpus", corpora, CORPORA)
-    _check("--encoder", encoders, ENCODERS)
-    _check("--attention", attentions, ATTENTIONS)
+    options = {
+        "source": ([source], SOURCES), "--corpus": (corpora, CORPORA),
+        "--encoder": (encoders, ENCODERS), "--attention": (attentions, ATTENTIONS),
+    }  # fmt: skip
+    for option, (given, known) in options.items():
+        for name in given:
+            if name not in known:
+                raise InputError("reproduce", option, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
     if quick and seeds is not None:
         raise InputError("reproduce", "--seeds", f"{seeds} together with --quick", "one of the two", "--quick has seed 0 alone")
     expected = (corpora or CORPORA, encoders or ENCODERS, attentions or ATTENTIONS)
@@ -81,12 +85,6 @@ def _whole(corpora: Sequence[str], seeds: int | None) -> Iterable[Cell]:
     )
 
 
-def _check(option: str, given: Sequence[str], known: Sequence[str]) -> None:
-    for name in given:
-        if name not in known:
-            raise InputError("reproduce", option, repr(name), f"one of {', '.join(known)}", did_you_mean(name, known))
-
-
 @dataclass(frozen=True)
 class Finished:
     """A finished run of a cell: its folder, its settings and its outputs."""
@@ -95,15 +93,6 @@ class Finished:
     folder: Path
     spec: Mapping[str, Any]
     manifest: Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Found:
-    """All finished ``runs`` of a sweep, those that are ``averaged``, and ``notes`` on what is not."""
-
-    runs: tuple[Finished, ...]
-    averaged: tuple[Finished, ...]
-    notes: tuple[str, ...]
 
 
 def manifest_of(folder: Path) -> Mapping[str, Any] | None:
@@ -118,11 +107,11 @@ def manifest_of(folder: Path) -> Mapping[str, Any] | None:
     return manifest if whole else None
 
 
-def found_in(out: Path) -> Found:
-    """What a sweep's folder holds, whichever call made it."""
+def found_in(out: Path) -> tuple[list[Finished], list[Finished], list[str]]:
+    """All finished runs that a sweep's folder holds, whichever call made them, those that are averaged, and notes on what is not."""
     runs, strangers = _finished(out)
     kept, apart = _averaged(runs)
-    return Found(tuple(runs), tuple(kept), (*strangers, *apart, *_mixed_data(kept)))
+    return runs, kept, [*strangers, *apart, *_mixed_data(kept)]
 
 
 def settings_notes(runs: Sequence[Finished]) -> list[str]:
@@ -150,14 +139,22 @@ def _finished(out: Path) -> tuple[list[Finished], list[str]]:
 
 def _averaged(runs: Iterable[Finished]) -> tuple[list[Finished], list[str]]:
     """Of each cell the runs that differ in their seed alone, as many as there are, and a line on each run that is kept apart."""
-    cells: dict[tuple[str, str, str], list[Finished]] = {}
+    cells: dict[tuple[str, str, str], list[list[Finished]]] = {}
     for run in runs:
-        cells.setdefault(run.cell.parts, []).append(run)
+        kinds = cells.setdefault(run.cell.parts, [])
+        alike = next((kind for kind in kinds if not _differing(run, kind[0])), None)
+        if alike is None:
+            kinds.append(alike := [])
+        alike.append(run)
     kept, notes = [], []
-    for same in cells.values():
-        chosen = max(_kinds(same), key=len)
+    for kinds in cells.values():
+        chosen = max(kinds, key=len)
         kept += chosen
-        notes += [_apart(run, chosen[0]) for run in same if run not in chosen]
+        apart = sorted((run for kind in kinds if kind is not chosen for run in kind), key=lambda run: run.cell)
+        notes += [
+            f"{run.cell.name} is kept apart from {chosen[0].cell.name} and not averaged with it: {some_of(_differing(run, chosen[0]))}"
+            for run in apart
+        ]
     return kept, notes
 
 
@@ -186,22 +183,6 @@ def _cell(folder: Path) -> Cell | None:
     except (RunError, KeyError, TypeError):
         return None
     return cell if cell.name == folder.name and cell.parts in {known.parts for known in plan()} else None
-
-
-def _kinds(runs: Iterable[Finished]) -> list[list[Finished]]:
-    """Runs of one cell by what they were told and read, the seed apart."""
-    kinds: list[list[Finished]] = []
-    for run in runs:
-        kind = next((kind for kind in kinds if not _differing(run, kind[0])), None)
-        if kind is None:
-            kinds.append([run])
-        else:
-            kind.append(run)
-    return kinds
-
-
-def _apart(run: Finished, other: Finished) -> str:
-    return f"{run.cell.name} is kept apart from {other.cell.name} and not averaged with it: {some_of(_differing(run, other))}"
 
 
 def _differing(run: Finished, other: Finished) -> list[str]:

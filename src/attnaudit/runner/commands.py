@@ -1,4 +1,4 @@
-"""What the command line reaches, as functions: a run, a translation, the pages of runs."""
+"""What the command line reaches, as functions: a run, a translation, the pages of runs, one by one or as a site."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress
 from attnaudit.plans.spec import RunSpec
 from attnaudit.plans.translation import TranslationSpec
+from attnaudit.published.compare import compare as compare_records
+from attnaudit.results.record import read_record
 from attnaudit.runner import pipeline
 from attnaudit.runner.audits import report_into
-from attnaudit.runner.site import site_into
 from attnaudit.runner.store import MANIFEST, require_finished
 from attnaudit.trace import Trace
 
@@ -70,9 +72,32 @@ def compare(runs: str | Path | Iterable[str | Path], to: str = "jain2019") -> pl
 
     Raises RunError for a folder that is no finished run, and InputError for a corpus or model without published numbers.
     """
-    from attnaudit.published.compare import compare as compare_records
-
     folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
     for folder in folders:
         require_finished(folder)
     return compare_records(folders, to)
+
+
+def site_into(runs: Sequence[str | Path], out: str | Path) -> Path:
+    """Copy the pages of finished ``runs`` into the folder ``out``, index them and return the index. Raises RunError."""
+    from attnaudit.report.run_page import write_site
+
+    out, folders = Path(out), [Path(run) for run in runs]
+    for folder in folders:
+        require_finished(folder)
+    pages = {f"{name}.html": folder for folder, name in zip(folders, _names(folders), strict=True)}
+    records = {page: read_record(folder) for page, folder in pages.items()}
+    for page, folder in pages.items():
+        write_text(out / page, (folder / "report.html").read_text(encoding="utf-8"))
+    return write_site(out, records)
+
+
+def _names(folders: Sequence[Path]) -> list[str]:
+    """The folders' own names, numbered where two are the same, or where one would be the index."""
+    taken: set[str] = {"index"}
+    names = []
+    for folder in folders:
+        base = folder.resolve().name
+        names.append(next(name for k in range(1, len(folders) + 2) if (name := base if k == 1 else f"{base}-{k}") not in taken))
+        taken.add(names[-1])
+    return names

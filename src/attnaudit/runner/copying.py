@@ -52,10 +52,7 @@ def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None =
 
 
 def run_copying(study: Copying, out: str | Path, progress: Progress | None = None, threads: int | None = None) -> Path:
-    """Do what is missing of the study in the folder ``out``, and return it; ``threads`` at a time, by default as many as there are cores.
-
-    Raises InputError for bad input, and RunError where the folder holds another study.
-    """
+    """Do what is missing in ``out`` on ``threads`` (None: every core); returns it. Raises InputError, RunError for another study."""
     from attnaudit.report.copying_page import write_copying
 
     out, progress = Path(out), progress or silent
@@ -64,12 +61,16 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     with alone(out) as store:
         write_json(out / "spec.json", plain)
         trained = _train_step(store, study, progress, threads or _cores())
-        analysed = _analyse_step(store, trained)
+
+        def analyse(folder: Path) -> None:
+            curves, final = (pl.read_parquet(out / RESULTS[0] / f"{name}.parquet") for name in (CURVES, FINAL))
+            write_json(folder / RESULTS[1], summarise(curves, final).to_dicts())
 
         def write_page(folder: Path) -> None:
             progress("write the report", 0, 0)
             write_copying(out, folder / "report.html")
 
+        analysed = store.step("analyse", content_key("analyse", trained.files), RESULTS[1:], analyse)
         store.step("report", content_key("report", analysed.files, trained.files, plain), ("report.html",), write_page)
         store.close({"kind": "study"})
     return out
@@ -107,14 +108,6 @@ def _train_step(store: Store, study: Copying, progress: Progress, threads: int) 
                 add(table)
 
     return store.step("train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], work)
-
-
-def _analyse_step(store: Store, trained: Record) -> Record:
-    def work(folder: Path) -> None:
-        curves, final = (pl.read_parquet(store.out / RESULTS[0] / f"{name}.parquet") for name in (CURVES, FINAL))
-        write_json(folder / RESULTS[1], summarise(curves, final).to_dicts())
-
-    return store.step("analyse", content_key("analyse", trained.files), RESULTS[1:], work)
 
 
 def _cores() -> int:

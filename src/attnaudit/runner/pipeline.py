@@ -1,7 +1,4 @@
-"""A run: read → train → collect → audit → report → manifest, each step done once for what it follows from.
-
-What differs between kinds of models is the `Task` that a run is given.
-"""
+"""A run of any `Task`: read → train → collect → audit → report → manifest, each step done once for what it follows from."""
 
 from __future__ import annotations
 
@@ -20,7 +17,8 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import content_key
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
 from attnaudit.runner.store import Record, alone, check_place, trace_digests, versions
-from attnaudit.runner.tasks import Job, Task, task_of
+from attnaudit.runner.tasks import Job, Step, Task, task_of
+from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
 
 if TYPE_CHECKING:
@@ -34,8 +32,12 @@ def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: An
     after its last complete step or epoch, and ends with the same ``results/``. A finished run is left as it is. Raises InputError for bad
     input and RunError where ``out`` holds another run, is no empty folder, or is full.
     """
+    traced = spec.model.attention != "none"
     with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
-        return prepared()
+        prepared.train(prepared.task.extra, traced)
+        prepared.audit(traced)
+        report_step(prepared.job.store, prepared.job.progress, {**(audit_page() if traced else {}), **prepared.task.pages})
+    return Path(out)
 
 
 def train_into(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None, steps: Sequence[str] = ()) -> Path:
@@ -45,7 +47,8 @@ def train_into(spec: Any, out: str | Path, progress: Progress | None = None, cor
     leaves translations of the test split.
     """
     with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
-        return prepared.train(steps)
+        prepared.train(steps)
+    return Path(out)
 
 
 @contextlib.contextmanager
@@ -57,7 +60,9 @@ def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))
     check_place(out, plain, do)
     with alone(out) as store:
-        yield _Run(task, Job(spec, plain, corpus, device, store, progress))
+        prepared = _Run(task, Job(spec, plain, corpus, device, store, progress))
+        yield prepared
+        store.close(prepared.manifest())
 
 
 def resolve_device(device: str) -> str:
@@ -87,23 +92,11 @@ class _Run:
     task: Task
     job: Job
 
-    def __call__(self) -> Path:
-        spec, store = self.job.spec, self.job.store
-        traced = spec.model.attention != "none"
-        self.train(self.task.extra, traced, close=False)
-        self._audit(traced)
-        report_step(store, self.job.progress, {**(audit_page() if traced else {}), **self.task.pages})
-        store.close(self._manifest())
-        return store.out
-
-    def train(self, steps: Sequence[str], traced: bool = True, close: bool = True) -> Path:
+    def train(self, steps: Sequence[str], traced: bool = True) -> None:
         """Train, collect if there is attention to trace, and do the ``steps`` besides."""
         trained = self._train()
         for name in (*(("collect",) if traced else ()), *steps):
             self._with_model(name, trained)
-        if close:
-            self.job.store.close(self._manifest())
-        return self.job.store.out
 
     def _train(self) -> Record:
         job, plain = self.job, self.job.plain
@@ -112,29 +105,42 @@ class _Run:
         return job.store.step("train", key, outputs, partial(self._fit, job.store.scratch / f"checkpoint-{key[:12]}"))
 
     def _fit(self, checkpoint: Path, folder: Path) -> dict[str, Any]:
+        from attnaudit.tracing.texts import trace_probe
         from attnaudit.training.loop import best_epoch
 
         task, job, probe = self.task, self.job, self.job.spec.probe
         model, notes = task.build(job)
-        callback = None if probe is None else task.watch(job, model, checkpoint, self._origin(model))
+        origin = self._origin(model)
+
+        def shards(rows: Any, step: int) -> Iterator[Trace]:
+            return task.shards(job, model, rows, {**origin, "step": step}, silent)
+
+        callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
         if not (job.store.out / "spec.json").exists():
             write_json(job.store.out / "spec.json", job.plain)  # the folder is this run's own, now that nothing in its input was refused
-        history = task.fit(job, model, checkpoint, callback)
-        task.save(model, folder / "model")
+        history = task.fit(
+            job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
+        )
+        model.save(folder / "model")
         if probe is not None:
             _keep_steps(probe, checkpoint, folder)
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, **notes}
 
-    def _with_model(self, name: str, trained: Record) -> Record:
+    def _with_model(self, name: str, trained: Record) -> None:
         """A step that follows from the trained model."""
-        job, step = self.job, self.task.steps[name]
+        job, task = self.job, self.task
+        step = Step(("trace",), task.collect_key, self._collect) if name == "collect" else task.steps[name]
 
         def work(folder: Path) -> dict[str, Any]:
-            model = self.task.load(job.store.out / "model", job.device)
+            model = task.load(job.store.out / "model", job.device)
             return step.work(job, model, self._metadata(model, trained), folder)
 
         key = content_key(name, job.plain["fingerprint"], trained.files, *step.key(job), job.device)
-        return job.store.step(name, key, step.outputs, work)
+        job.store.step(name, key, step.outputs, work)
+
+    def _collect(self, job: Job, model: Any, origin: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+        shards = self.task.shards(job, model, self.task.traced(job), origin, job.progress)
+        return {"shards": len(write_shards(folder / "trace", shards))}
 
     def _origin(self, model: Any) -> dict[str, Any]:
         """What any trace says of its origin: nothing in it depends on when, where or how fast it was made."""
@@ -160,7 +166,7 @@ class _Run:
             "training": {**origin["training"], "best_epoch": trained.notes["best_epoch"]},
         }
 
-    def _audit(self, traced: bool) -> Record:
+    def audit(self, traced: bool) -> None:
         """The experiments on the trace, and what else the task measures."""
         task, job, trace = self.task, self.job, self.job.store.out / "trace"
         battery = Battery(list(job.spec.experiments), job.spec.experiments)
@@ -172,9 +178,9 @@ class _Run:
             return {"left_out": left_out}
 
         key = content_key("audit", trace_digests(trace) if traced else None, *task.audit_key(job))
-        return job.store.step("audit", key, (*RESULTS, *(task.tables if traced else ())), work)
+        job.store.step("audit", key, (*RESULTS, *(task.tables if traced else ())), work)
 
-    def _manifest(self) -> dict[str, Any]:
+    def manifest(self) -> dict[str, Any]:
         job, corpus, trained = self.job, self.job.corpus, self.job.store.records["train"].notes
         facts: Mapping[str, Mapping[str, Any]] = self.task.facts(job)
         return {
@@ -193,8 +199,6 @@ class _Run:
 
 def _keep_steps(probe: Probe, made: Path, folder: Path) -> None:
     """Copy the traces of the probe from ``made``: those beside the checkpoint stay good for another try until the run is done."""
-    from attnaudit.trace import trace_files
-
     for part in map(step_part, probe.steps):
         for path in (made / part).iterdir() if (made / part).is_dir() else ():
             with atomic(folder / part / path.name) as temporary:

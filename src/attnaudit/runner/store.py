@@ -1,7 +1,4 @@
-"""A run's folder: who may write into it, which of its steps are done, and the manifest that closes it.
-
-A step's outputs count when they follow from the same content and are whole.
-"""
+"""A run's folder: who may write into it, which steps are done (their content and files are the same), the manifest that closes it."""
 
 from __future__ import annotations
 
@@ -48,7 +45,7 @@ class Store:
 
     def __init__(self, out: Path) -> None:
         self.out = out
-        self.records = _manifest_records(out) if (out / MANIFEST).exists() else _unfinished_records(out)
+        self.records = _records(out)
         sweep(out)
 
     @property
@@ -62,8 +59,9 @@ class Store:
         it has any. Only then do they replace what the run has under these names: a step that fails changes nothing.
         """
         known = self.records.get(name)
-        if known is not None and known.key == key and _whole(self.out, known, outputs):
-            return known
+        with contextlib.suppress(OSError):
+            if known is not None and known.key == key and digests(self.out, outputs) == known.files:
+                return known
         started, room = time.perf_counter(), self.scratch / name
         _remove(room)
         room.mkdir(parents=True)
@@ -76,16 +74,14 @@ class Store:
             raise
         self._reopen(name)
         for output in outputs:
-            _replace(room / output, self.out / output)
+            if (self.out / output).is_dir():
+                shutil.rmtree(self.out / output)
+            (room / output).replace(self.out / output)
         _remove(room)
         record = Record(key, files, round(time.perf_counter() - started, 3), peak_memory(), notes)
         self.records[name] = record
         write_json(self.scratch / f"{name}.json", asdict(record))
         return record
-
-    def forget(self, name: str) -> Record:
-        """Remove and return the record of a step, so that it is run again."""
-        return self.records.pop(name)
 
     def close(self, facts: Mapping[str, Any]) -> None:
         """Write the manifest, last of all files, unless it is there: ``facts``, files, costs, versions. Then drop the unfinished state."""
@@ -114,7 +110,8 @@ class Store:
 
 def digests(out: Path, outputs: Sequence[str]) -> dict[str, str]:
     """sha256 of every file of ``outputs``, files and folders of ``out``, by its path within ``out``."""
-    files = [file for output in outputs for file in _files(out / output)]
+    found = (sorted(path.rglob("*")) if path.is_dir() else [path] for path in map(out.joinpath, outputs))
+    files = (file for part in found for file in part if not file.is_dir())
     return {file.relative_to(out).as_posix(): sha256(file) for file in files}
 
 
@@ -140,10 +137,6 @@ def is_free(out: Path) -> bool:
     return not out.exists() or (out.is_dir() and all(ours))
 
 
-def _files(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-
-
 def remove_empty(*folders: Path) -> None:
     """Remove the folders that hold nothing, one after another."""
     for folder in folders:
@@ -158,19 +151,6 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _replace(new: Path, old: Path) -> None:
-    if old.is_dir():
-        shutil.rmtree(old)
-    new.replace(old)
-
-
-def _whole(out: Path, record: Record, outputs: Sequence[str]) -> bool:
-    try:
-        return digests(out, outputs) == record.files
-    except OSError:
-        return False
-
-
 def read_manifest(out: Path) -> dict[str, Any]:
     """The manifest of a finished run, all its records whole. Raises RunError."""
     path = out / MANIFEST
@@ -181,18 +161,15 @@ def read_manifest(out: Path) -> dict[str, Any]:
     return manifest
 
 
-def _manifest_records(out: Path) -> dict[str, Record]:
-    manifest = _read(out / MANIFEST)
-    steps = manifest.get("steps") if isinstance(manifest, dict) else None
-    return _records(steps if isinstance(steps, dict) else {})
-
-
-def _unfinished_records(out: Path) -> dict[str, Record]:
-    return _records({path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))})
-
-
-def _records(values: dict[str, Any]) -> dict[str, Record]:
-    return {name: record for name, value in values.items() if (record := _record(value)) is not None}
+def _records(out: Path) -> dict[str, Record]:
+    """Those of the manifest, or of an unfinished run."""
+    if (out / MANIFEST).exists():
+        manifest = _read(out / MANIFEST)
+        steps = manifest.get("steps") if isinstance(manifest, dict) else None
+    else:
+        steps = {path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
+    found = {name: _record(value) for name, value in steps.items()} if isinstance(steps, dict) else {}
+    return {name: record for name, record in found.items() if record is not None}
 
 
 def _read(path: Path) -> Any:

@@ -74,15 +74,6 @@ class StudySpec:
         return {"schema": SCHEMA, "kind": "study", "study": {"name": self.study.name, **json.loads(json.dumps(asdict(self.study)))}, **base}
 
 
-@dataclass(frozen=True)
-class Kind:
-    """How studies of a kind are made: from a name, a corpus and options to a specification, its default folder, and its results."""
-
-    resolve: Callable[..., Any]
-    folder: Callable[[Any], str]
-    run: Callable[[Any, Path, Progress | None, Say], Path]
-
-
 def study(
     name: str, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, say: Say = lambda line: None,
     **options: Any,
@@ -93,9 +84,11 @@ def study(
     (``{"uniform.seeds": 3}``). ``say`` is called with a line for each training. What is done already is left as it is. Raises InputError,
     and RunError where the folder holds another study.
     """
-    kind = KINDS.get(name, RETRAINING)
-    spec = kind.resolve(name, source, **options)
-    return kind.run(spec, Path(out or f"runs/studies/{kind.folder(spec)}"), progress, say)
+    if name == COPYING:
+        copying = copying_study(str(source), **options)
+        return run_copying(copying, out or f"runs/studies/{COPYING}-{copying.kind}", progress)
+    spec = StudySpec.of(name, source, **options)
+    return run_study(spec, out or f"runs/studies/{spec.base.name}", progress, say)
 
 
 def key_of(training: Training) -> str:
@@ -109,10 +102,7 @@ def key_of(training: Training) -> str:
 
 
 def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
-    """Do what is missing of a study in the folder ``out``; returns the study's own folder in it.
-
-    Raises InputError for bad input, and RunError where the folder holds the study with another spec.
-    """
+    """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
     out, progress = Path(out), progress or silent
@@ -121,9 +111,11 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     plain["fingerprint"] = corpus.fingerprint
     plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
     _check_places(out, place, plain)
-    notes = _notes(plan, say)
+    notes = list(dict.fromkeys(training.note for training in plan if training.note))
+    for note in notes:
+        say(f"note: {note}")
     try:
-        folders = _Work(plan, out / TRAININGS, corpus, progress, say)()
+        folders = _train_all(plan, out / TRAININGS, corpus, progress, say)
     finally:
         remove_empty(out / TRAININGS, out)
     base = folders.get(usual(spec.base, spec.base.seed).id)
@@ -140,14 +132,6 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         _audit(out / AUDIT, base, progress)
     write_studies(out, metadata)
     return place
-
-
-def _notes(plan: Sequence[Training], say: Say) -> list[str]:
-    """What is to be known of the trainings, said before they are begun."""
-    notes = list(dict.fromkeys(training.note for training in plan if training.note))
-    for note in notes:
-        say(f"note: {note}")
-    return notes
 
 
 def _check_places(out: Path, place: Path, plain: dict[str, Any]) -> None:
@@ -202,14 +186,10 @@ def _analyse(
 
     named = {str(training): folder for training, folder in folders.items()}
     digests = {name: trace_digests(folder / "trace") for name, folder in named.items()}
-    digests |= {f"{name}/{part.name}": trace_digests(part) for name, folder in named.items() for part in _steps(folder)}
+    steps = ((name, part) for name, folder in named.items() for part in sorted((folder / STEP_FOLDER).glob("*")))
+    digests |= {f"{name}/{part.name}": trace_digests(part) for name, part in steps}
     digests |= {f"{name}/{TRANSLATIONS}": [sha256(file)] for name, folder in named.items() if (file := folder / TRANSLATIONS).exists()}
     return store.step("analyse", content_key("analyse", study.name, asdict(study), digests), RESULTS, work)
-
-
-def _steps(training: Path) -> list[Path]:
-    """The traces that were taken while a training went on, from the first step to the last."""
-    return sorted((training / STEP_FOLDER).glob("*"))
 
 
 @dataclass(frozen=True)
@@ -238,61 +218,44 @@ class Traces(Mapping[TrainingId, Trace]):
         return len(self.folders)
 
 
-@dataclass
-class _Work:
-    """The trainings of a plan, one after another."""
-
-    plan: Sequence[Training]
-    store: Path
-    corpus: Any
-    progress: Progress
-    say: Say
-    seconds: list[float] = field(default_factory=list)
-
-    def __call__(self) -> dict[TrainingId, Path]:
-        """The folder of every training."""
-        teachers = {key_of(training.teacher) for training in self.plan if isinstance(training.teacher, Training)}
-        for number, training in enumerate(self.plan, 1):
-            started, before = time.perf_counter(), self._finished(training)
-            of_this = within(f"{training.name} ({number} of {len(self.plan)})", self.progress)
-            self._train(training, of_this, key_of(training) in teachers)
-            if self._finished(training) != before:
-                self.seconds.append(time.perf_counter() - started)
-                self.say(f"{training.name}: {self.seconds[-1]:.0f} s ({number} of {len(self.plan)}{self._left()})")
-        return {training.id: self.folder(training) for training in self.plan}
-
-    def _train(self, training: Training, progress: Progress, teaches: bool) -> None:
-        steps = [name for name, wanted in (("teach", teaches or training.teaches), ("translate", training.writes)) if wanted]
-        train_into(self._spec(training), self.folder(training), progress, self.corpus, steps)
-
-    def folder(self, training: Training) -> Path:
-        return self.store / f"{training.name}-{key_of(training)[:10]}"
-
-    def _finished(self, training: Training) -> int | None:
-        """When the training's manifest was written, which is whenever something of it was made; None where there is none."""
-        manifest = self.folder(training) / MANIFEST
-        return manifest.stat().st_mtime_ns if manifest.exists() else None
-
-    def _spec(self, training: Training) -> Any:
-        if training.teacher is None:
-            return training.spec
-        place = self.folder(training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
-        spec: Any = training.spec
-        return replace(spec, teacher=Teacher(str(place), training.column))
-
-    def _left(self) -> str:
-        """About how long the rest takes, once something is known of it."""
-        missing = sum(self._finished(training) is None for training in self.plan)
-        if not self.seconds or not missing:
-            return ""
-        left = missing * sum(self.seconds) / len(self.seconds)
-        return f", about {left / 60:.0f} min left" if left >= 90 else f", about {left:.0f} s left"
+def _train_all(plan: Sequence[Training], store: Path, corpus: Any, progress: Progress, say: Say) -> dict[TrainingId, Path]:
+    """The folder of every training of a plan, trained where it is not yet."""
+    folders = {training.id: _folder(store, training) for training in plan}
+    teachers = {key_of(training.teacher) for training in plan if isinstance(training.teacher, Training)}
+    seconds: list[float] = []
+    for number, training in enumerate(plan, 1):
+        folder = folders[training.id]
+        started, before = time.perf_counter(), _finished(folder)
+        wanted = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
+        of_this = within(f"{training.name} ({number} of {len(plan)})", progress)
+        train_into(_taught(training, store), folder, of_this, corpus, [name for name, asked in wanted.items() if asked])
+        if _finished(folder) != before:
+            seconds.append(time.perf_counter() - started)
+            missing = sum(_finished(folders[one.id]) is None for one in plan)
+            say(f"{training.name}: {seconds[-1]:.0f} s ({number} of {len(plan)}{_left(missing * sum(seconds) / len(seconds))})")
+    return folders
 
 
-RETRAINING = Kind(StudySpec.of, lambda spec: spec.base.name, run_study)
-KINDS = {  # of the studies that are made in another way than by retraining a base model
-    COPYING: Kind(
-        lambda name, source, **options: copying_study(str(source), **options), lambda spec: f"{COPYING}-{spec.kind}",
-        lambda spec, out, progress, say: run_copying(spec, out, progress),
-    ),
-}  # fmt: skip
+def _folder(store: Path, training: Training) -> Path:
+    return store / f"{training.name}-{key_of(training)[:10]}"
+
+
+def _finished(folder: Path) -> int | None:
+    """When a training's manifest was written, which is whenever something of it was made; None where there is none."""
+    manifest = folder / MANIFEST
+    return manifest.stat().st_mtime_ns if manifest.exists() else None
+
+
+def _taught(training: Training, store: Path) -> Any:
+    """The specification of a training, with the trace that it takes as given."""
+    if training.teacher is None:
+        return training.spec
+    place = _folder(store, training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
+    spec: Any = training.spec
+    return replace(spec, teacher=Teacher(str(place), training.column))
+
+
+def _left(seconds: float) -> str:
+    if not seconds:
+        return ""
+    return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"

@@ -8,18 +8,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
+from attnaudit.corpora.registry import CORPORA as REGISTERED
+from attnaudit.corpora.registry import corpus_sources
 from attnaudit.plans.spec import RunSpec, corpus_settings
+from attnaudit.published.reproduction import NotRun
+from attnaudit.published.seeds import over_seeds
+from attnaudit.results.record import read_record
 from attnaudit.runner.cells import CORPORA, RUNS, Cell, Finished, found_in, manifest_of, settings_notes
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.store import check_place
 from attnaudit.runner.tasks import task_of
-
-if TYPE_CHECKING:
-    from attnaudit.published.reproduction import NotRun
 
 Say = Callable[[str], None]
 
@@ -56,7 +58,8 @@ def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda 
     holds something else than a sweep, or a cell's folder another run.
     """
     _check_out(sweep.out)
-    _check_vectors(sweep.vectors)
+    if sweep.vectors not in (None, "corpus", "random") and not Path(sweep.vectors).expanduser().is_file():
+        raise InputError("reproduce", "--vectors", repr(sweep.vectors), "corpus, random or a file of word vectors")
     work = _Work(sweep, progress or silent, say)
     pending = [cell for cell in sweep.cells if not work.finished(cell)]
     try:
@@ -78,15 +81,12 @@ class _Work:
     failed: dict[Cell, str] = field(default_factory=dict)
 
     def spec(self, cell: Cell) -> RunSpec:
-        sweep = self.sweep
+        sweep, own = self.sweep, corpus_settings(cell.corpus, cell.encoder, "paper")
+        vectors = None if "vectors" in own else sweep.vectors  # a corpus may ask for its own
         return RunSpec.of(
-            cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed, vectors=self._vectors(cell),
+            cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed, vectors=vectors,
             settings=sweep.settings, data_dir=sweep.data_dir,
         )  # fmt: skip
-
-    def _vectors(self, cell: Cell) -> str | None:
-        """The sweep's vectors, but those of the corpus where it asks for its own."""
-        return None if "vectors" in corpus_settings(cell.corpus, cell.encoder, "paper") else self.sweep.vectors
 
     def finished(self, cell: Cell) -> bool:
         """Whether the cell's folder holds its finished run, whole. Raises RunError where it holds another."""
@@ -117,66 +117,46 @@ class _Work:
 
     def _skip(self, name: str, cells: Sequence[Cell], error: InputError) -> None:
         """Keep the reason, and say it once."""
-        line = f"{name} is skipped: {error}"
         if str(error) not in (reason for cell, reason in self.failed.items() if cell.corpus == cells[0].corpus):
-            self.say(line)
+            self.say(f"{name} is skipped: {error}")
         self.failed |= dict.fromkeys(cells, str(error))
 
 
 def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     """The page and the table over all finished runs of a sweep, whichever call made them."""
-    from attnaudit.published.seeds import over_seeds
     from attnaudit.report.reproduction.page import Reproduction, write_reproduction
-    from attnaudit.results.record import read_record
 
-    found = found_in(sweep.out)
-    for note in found.notes:
+    runs, averaged, notes = found_in(sweep.out)
+    for note in notes:
         say(f"note: {note}")
-    have_runs = {one.cell.corpus for one in found.runs}
-    not_run = tuple(_not_run(failed, have_runs))
+    have_runs = {one.cell.corpus for one in runs}
+    parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}  # none: all of a corpus
+    not_run = tuple(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
     known = have_runs | {cell.corpus for cell in failed}
-    folders = [one.folder for one in found.averaged]
+    not_asked = (NotRun(corpus, "", "", _why_not(corpus, sweep.data_dir)) for corpus in CORPORA if corpus not in known)
+    folders = [one.folder for one in averaged]
     content = Reproduction(
         table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
-        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(found.averaged),
-        not_run=(*not_run, *_not_asked(sweep.data_dir, known)), notes=found.notes,
+        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(averaged),
+        not_run=(*not_run, *not_asked), notes=tuple(notes),
     )  # fmt: skip
-    done = set(sweep.cells) & {one.cell for one in found.runs}
-    return Outcome(write_reproduction(content, sweep.out), len(done), not_run, found.notes)
+    done = set(sweep.cells) & {one.cell for one in runs}
+    return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
 
 
 def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:
     """What is not as in the paper, or not as usual, by corpus."""
-    from attnaudit.corpora import CORPORA
-
     notes = {}
     for corpus in dict.fromkeys(one.cell.corpus for one in runs):
         same = [one for one in runs if one.cell.corpus == corpus]
         made = [note for one in same for note in one.manifest["notes"]]
-        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *CORPORA[corpus].differs, *made]))
+        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *REGISTERED[corpus].differs, *made]))
     return notes
 
 
-def _not_run(failed: Mapping[Cell, str], have_runs: set[str]) -> list[NotRun]:
-    """What was asked for and could not be run: a corpus as a whole where nothing of it was."""
-    from attnaudit.published.reproduction import NotRun
-
-    parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}
-    return list(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
-
-
-def _not_asked(data_dir: str | None, known: set[str]) -> list[NotRun]:
-    """The other corpora of the paper, and whether their files are here."""
-    from attnaudit.published.reproduction import NotRun
-
-    return [NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in CORPORA if corpus not in known]
-
-
 def _why_not(corpus: str, data_dir: str | None) -> str:
-    from attnaudit.corpora.registry import CORPORA, corpus_sources
-
     try:
-        _, sources, _ = corpus_sources(CORPORA[corpus], data_dir)
+        _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
     except InputError as error:
         return str(error)
     told = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
@@ -191,9 +171,3 @@ def _check_out(out: Path) -> None:
     if not names <= {RUNS} and "reproduction.csv" not in names:
         got = "a folder that is not empty and holds no sweep"
         raise RunError("reproduce", str(out), got, "a new or empty folder, or that of an earlier sweep", "choose another --out")
-
-
-def _check_vectors(vectors: str | None) -> None:
-    """Raise InputError where a file of word vectors is named that is not there."""
-    if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().is_file():
-        raise InputError("reproduce", "--vectors", repr(vectors), "corpus, random or a file of word vectors")

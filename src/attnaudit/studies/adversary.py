@@ -57,7 +57,7 @@ class ModelAdversary:
     """One model for all instances, for each λ of ``strengths``: ``mean TVD(ŷ, ŷ_base) − λ · mean KL(α ‖ α_base)``, without labels.
 
     Trained until ``patience`` epochs give no better loss on dev, ``epochs`` at most, with ``seeds`` seeds each. ``scaling`` and
-    ``divergence`` are those of `training.objectives.Adversary`. They are compared with ``controls`` models that differ from the base only
+    ``divergence`` are those of `training.settings.Adversary`. They are compared with ``controls`` models that differ from the base only
     in the seed, one with uniform attention, and the adversaries found for each instance separately on the frozen base, at the `EPSILONS`.
 
     The table has a row per model and instance: ``kind`` (adversary, seed, uniform, frozen), ``strength`` (λ, or ε of the frozen), ``seed``,

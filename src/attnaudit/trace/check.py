@@ -17,10 +17,7 @@ TOLERANCE = 1e-4  # of the sum of alpha, and of the readout against the predicti
 
 
 def check_rows(table: pa.Table, metadata: Mapping[str, Any], tail: Tail, origin: str, first_row: int = 0) -> float:
-    """Check every row of a conformed table and return the largest TVD between its readout and its prediction. Raises TraceError.
-
-    Errors name ``origin`` and count rows from ``first_row``.
-    """
+    """The largest TVD between readout and prediction of conformed rows, all checked; errors count from ``first_row``. Raises TraceError."""
     check = _RowCheck(table, metadata, tail, origin, first_row)
     check.lengths()
     check.numbers()

@@ -59,10 +59,7 @@ def task_of(metadata: Mapping[str, Any]) -> str | None:
 
 
 def read_pieces(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Table, dict[str, Any], Tail]]:
-    """Table, metadata and tail of a file, or of some of its columns, about `PIECE` bytes at a time. Raises TraceError.
-
-    Rows are not checked; a file without rows is one piece.
-    """
+    """Table, metadata and tail of a file, or of some columns, unchecked, about `PIECE` bytes at a time, one at least. Raises TraceError."""
     with _readable(path):
         file = pq.ParquetFile(path)
         metadata, schema = _metadata(file.metadata.metadata, path), file.schema_arrow.remove_metadata()

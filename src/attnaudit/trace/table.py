@@ -48,15 +48,9 @@ class Trace:
 
     @classmethod
     def from_arrays(
-        cls,
-        *,
-        activation: str,
-        class_names: Sequence[str],
-        metadata: dict[str, Any] | None = None,
-        tail: Tail | None = None,
-        origin: str = "trace",
-        **columns: Any,
-    ) -> Trace:
+        cls, *, activation: str, class_names: Sequence[str], metadata: dict[str, Any] | None = None, tail: Tail | None = None,
+        origin: str = "trace", **columns: Any,
+    ) -> Trace:  # fmt: skip
         """A checked trace of arrays: `Ragged` for columns with a value per position, arrays or lists for the others.
 
         Required: ``instance`` (n), ``tokens`` (lists of strings), ``alpha`` (T), ``readout`` (T, P), ``offset`` (n, P) and
@@ -71,14 +65,12 @@ class Trace:
     @classmethod
     def read(cls, path: str | Path) -> Trace:
         """The whole trace of a folder of shards, or of one Parquet file. Raises TraceError."""
-        shards = list(cls.shards(path))
-        return concatenate(shards)
+        return concatenate(list(cls.shards(path)))
 
     @classmethod
     def shards(cls, path: str | Path) -> Iterator[Trace]:
         """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError."""
-        files = trace_files(Path(path))
-        return _of_one_model(files)
+        return _of_one_model(trace_files(Path(path)))
 
     @classmethod
     def columns(cls, path: str | Path, names: Sequence[str]) -> Iterator[Trace]:
@@ -92,10 +84,7 @@ class Trace:
         return write_shards(folder, [self])[0]
 
     def checked(self, origin: str, first_row: int = 0) -> Trace:
-        """This trace in the exact types of the schema, every row checked, ``metadata["residual"]`` set.
-
-        Errors count rows from ``first_row``.
-        """
+        """This trace in the schema's types, all rows checked, ``metadata["residual"]`` set; errors count rows from ``first_row``."""
         table = conform(self.table, origin, first_row)
         residual = check_rows(table, self.metadata, self.tail, origin, first_row)
         return Trace(table, {**self.metadata, "residual": max(residual, float(self.metadata.get("residual") or 0.0))}, self.tail)
@@ -199,12 +188,10 @@ def _of_one_model(files: Sequence[Path]) -> Iterator[Trace]:
 def _fixed(shard: Trace) -> dict[str, Any]:
     """What all shards of a trace share."""
     schema = shard.table.schema
-    columns = sorted(name for name in schema.names if is_ours(name))
-    widths = {name: schema.field(name).type.list_size for name in ("offset", "prediction")}
     return {
         "activation": shard.metadata["activation"], "tail": shard.metadata["tail"],
-        **{f"numbers a row of {name}": width for name, width in widths.items()},
-        "class names": ", ".join(shard.class_names), "columns": ", ".join(columns),
+        **{f"numbers a row of {name}": schema.field(name).type.list_size for name in ("offset", "prediction")},
+        "class names": ", ".join(shard.class_names), "columns": ", ".join(sorted(filter(is_ours, schema.names))),
     }  # fmt: skip
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,15 +26,15 @@ from attnaudit.models.batch import PairBatch, PairInputs
 from attnaudit.models.seq2seq import EncoderDecoder, PairForward
 from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
-from attnaudit.trace.probe import Probe
 from attnaudit.tracing.settings import PairCollectSettings
-from attnaudit.tracing.texts import frozen, step_traces
-from attnaudit.training.loop import StepCallback
+from attnaudit.tracing.texts import frozen
 
 BUDGET = 512  # padded target tokens of a batch
 SHARD_PAIRS = 256
 CELLS = 32_000_000  # logits that are held at once
 GOLD = "the gold token"
+PER_ROW = ("offset", "prediction", "covered")
+PER_HEAD = ("alpha", "readout", "offset", "importance_relevance")
 
 
 def check_settings(translator: Translator, settings: PairCollectSettings) -> None:
@@ -58,21 +57,16 @@ def collect_pairs(
     """
     settings = settings or PairCollectSettings()
     check_settings(translator, settings)
-    done = 0
     with frozen(translator.model):
         for start in range(0, len(pairs), SHARD_PAIRS):
             if progress is not None:
-                progress("collect", done, len(pairs))
+                progress("collect", start, len(pairs))
             part = pairs.take(np.arange(start, min(start + SHARD_PAIRS, len(pairs))))
             yield _Work(translator, part, name, settings, dict(metadata or {})).shard()
-            done += len(part)
 
 
 def change_of_output(translator: Translator, pairs: Pairs, trace: Trace, alpha: Ragged, name: str = "test") -> Float[np.ndarray, " n"]:
-    """TVD over all words of each row's output, with attention ``alpha`` in the place of its own; other heads attend as they do.
-
-    ``trace`` is what `collect_pairs` left of the same pairs, with all its rows.
-    """
+    """TVD over all words of each row of ``trace``, of all ``pairs``, with ``alpha`` as one head's attention, others as they are."""
     model, heads = translator.model, translator.model.settings.heads
     inputs, found = translator.inputs(pairs, f"{name} split"), np.full(len(trace), np.nan)
     order = np.lexsort([trace.array(key) for key in ("head", "query", "instance") if trace.has(key)])
@@ -114,44 +108,35 @@ class _Work:
         return whole.take(np.lexsort(place))
 
     def _batch(self, inputs: PairInputs, rows: np.ndarray, texts: list[list[str]]) -> Trace:
-        model, heads = self.translator.model, self.translator.model.settings.heads
-        batch = inputs.batch(rows, next(model.parameters()).device)
-        there = batch.written
+        model, words = self.translator.model, self.translator.model.target.words
+        batch, heads = inputs.batch(rows, next(model.parameters()).device), model.settings.heads
+        there, gold = batch.written, batch.gold[batch.written].cpu().numpy()
         with torch.no_grad():
-            done = model(batch)
-            measured = _measure(model, done, batch, self.settings.words)
-            loo = _leave_one_out(model, batch) if "loo" in self.settings.scores else None
-        gradient = _gradient(model, batch) if "gradient" in self.settings.scores else None
+            measured = _measure(model, model(batch), batch, self.settings.words)
+            scores = {"loo": _leave_one_out(model, batch)} if "loo" in self.settings.scores else {}
+        if "gradient" in self.settings.scores:
+            scores = {"gradient": _gradient(model, batch), **scores}
         of, at = (part.cpu().numpy() for part in there.nonzero(as_tuple=True))
-        traces = [
-            self._trace(batch, rows, of, at, texts, _rows_of(measured, there, head), None if heads == 1 else head,
-                        {"gradient": gradient, "loo": loo})
+        return concatenate([
+            Trace.from_arrays(
+                activation="softmax", class_names=(GOLD, *(f"another word ({k})" for k in range(1, self.settings.words))),
+                metadata=self.metadata, origin=f"{self.name} split", instance=self.pairs.instance[rows[of]], split=[self.name] * len(of),
+                label=np.zeros(len(of), np.int32), tokens=[texts[rows[row]] for row in of.tolist()], query=at.astype(np.int32),
+                gold=[words[number] for number in gold.tolist()],
+                **{name: _column(value[:, head] if name in PER_HEAD else value, there, name) for name, value in measured.items()},
+                rationale=_aligned(batch, gold), head=None if heads == 1 else np.full(len(of), head, np.int32),
+                **{name: _column(value, there, name) for name, value in scores.items()},
+            )
             for head in range(heads)
-        ]  # fmt: skip
-        return concatenate(traces)
-
-    def _trace(
-        self, batch: PairBatch, rows: np.ndarray, of: np.ndarray, at: np.ndarray, texts: list[list[str]], columns: dict[str, np.ndarray],
-        head: int | None, scores: Mapping[str, Tensor | None],
-    ) -> Trace:  # fmt: skip
-        words, there = self.translator.model.target.words, batch.written
-        gold = batch.gold[there].cpu().numpy()
-        known = {name: _flat(value[there].float().cpu().numpy()) for name, value in scores.items() if value is not None}
-        of_head = None if head is None else np.full(len(of), head, np.int32)
-        return Trace.from_arrays(
-            activation="softmax", class_names=(GOLD, *(f"another word ({k})" for k in range(1, self.settings.words))),
-            metadata=self.metadata, origin=f"{self.name} split", instance=self.pairs.instance[rows[of]], split=[self.name] * len(of),
-            label=np.zeros(len(of), np.int32), tokens=[texts[rows[row]] for row in of.tolist()], query=at.astype(np.int32),
-            gold=[words[number] for number in gold.tolist()], alpha=_flat(columns["alpha"]), readout=_flat(columns["readout"]),
-            offset=columns["offset"], prediction=columns["prediction"], covered=columns["covered"],
-            importance_relevance=_flat(columns["relevance"]), rationale=_aligned(batch, gold), head=of_head, gradient=known.get("gradient"),
-            loo=known.get("loo"),
-        )  # fmt: skip
+        ])  # fmt: skip
 
 
-def _flat(values: np.ndarray) -> Ragged:
-    """Rows of one length, ``(n, T)`` or ``(n, T, P)``, as a ragged column."""
-    return Ragged.from_lengths(values.reshape(-1, *values.shape[2:]), np.full(len(values), values.shape[1]))
+def _column(values: Tensor, there: Tensor, name: str) -> Any:
+    """A row for each gold token that is no padding; a ragged column of rows of one length where there is a value for each position."""
+    rows = values[there].float().cpu().numpy()
+    if name in PER_ROW:
+        return rows
+    return Ragged.from_lengths(rows.reshape(-1, *rows.shape[2:]), np.full(len(rows), rows.shape[1]))
 
 
 def _aligned(batch: PairBatch, gold: Int[np.ndarray, " n"]) -> list[list[bool] | None] | None:
@@ -160,12 +145,6 @@ def _aligned(batch: PairBatch, gold: Int[np.ndarray, " n"]) -> list[list[bool] |
         return None
     marks = batch.aligned[batch.written].cpu().numpy() > 0
     return [row.tolist() if row.any() and number != EOS else None for row, number in zip(marks, gold.tolist(), strict=True)]
-
-
-def _rows_of(measured: Mapping[str, Tensor], there: Tensor, head: int) -> dict[str, np.ndarray]:
-    """A row for each gold token that is no padding, of one head."""
-    return {name: (value[:, head] if name in ("alpha", "readout", "offset", "relevance") else value)[there].float().cpu().numpy()
-            for name, value in measured.items()}  # fmt: skip
 
 
 def _measure(model: EncoderDecoder, done: PairForward, batch: PairBatch, words: int) -> dict[str, Tensor]:
@@ -194,7 +173,7 @@ def _measure_some(model: EncoderDecoder, done: PairForward, batch: PairBatch, ro
         "offset": others.gather(-1, chosen[:, None].expand(-1, alpha.shape[1], -1, -1)),
         "prediction": torch.softmax(logits.gather(-1, chosen).double(), dim=-1),
         "covered": own.gather(-1, chosen).exp().sum(dim=-1),
-        "relevance": on_one.gather(-1, gold[:, None, :, None, None].expand(-1, alpha.shape[1], -1, alpha.shape[-1], 1))[..., 0],
+        "importance_relevance": on_one.gather(-1, gold[:, None, :, None, None].expand(-1, alpha.shape[1], -1, alpha.shape[-1], 1))[..., 0],
     }
 
 
@@ -227,14 +206,3 @@ def _leave_one_out(model: EncoderDecoder, batch: PairBatch) -> Float[Tensor, "B 
         without = model.write(rest, batch.before)
         falls.append(0.5 * (torch.softmax(model.logits(without), dim=-1) - base).abs().sum(dim=-1))
     return torch.stack(falls, dim=-1)
-
-
-def trace_pair_probe(
-    translator: Translator, test: Pairs, probe: Probe, folder: Path, collect: PairCollectSettings, metadata: Mapping[str, Any]
-) -> StepCallback:  # fmt: skip
-    """A callback for `train_translator` that writes the trace of the probe's pairs to ``folder/steps/<step>`` after each of its steps.
-
-    The metadata of a file name its ``step``.
-    """
-    pairs = test.take(probe.rows(test.instance))
-    return step_traces(probe, folder, lambda step: collect_pairs(translator, pairs, "test", collect, metadata={**metadata, "step": step}))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -15,17 +15,16 @@ from jaxtyping import Float
 from torch import nn
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.progress import Progress
+from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora import Corpus, Split
-from attnaudit.models.batch import Batch, Inputs, batches_by_length
-from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.models.heads import TanhHead
+from attnaudit.corpora.corpus import Pairs
+from attnaudit.models.batch import Batch, Inputs
+from attnaudit.models.classifier import AttentionModel, Forward, TanhHead
 from attnaudit.trace import Trace, concatenate, write_shards
 from attnaudit.trace.probe import Probe, step_part
 from attnaudit.trace.readout import TanhTail
-from attnaudit.tracing.gradient import gradient_importance
-from attnaudit.tracing.input_erasure import input_falls
+from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import CollectSettings, Outputs, Score
 from attnaudit.training.loop import StepCallback, evaluating
@@ -72,22 +71,11 @@ def collect_shards(
     if model.settings.attention == "imposed" and "loo" in scores:
         got = "leave-one-out of a model whose attention is given: nothing says what it were without a token"
         raise InputError("collect", "scores", got, "gradient, or none")
-    work = _Work(model, split, name, settings, dict(metadata or {}), budget)
-    inputs = model.inputs(split)
+    work = _Work(model, name, settings, dict(metadata or {}), budget)
     with frozen(model):
-        for start in range(0, len(inputs), shard_rows):
-            rows = np.arange(start, min(start + shard_rows, len(inputs)))
-            yield work.shard(inputs.take(rows), rows, _Progress(progress, start, len(inputs)))
-
-
-class _Progress:
-    def __init__(self, report: Progress | None, done: int, total: int) -> None:
-        self.report, self.done, self.total = report, done, total
-
-    def add(self, rows: int) -> None:
-        self.done += rows
-        if self.report is not None:
-            self.report("collect", self.done, self.total)
+        for start in range(0, len(split), shard_rows):
+            rows = np.arange(start, min(start + shard_rows, len(split)))
+            yield work.shard(split.take(rows), progress or silent, start, len(split))
 
 
 @dataclass(frozen=True)
@@ -95,44 +83,44 @@ class _Work:
     """What all shards of a trace share."""
 
     model: AttentionModel
-    split: Split
     name: str
     settings: CollectSettings
     metadata: dict[str, Any]
     budget: int
 
-    def shard(self, inputs: Inputs, rows: np.ndarray, progress: _Progress) -> Trace:
+    def shard(self, split: Split, progress: Progress, done: int, total: int) -> Trace:
+        inputs = self.model.inputs(split)
         positions = inputs.positions
         flat: dict[str, np.ndarray] = {}
         per_row: dict[str, np.ndarray] = {}
         for chosen, batch, columns in self._measured(inputs):
             places = positions.positions(chosen)
             for column, values in columns.items():
-                whole, size, there = (per_row, len(rows), chosen) if column in PER_ROW else (flat, len(positions.values), places)
+                whole, size, there = (per_row, len(split), chosen) if column in PER_ROW else (flat, len(positions.values), places)
                 found = (values if column in PER_ROW else values[batch.attended]).float().cpu().numpy()
                 whole.setdefault(column, np.zeros((size, *found.shape[1:]), np.float32))[there] = found
-            progress.add(len(chosen))
+            done += len(chosen)
+            progress("collect", done, total)
         heads = range(per_row["offset"].shape[1]) if per_row["offset"].ndim == 3 else (None,)
-        return concatenate([self._trace(inputs, rows, _of_head(flat, head), _of_head(per_row, head), head) for head in heads])
+        return concatenate([self._trace(split, inputs, _of_head(flat, head), _of_head(per_row, head), head) for head in heads])
 
     def _trace(
-        self, inputs: Inputs, rows: np.ndarray, flat: Mapping[str, np.ndarray], per_row: Mapping[str, np.ndarray], head: int | None
+        self, split: Split, inputs: Inputs, flat: Mapping[str, np.ndarray], per_row: Mapping[str, np.ndarray], head: int | None
     ) -> Trace:
         """The rows of one head, or those of a model that has one."""
-        model, split = self.model, self.split
+        model = self.model
         columns = {column: inputs.positions.with_values(values) for column, values in flat.items()}
         erased = {"attention" if column == "alpha" else column: columns[column] for column in ERASED_BY if column in columns}
         trace = Trace.from_arrays(
             activation=model.activation, class_names=model.class_names, metadata=self.metadata, origin=f"{self.name} split",
-            tail=_tail(model), instance=split.instance[rows], split=[self.name] * len(rows), label=split.label[rows],
-            tokens=_texts(split, inputs, rows), question=_lists(split.question, rows), candidates=inputs.candidates,
-            rationale=_rationale(split, inputs, rows), head=None if head is None else np.full(len(rows), head, np.int32),
+            tail=_tail(model), instance=split.instance, split=[self.name] * len(split), label=split.label,
+            tokens=_texts(split, inputs), question=split.question, candidates=inputs.candidates, rationale=_rationale(split, inputs),
+            head=None if head is None else np.full(len(split), head, np.int32),
             **per_row, **columns, **(input_falls(model, inputs, erased) if self.settings.erase_input else {}),
         )  # fmt: skip
         if self.settings.level == "positions":
             return trace
-        words = [split.tokens[int(row)] for row in rows]
-        return word_level(trace, model, inputs, self.budget, tokens=words, rationale=_known(split.rationale, rows))
+        return word_level(trace, model, inputs, self.budget, tokens=split.tokens, rationale=_known(split))
 
     def _measured(self, inputs: Inputs) -> Iterator[tuple[np.ndarray, Batch, dict[str, torch.Tensor]]]:
         """The batches of a shard with the rows they hold: on a CPU a thread takes a batch to itself, so that none waits for another."""
@@ -143,7 +131,7 @@ class _Work:
             return chosen, batch, self._measure(batch)
 
         with one_thread_an_operation() as threads, ThreadPoolExecutor(1 if device.type == "cuda" else threads) as pool:
-            longest_first = list(batches_by_length(inputs.lengths, self.budget))[::-1]
+            longest_first = list(inputs.batches_by_length(self.budget))[::-1]
             yield from pool.map(measure, longest_first)
 
     def _measure(self, batch: Batch) -> dict[str, torch.Tensor]:
@@ -203,26 +191,21 @@ def _of_head(columns: Mapping[str, np.ndarray], head: int | None) -> dict[str, n
     return {name: values[:, head] if head is not None and name in PER_HEAD else values for name, values in columns.items()}
 
 
-def _lists(column: Sequence[Sequence[str]] | None, rows: np.ndarray) -> list[Sequence[str]] | None:
-    return None if column is None else [column[int(row)] for row in rows]
-
-
-def _texts(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[str]]:
+def _texts(split: Split, inputs: Inputs) -> list[list[str]]:
     """The word, or the sentence, of every position."""
-    texts = [split.tokens[int(row)] for row in rows]
     if inputs.sentences is None:
-        return texts
-    return [[" ".join(words) for words in _cut(text, lengths)] for text, lengths in zip(texts, inputs.sentences, strict=True)]
+        return split.tokens
+    return [[" ".join(words) for words in _cut(text, lengths)] for text, lengths in zip(split.tokens, inputs.sentences, strict=True)]
 
 
-def _known(rationale: Sequence[list[bool]] | None, rows: np.ndarray) -> list[list[bool] | None] | None:
+def _known(split: Split) -> list[list[bool] | None] | None:
     """Rationales, null where that of a row is not known."""
-    return None if rationale is None else [rationale[row] or None for row in rows.tolist()]
+    return None if split.rationale is None else [marks or None for marks in split.rationale]
 
 
-def _rationale(split: Split, inputs: Inputs, rows: np.ndarray) -> list[list[bool] | None] | None:
+def _rationale(split: Split, inputs: Inputs) -> list[list[bool] | None] | None:
     """Rationales of the positions; a sentence is of the rationale if one of its words is."""
-    known = _known(split.rationale, rows)
+    known = _known(split)
     if known is None or inputs.sentences is None:
         return known
     return [marks and [any(part) for part in _cut(marks, lengths)] for marks, lengths in zip(known, inputs.sentences, strict=True)]
@@ -271,7 +254,7 @@ def word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np
     single = Inputs(words)
     out = np.zeros(len(words.values), np.float32)
     with torch.no_grad():
-        for rows in batches_by_length(words.lengths, budget):
+        for rows in single.batches_by_length(budget):
             batch = single.batch(rows, device)
             hidden = model.sentence.encoder(model.embedding(batch.ids), batch.lengths)
             out[words.positions(rows)] = model.sentence.weights(hidden, batch)[batch.attended].cpu().numpy()
@@ -279,24 +262,13 @@ def word_weights(model: AttentionModel, inputs: Inputs, budget: int) -> Float[np
 
 
 def trace_probe(
-    model: AttentionModel, test: Split, probe: Probe, folder: Path, collect: CollectSettings, metadata: Mapping[str, Any]
+    data: Split | Pairs, probe: Probe, folder: Path, shards: Callable[[Any, int], Iterable[Trace]]
 ) -> StepCallback:  # fmt: skip
-    """A callback for `train` that writes the trace of the probe's texts to ``folder/steps/<step>`` after each of its steps.
+    """A callback for training that writes the trace of the probe's rows of ``data`` to ``folder/steps/<step>`` after each of its steps.
 
-    The metadata of a file name its ``step``. Raises InputError for a split without rows.
+    ``shards`` gives the trace of these rows after a step; every file is written whole or not at all. Raises InputError for no rows.
     """
-    if not len(test):
+    if not len(data):
         raise InputError("watch training", "test split", "no rows", "one row or more to trace")
-    split = test.take(probe.rows(test.instance))
-    return step_traces(
-        probe, folder, lambda step: collect_shards(model, split, "test", **asdict(collect), metadata={**metadata, "step": step})
-    )
-
-
-def step_traces(probe: Probe, folder: Path, shards: Callable[[int], Iterable[Trace]]) -> StepCallback:
-    """A callback that writes the shards of each step; every file is written whole or not at all."""
-
-    def write(step: int) -> None:
-        write_shards(folder / step_part(step), shards(step))
-
-    return StepCallback(probe.steps, write)
+    chosen = data.take(probe.rows(data.instance))
+    return StepCallback(probe.steps, lambda step: write_shards(folder / step_part(step), shards(chosen, step)))

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import atomic
 from attnaudit.core.progress import Progress
-from attnaudit.corpora import Corpus
-from attnaudit.models.batch import Inputs, batches_by_length
-from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.models.batch import Inputs, PairInputs
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.seq2seq import EncoderDecoder
-from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.measures import predicted_class
-from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
-from attnaudit.training.objectives import Loss, labels_loss, objective_loss
-from attnaudit.training.settings import Objective, TrainingSettings
+from attnaudit.training.settings import TrainingSettings
 
 Trainable = AttentionModel | EncoderDecoder
-POOL = 50  # batches that are sorted by length together: little padding, and still another order every epoch
-EVALUATION_BUDGET = 32_768  # padded positions of one evaluation batch
+CHECKPOINT = "checkpoint.safetensors"
+LEAST = 1e-30  # in place of a weight of 0, before its logarithm is taken
 
 
 @dataclass(frozen=True)
@@ -56,45 +54,20 @@ class StepCallback:
     """
 
     steps: tuple[int, ...]
-    function: Callable[[int], None]
+    function: Callable[[int], Any]
 
     def __call__(self, step: int) -> None:
         if step in self.steps:
             self.function(step)
 
 
-def train(
-    model: AttentionModel, corpus: Corpus, settings: TrainingSettings, *, seed: int = 0,
-    device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
-    objective: Objective | None = None, callback: StepCallback | None = None,
-) -> list[Epoch]:  # fmt: skip
-    """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
-
-    It minimises the loss on labels, or ``objective``. ``callback`` is called after selected steps. With ``checkpoint`` the state after each
-    epoch is stored in that folder, and an interrupted training resumes from it with the same result. The test split is not used. Raises
-    InputError for a split that lacks what the objective needs and for a loss that is not finite.
-    """
-    data, dev = (_Texts.of(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
-    return minimise(model, data, dev, settings, seed=seed, device=device, checkpoint=checkpoint, progress=progress, callback=callback)
-
-
-@runtime_checkable
-class TrainingSplit(Protocol):
+@dataclass(frozen=True)
+class TrainingSplit:
     """A split as training reads it."""
 
-    def __len__(self) -> int: ...
-
-    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        """All rows in batches of about ``size``."""
-        ...
-
-    def loss(self, model: Any, rows: np.ndarray, device: torch.device) -> Tensor:
-        """The loss, a mean over the batch of ``rows``."""
-        ...
-
-    def scores(self, model: Any, select: str) -> tuple[float, float]:
-        """The score that selects, and accuracy."""
-        ...
+    inputs: Inputs | PairInputs
+    loss: Callable[[Any, np.ndarray, torch.device], Tensor]  # of model, rows and device: the loss, a mean over the batch of rows
+    scores: Callable[[Any, str], tuple[float, float]]  # of model and `TrainingSettings.select`: the score that selects, and accuracy
 
 
 def minimise(
@@ -102,14 +75,18 @@ def minimise(
     device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
     callback: StepCallback | None = None,
 ) -> list[Epoch]:  # fmt: skip
-    """The training loop: minimise the loss on ``data``, select the epoch by the score on ``dev``; see `train`."""
+    """Minimise the loss on ``data`` in place, and leave ``model`` with the weights of the epoch with the best score on ``dev``.
+
+    Returns every epoch. ``callback`` is called after selected steps. With ``checkpoint`` the state after each epoch is stored in that
+    folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss that is not finite.
+    """
     model.to(device)
     optimizer = _optimizer(model, settings)
-    history, best = _resume(model, optimizer, checkpoint)
-    steps = len(data.batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
+    history, best = _resume(checkpoint, model, optimizer)
+    steps = len(data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
     if callback is not None and not history:
         callback(0)
-    epochs = _epochs(settings, steps)
+    epochs = settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)  # the last may be cut short
     for number in range(len(history), epochs):
         if settings.steps is None and _exhausted(history, settings):
             break
@@ -117,7 +94,7 @@ def minimise(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
         with _dropout_seed(seed, number):
-            batches = data.batches(settings.batch_size, np.random.default_rng((seed, number)))
+            batches = data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng((seed, number)))
             left = len(batches) if settings.steps is None else settings.steps - number * steps
             report = None if progress is None else _step_progress(progress, number, epochs, settings.steps or epochs * steps)
             loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, callback, report)
@@ -125,7 +102,7 @@ def minimise(
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
         if checkpoint is not None:
-            save_checkpoint(checkpoint, model, optimizer, best, [asdict(epoch) for epoch in history])
+            _save(checkpoint, model, optimizer, best, history)
     model.load_state_dict(best or model.state_dict())
     return history
 
@@ -143,11 +120,6 @@ def _dropout_seed(seed: int, epoch: int) -> Iterator[None]:
         yield
 
 
-def _epochs(settings: TrainingSettings, steps: int) -> int:
-    """The largest number of epochs, of ``steps`` each; the last may be cut short."""
-    return settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)
-
-
 def halvings(history: list[Epoch], plateau: int | None) -> int:
     """How often the learning rate was halved: once for every ``plateau`` epochs in a row without a better dev score."""
     best, waited, count = -math.inf, 0, 0
@@ -159,58 +131,13 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
     return count
 
 
-@dataclass(frozen=True)
-class _Texts:
-    """A split of labelled texts, and the loss on it."""
-
-    inputs: Inputs
-    label: np.ndarray
-    batch_loss: Loss
-
-    @classmethod
-    def of(cls, model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> _Texts:
-        """``weighted``: positives weigh as much as there are negatives per positive in train."""
-        split, learned = corpus.splits[name], corpus.splits["train"].label
-        positives = max(int((learned == 1).sum()), 1)
-        loss = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
-        return cls(model.inputs(split), split.label, loss if objective is None else objective_loss(objective, model, split, loss))
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def batches(self, size: int, random: np.random.Generator) -> list[np.ndarray]:
-        return shuffled_batches(self.inputs.lengths, size, random)
-
-    def loss(self, model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
-        return self.batch_loss(model(self.inputs.batch(rows, device)), rows)
-
-    def scores(self, model: AttentionModel, select: str) -> tuple[float, float]:
-        probabilities = predict(model, self.inputs)
-        predicted = predicted_class(probabilities)
-        accuracy = float((predicted == self.label).mean())
-        if select == "loss":
-            return -self._mean_loss(model), accuracy
-        if model.has_question or select == "accuracy":
-            return accuracy, accuracy
-        return classification_scores(self.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
-
-    def _mean_loss(self, model: AttentionModel) -> float:
-        return sum(float(self.batch_loss(done, rows)) * len(rows) for rows, done in _passes(model, self.inputs)) / len(self)
-
-
-def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
-    """Probabilities of every row, in order, without gradients and without dropout."""
-    out = np.zeros((len(inputs), model.outputs))
-    for rows, done in _passes(model, inputs):
-        out[rows] = model.probabilities(done.logits).double().cpu().numpy()
-    return out
-
-
-def _passes(model: AttentionModel, inputs: Inputs) -> Iterator[tuple[np.ndarray, Forward]]:
+def passes(model: Trainable, inputs: Inputs | PairInputs, budget: int) -> Iterator[tuple[np.ndarray, Any, Any]]:
+    """Every batch of ``inputs``, its row numbers first, and what a forward pass over it leaves, without gradients and without dropout."""
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
-        for rows in batches_by_length(inputs.lengths, EVALUATION_BUDGET):
-            yield rows, model(inputs.batch(rows, device))
+        for rows in inputs.batches_by_length(budget):
+            batch = inputs.batch(rows, device)
+            yield rows, batch, model(batch)
 
 
 @contextmanager
@@ -248,28 +175,16 @@ def _epoch(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-        total += _finite(float(loss.detach()), settings) * len(rows)
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            expected, do = "a finite one", "lower training.learning_rate, or look for huge values in --vectors"
+            raise InputError("train", f"learning rate {settings.learning_rate:g}", f"a loss of {value}", expected, do)
+        total += value * len(rows)
         if callback is not None:
             callback(before + done + 1)
         if report is not None:
             report(before + done + 1)
     return total / sum(map(len, batches))
-
-
-def _finite(loss: float, settings: TrainingSettings) -> float:
-    if not math.isfinite(loss):
-        expected, do = "a finite one", "lower training.learning_rate, or look for huge values in --vectors"
-        raise InputError("train", f"learning rate {settings.learning_rate:g}", f"a loss of {loss}", expected, do)
-    return loss
-
-
-def shuffled_batches(lengths: np.ndarray, size: int, random: np.random.Generator) -> list[np.ndarray]:
-    """All rows in batches of ``size``: shuffled, sorted by length within pools of `POOL` batches, the batches shuffled again."""
-    order = random.permutation(len(lengths))
-    pools = [order[start : start + POOL * size] for start in range(0, len(order), POOL * size)]
-    ordered = [pool[np.argsort(lengths[pool], kind="stable")] for pool in pools]
-    batches = [pool[start : start + size] for pool in ordered for start in range(0, len(pool), size)]
-    return [batches[k] for k in random.permutation(len(batches))]
 
 
 def best_epoch(history: list[Epoch]) -> Epoch:
@@ -286,6 +201,39 @@ def _exhausted(history: list[Epoch], settings: TrainingSettings) -> bool:
     return perfect or (patience is not None and history[-1].epoch - best.epoch >= patience)
 
 
-def _resume(model: Trainable, optimizer: torch.optim.Adam, checkpoint: Path | None) -> tuple[list[Epoch], dict[str, Tensor] | None]:
-    state = load_checkpoint(checkpoint, model, optimizer) if checkpoint is not None else None
-    return ([Epoch(**epoch) for epoch in state.history], state.best) if state else ([], None)
+def _save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, best: dict[str, Tensor] | None, history: list[Epoch]) -> None:
+    """Replace the checkpoint of ``folder``, whole or not at all: weights, optimizer moments, the best weights so far, the history."""
+    tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
+    tensors |= {f"best.{name}": tensor for name, tensor in (best or {}).items()}
+    for number, state in optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in state.items()}
+    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    with atomic(folder / CHECKPOINT) as temporary:
+        save_file(plain, temporary, metadata={"history": json.dumps([asdict(epoch) for epoch in history])})
+
+
+def _resume(
+    folder: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer
+) -> tuple[list[Epoch], dict[str, Tensor] | None]:  # fmt: skip
+    """Restore ``model`` and ``optimizer`` in place; history and best weights. Raises RunError for a checkpoint that does not fit."""
+    path = None if folder is None else folder / CHECKPOINT
+    if path is None or not path.exists():
+        return [], None
+    try:
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - safe_open is no mapping
+            history = json.loads(file.metadata()["history"])
+        model.load_state_dict(_part(tensors, "model."))
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in _part(tensors, "optimizer.").items():
+            number, key = name.split(".", 1)
+            moments.setdefault(int(number), {})[key] = tensor
+        optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
+    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise RunError("resume training", str(path), reason, "a checkpoint of this very model", "remove it to retrain") from error
+    return [Epoch(**epoch) for epoch in history], _part(tensors, "best.")
+
+
+def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -51,6 +51,11 @@ def training_preset(preset: str) -> TrainingSettings:
     return TrainingSettings(amsgrad=preset == "code2019")
 
 
+def _check_strength(objective: Adversary | Deceive | DeceivePairs) -> None:
+    if not objective.strength >= 0:
+        raise InputError("train", "objective strength (λ)", str(objective.strength), "0 or more")
+
+
 @dataclass(frozen=True)
 class Adversary:
     """``mean TVD(ŷ, ŷ_base) − strength · mean KL(α ‖ α_base)``: the base model's output, another attention; no labels (Wiegreffe & Pinter
@@ -66,8 +71,7 @@ class Adversary:
     divergence: Literal["forward", "reversed"] = "forward"
     kind: Literal["adversary"] = "adversary"
 
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
+    __post_init__ = _check_strength
 
 
 @dataclass(frozen=True)
@@ -84,8 +88,7 @@ class Deceive:
     heads: Literal["mean", "max"] = "mean"
     kind: Literal["deceive"] = "deceive"
 
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
+    __post_init__ = _check_strength
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,8 @@ class DeceivePairs:
     strength: float
     kind: Literal["deceive_pairs"] = "deceive_pairs"
 
-    def __post_init__(self) -> None:
-        _check_strength(self.strength)
+    __post_init__ = _check_strength
 
 
 Objective = Adversary | Deceive
 OBJECTIVES: dict[str, type[Adversary] | type[Deceive]] = {"adversary": Adversary, "deceive": Deceive}
-
-
-def _check_strength(strength: float) -> None:
-    if not strength >= 0:
-        raise InputError("train", "objective strength (λ)", str(strength), "0 or more")

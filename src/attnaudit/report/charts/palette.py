@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import altair as alt
 import polars as pl
@@ -81,3 +81,19 @@ def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:
         word = chart.mark_text(baseline="top", fontSize=11.5, fontStyle="italic", **side)
         layers.append(word.encode(x=alt.X("x:Q"), y=alt.YValue(4 + 15 * k), text=alt.Text("text:N")))
     return layers
+
+
+def box_table(groups: Iterable[tuple[str, pl.Series]]) -> pl.DataFrame:
+    """{name, low, q25, q50, q75, high}: the 5, 25, 50, 75 and 95 % quantiles of each group of values, null where it has none."""
+    rows = [(name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95))) for name, values in groups]
+    quantiles = dict.fromkeys(("low", "q25", "q50", "q75", "high"), pl.Float64)
+    return pl.DataFrame(rows, schema={"name": pl.String, **quantiles}, orient="row")
+
+
+def box_layers(chart: alt.Chart, x: alt.X, y: alt.Y, colour: Any, size: int) -> list[alt.Chart]:
+    """A line from 5 to 95 %, a bar of quartiles and the median of each row of a `box_table`."""
+    return [
+        chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
+        chart.mark_bar(size=size, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
+        chart.mark_tick(thickness=3, size=size + 2).encode(x=alt.X("q50:Q"), y=y, color=colour),
+    ]

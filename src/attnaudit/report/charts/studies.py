@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
-from attnaudit.report.charts.palette import Palette
+from attnaudit.report.charts.palette import Palette, box_layers, box_table
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
 from attnaudit.results.charts import Distances, Intervals, Quartiles, StepLines, StudyFigure
 
@@ -49,20 +49,8 @@ def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Dra
     """A line from 5 to 95 %, a bar of quartiles and the median for each of ``rows`` {name, low, q25, q50, q75, high}."""
     y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=alt.Axis(ticks=False, domain=False, labelLimit=190))
     x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=alt.Axis(tickCount=5))
-    chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
-    layers = [
-        chart.mark_rule(strokeWidth=1.4).encode(x=x, x2=alt.X2("high"), y=y, color=colour),
-        chart.mark_bar(size=14, opacity=0.45).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=y, color=colour),
-        chart.mark_tick(thickness=3, size=16).encode(x=alt.X("q50:Q"), y=y, color=colour),
-    ]
+    layers = box_layers(alt.Chart(rows), x, y, alt.value(Palette.COLOURS[0]), 14)
     return alt.layer(*layers).properties(width=_WIDTH, height=_LINE * rows.height)
-
-
-def quantiles(groups: Sequence[tuple[str, pl.Series]]) -> pl.DataFrame:
-    """{name, low, q25, q50, q75, high} of every group of values that has any."""
-    rows = [(name, *(values.quantile(q, "linear") for q in (0.05, 0.25, 0.5, 0.75, 0.95))) for name, values in groups if values.len()]
-    columns = ("low", "q25", "q50", "q75", "high")
-    return pl.DataFrame(rows, schema={"name": pl.String, **dict.fromkeys(columns, pl.Float64)}, orient="row")
 
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:
@@ -108,7 +96,7 @@ def _chart(chart: Intervals | Quartiles | Distances | StepLines) -> Drawing:
         case Intervals():
             return interval_chart(chart.rows, chart.axis)
         case Quartiles():
-            return quantile_chart(quantiles(chart.groups), chart.axis, chart.ends)
+            return quantile_chart(box_table(group for group in chart.groups if group[1].len()), chart.axis, chart.ends)
         case Distances():
             return curve_chart(chart.rows)
         case StepLines():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from html import escape
 from typing import Any
 
 import altair as alt
@@ -28,11 +29,12 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing, or the reason why there is none."""
+    """One drawing, or the reason why there is none; ``legend`` has (name, colour, sign) of what it draws, where it needs its own."""
 
     title: str
     svg: str = ""
     note: str = ""
+    legend: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -46,22 +48,11 @@ class Figure:
 
 
 def render(chart: Drawing, name: str, label: str) -> str:
-    """``chart`` as an ``<svg>`` element that scales with its container and takes its ink from the page.
-
-    ``name`` keeps ids apart when several charts are on one page; ``label`` is what a screen reader says.
-    """
+    """``chart`` as an ``<svg>`` with the page's ink; ``name`` keeps ids apart on a page, ``label`` is what a screen reader says."""
     spec = chart.to_dict(validate=False)  # what altair itself put together: checking it takes as long as drawing it
     spec["config"] = _CONFIG
-    return _for_page(vl_convert.vegalite_to_svg(spec), name, label)
-
-
-def _for_page(svg: str, name: str, label: str) -> str:
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec))
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
     svg = svg.replace(' role="graphics-object"', "").replace(' aria-roledescription="group mark container"', "")
     head = f'<svg role="img" aria-labelledby="{name}-title"'
-    return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{_text(label)}</title>', 1)
-
-
-def _text(label: str) -> str:
-    return label.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1)

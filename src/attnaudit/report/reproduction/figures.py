@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import altair as alt
 import polars as pl
 
 from attnaudit.published.reproduction import TAUS, Model, Tally, groups_of, means_by_class, models, tally
 from attnaudit.report.charts.palette import Palette, measured_axis
-from attnaudit.report.charts.svg import Drawing, render
+from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
 from attnaudit.report.reproduction.tables import MARKS
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.charts import Scale
@@ -34,30 +33,8 @@ _READ = {
 _SCORES = {"f1": "F1", "roc_auc": "ROC-AUC"}
 
 
-@dataclass(frozen=True)
-class AgreementPanel:
-    """One corpus; ``legend`` has (name, colour, sign) of its classes."""
-
-    corpus: str
-    legend: tuple[tuple[str, str, str], ...]
-    svg: str
-
-
-@dataclass(frozen=True)
-class AgreementFigure:
-    """One measure over all corpora that have it."""
-
-    name: str
-    title: str
-    caption: str
-    panels: tuple[AgreementPanel, ...]
-
-
-def agreement_figures(numbers: pl.DataFrame, titles: Mapping[str, str], scores: Mapping[str, str]) -> list[AgreementFigure]:
-    """A figure for each of τ gradient, τ LOO, ε-max JSD and score; ``titles`` are the corpora as they are shown, in that order.
-
-    ``scores`` names each corpus's prediction score.
-    """
+def agreement_figures(numbers: pl.DataFrame, titles: Mapping[str, str], scores: Mapping[str, str]) -> list[Figure]:
+    """A figure for each of τ gradient, τ LOO, ε-max JSD and score (``scores`` by corpus), with ``titles`` of the corpora in their order."""
     same = {name: dict.fromkeys(titles, name) for name in (*TAUS, "emax_jsd")}
     expected = (
         ("tau-gradient", "Kendall τ, attention – gradient", "mean Kendall τ", same[TAUS[0]]),
@@ -69,9 +46,7 @@ def agreement_figures(numbers: pl.DataFrame, titles: Mapping[str, str], scores: 
     return [one for one in made if one.panels]
 
 
-def _figure(
-    numbers: pl.DataFrame, name: str, title: str, axis: str, titles: Mapping[str, str], measures: Mapping[str, str]
-) -> AgreementFigure:
+def _figure(numbers: pl.DataFrame, name: str, title: str, axis: str, titles: Mapping[str, str], measures: Mapping[str, str]) -> Figure:
     parts = {corpus: means_by_class(numbers.filter(corpus=corpus), measures[corpus]) for corpus in titles}
     parts = {corpus: part for corpus, part in parts.items() if part.height}
     drawn = pl.concat(parts.values()) if parts else numbers.clear()
@@ -80,7 +55,7 @@ def _figure(
         for k, (corpus, part) in enumerate(parts.items())
     )
     counted = _short_count(tally(title, drawn.filter(pl.col("spread").is_not_null())))
-    return AgreementFigure(name, title, f"{_READ[name]} {counted}".strip(), panels)
+    return Figure(name, title, f"{_READ[name]} {counted}".strip(), panels)
 
 
 def _short_count(tally: Tally) -> str:
@@ -92,7 +67,7 @@ def _short_count(tally: Tally) -> str:
     return f"Of {count(tally.judged, 'number')} that both of the authors' runs have: {', '.join(parts)}."
 
 
-def _panel(part: pl.DataFrame, name: str, corpus: str, title: str, scale: Scale) -> AgreementPanel:
+def _panel(part: pl.DataFrame, name: str, corpus: str, title: str, scale: Scale) -> Panel:
     measure = part["measure"][0]
     groups = groups_of(part, measure)
     groups += [group for group in part["group"].unique() if group not in groups]
@@ -101,7 +76,7 @@ def _panel(part: pl.DataFrame, name: str, corpus: str, title: str, scale: Scale)
     shown = zip(names, Palette.COLOURS, (_SIGNS[shape] for shape in SHAPES), strict=False)
     label = f"{title} on {corpus}: the authors' two values and ours, for {len(models(part))} models"
     svg = render(agreement_chart(part, scale, models(part), groups), name, label)
-    return AgreementPanel(corpus, tuple(shown), svg)
+    return Panel(corpus, svg, legend=tuple(shown))
 
 
 def _scale(title: str, name: str, part: pl.DataFrame) -> Scale:
@@ -129,7 +104,8 @@ def agreement_chart(rows: pl.DataFrame, scale: Scale, models: Sequence[Model], g
     height = float(placed["y"].to_numpy().max()) + _LINE / 2 + 2
     down = alt.Scale(domain=[0.0, height], range=[0.0, height], nice=False, zero=False)
     y = alt.Y("y:Q", scale=down, title=None, axis=_model_axis(placed, models))
-    colour, shape = Palette(tuple(groups)).colour(), _shape(groups)
+    colour, shapes = Palette(tuple(groups)).colour(), [SHAPES[k % len(SHAPES)] for k in range(len(groups))]
+    shape = alt.Shape("group:N", scale=alt.Scale(domain=list(groups), range=shapes), legend=None)
     chart = alt.Chart(placed.select("y", "group", "paper", "rerun", "ours", "low", "high"))
     known, published = chart.transform_filter("datum.ours !== null"), chart.transform_filter("datum.paper !== null || datum.rerun !== null")
     both = chart.transform_filter("datum.paper !== null && datum.rerun !== null")
@@ -167,8 +143,3 @@ def _model_axis(placed: pl.DataFrame, models: Sequence[Model]) -> alt.Axis:
         values=[middle for middle, _ in named], labelExpr=f"{chosen} : ''", minExtent=98, maxExtent=98, labelLimit=96, grid=False,
         ticks=False, domain=False,
     )  # fmt: skip
-
-
-def _shape(groups: Sequence[str]) -> alt.Shape:
-    shapes = [SHAPES[k % len(SHAPES)] for k in range(len(groups))]
-    return alt.Shape("group:N", scale=alt.Scale(domain=list(groups), range=shapes), legend=None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,35 +10,15 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.files import atomic, write_text
+from attnaudit.published import reproduction as counted
 from attnaudit.published.compare import DEGREES
 from attnaudit.published.reference import published_corpus
-from attnaudit.published.reproduction import (
-    Contrast,
-    Extent,
-    Model,
-    NotRun,
-    Tally,
-    all_numbers,
-    contrast_counts,
-    contrasts,
-    corpora,
-    corpus_key,
-    extent_of,
-    fewest_seeds_within_ours,
-    main_means,
-    models,
-    not_run_by_reason,
-    published_once,
-    runs_by_model,
-    score_measure,
-    seed_counts,
-    tallies,
-)
-from attnaudit.report.citations import corpus_title
+from attnaudit.published.reproduction import Contrast, Extent, Model, NotRun, Tally, corpus_key
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.figures import agreement_figures
-from attnaudit.report.reproduction.tables import MARKS, NumberTable, as_markdown, further_tables, main_table
+from attnaudit.report.reproduction.tables import MARKS, as_markdown, further_tables, main_table
 from attnaudit.report.sections.comparison import VECTORS_DIFFER
+from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import count, percent
@@ -71,24 +51,8 @@ class Reproduction:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CorpusSection:
-    """One corpus: its tables, what differs, and for each model its (seed, link to the page or nothing)."""
-
-    anchor: str
-    title: str
-    published: bool
-    notes: tuple[str, ...]
-    table: NumberTable
-    further: tuple[NumberTable, ...]
-    seeds: Mapping[Model, tuple[tuple[str, str], ...]]
-
-
 def write_reproduction(found: Reproduction, folder: Path) -> Path:
-    """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md`` into ``folder`` and return the page.
-
-    Raises RunError when the place cannot be written.
-    """
+    """Write ``index.html``, ``reproduction.csv`` and ``reproduction.md`` into ``folder`` and return the page. Raises RunError."""
     content, page = _content(found), folder / "index.html"
     with atomic(folder / "reproduction.csv") as temporary:
         found.table.write_csv(temporary)
@@ -96,7 +60,7 @@ def write_reproduction(found: Reproduction, folder: Path) -> Path:
     links = [("Verdict", "#verdict"), ("What was run", "#extent")]
     links += [("Figures", "#figures")] if content["figures"] else []
     links += [("Average and BiLSTM", "#encoders")] if content["contrasts"] else []
-    links += [(section.title, f"#{section.anchor}") for section in content["sections"]]
+    links += [(section["title"], f"#{section['anchor']}") for section in content["sections"]]
     return write_page(
         page, [Section("reproduction", content, tuple(links))], "Did “Attention is not Explanation” reproduce?",
         "The published numbers of Jain & Wallace 2019 compared with ours", title="Reproduction of Jain & Wallace 2019",
@@ -106,25 +70,27 @@ def write_reproduction(found: Reproduction, folder: Path) -> Path:
 
 def _content(found: Reproduction) -> dict[str, Any]:
     """What the page and the Markdown show."""
-    numbers = all_numbers(found.table, found.runs)
+    numbers = counted.all_numbers(found.table, found.runs)
     abouts = {corpus_key(run.about.corpus): run.about for run in reversed(found.runs)}
-    titles = {name: corpus_title(abouts[name]) if name in abouts else name for name in corpora(numbers)}
+    titles = {name: corpus_title(abouts[name]) if name in abouts else name for name in counted.corpora(numbers)}
     has_question = {name: name in abouts and abouts[name].has_question for name in titles}
-    scores = {name: score_measure(numbers.filter(corpus=name), has_question[name]) for name in titles}
+    others = (one.corpus for one in found.not_run if corpus_key(one.corpus) not in titles)
+    all_titles = titles | {corpus_key(name): corpus_title(About(corpus=name)) for name in others}
+    scores = {name: counted.score_measure(numbers.filter(corpus=name), has_question[name]) for name in titles}
     return {
         "verdict": verdict_sentences(found.table),
-        "tallies": tallies(found.table),
+        "tallies": counted.tallies(found.table),
         "degrees": [(degree, *MARKS[degree]) for degree in DEGREES.values()],
-        "extent": extent_sentence(extent_of(found.runs, numbers)),
-        "models": models(numbers),
-        "coverage": runs_by_model(numbers, found.runs, titles),
-        "not_run": not_run_by_reason(found.not_run, titles | _titles(found.not_run, titles)),
+        "extent": extent_sentence(counted.extent_of(found.runs, numbers)),
+        "models": counted.models(numbers),
+        "coverage": counted.runs_by_model(numbers, found.runs, titles),
+        "not_run": counted.not_run_by_reason(found.not_run, all_titles),
         "intervals": interval_sentence(numbers),
         "figures": agreement_figures(numbers, titles, scores),
         "sections": [_section(found, numbers, name, titles[name], has_question[name], k) for k, name in enumerate(titles)],
         "titles": titles,
-        "contrasts": contrasts(found.table),
-        "contrast_sentence": contrast_sentence(contrasts(found.table)),
+        "contrasts": counted.contrasts(found.table),
+        "contrast_sentence": contrast_sentence(counted.contrasts(found.table)),
         "pairs": _PAIRS,
         "contrast_words": _CONTRAST_WORDS,
         "vectors_differ": VECTORS_DIFFER,
@@ -134,21 +100,17 @@ def _content(found: Reproduction) -> dict[str, Any]:
     }
 
 
-def _titles(not_run: Iterable[NotRun], known: Mapping[str, str]) -> dict[str, str]:
-    names = [one.corpus for one in not_run if corpus_key(one.corpus) not in known]
-    return {corpus_key(name): corpus_title(About(corpus=name)) for name in names}
-
-
-def _section(found: Reproduction, numbers: pl.DataFrame, name: str, title: str, has_question: bool, k: int) -> CorpusSection:
+def _section(found: Reproduction, numbers: pl.DataFrame, name: str, title: str, has_question: bool, k: int) -> dict[str, Any]:
+    """One corpus: its tables, what differs, and for each model its (seed, link to the page or nothing)."""
     part = numbers.filter(corpus=name)
     main = main_table(part, title, has_question)
     told = [note for corpus, notes in found.corpus_notes.items() if corpus_key(corpus) == name for note in notes]
     told += part.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
-    notes = tuple(_sentence(note) for note in dict.fromkeys(told))
-    return CorpusSection(
-        anchor=f"corpus-{k + 1}", title=title, published=published_corpus(name) is not None, notes=notes, table=main,
-        further=tuple(further_tables(part, main.columns)), seeds=_seeds(found, name),
-    )  # fmt: skip
+    return {
+        "anchor": f"corpus-{k + 1}", "title": title, "published": published_corpus(name) is not None, "table": main,
+        "notes": [_sentence(note) for note in dict.fromkeys(told)], "further": further_tables(part, main.columns),
+        "seeds": _seeds(found, name),
+    }  # fmt: skip
 
 
 def _sentence(note: str) -> str:
@@ -168,11 +130,11 @@ def _seeds(found: Reproduction, corpus: str) -> dict[Model, tuple[tuple[str, str
 
 def verdict_sentences(table: pl.DataFrame) -> list[str]:
     """The verdict in words that claim no more than the counts do."""
-    means, once = main_means(table), published_once(table)
+    means, once = counted.main_means(table), counted.published_once(table)
     if not means.judged:
         return ["No published mean can be compared with a run: there is nothing to judge."]
     sentences = [_in_words(means)]
-    few = fewest_seeds_within_ours(table)
+    few = counted.fewest_seeds_within_ours(table)
     if few is not None and 1 < few < 5:
         sentences.append(f"Intervals from {few} seeds are wide: that such an interval holds a published value says little.")
     if once:
@@ -209,7 +171,7 @@ def extent_sentence(extent: Extent) -> str:
 
 def interval_sentence(numbers: pl.DataFrame) -> str:
     """What the intervals of ours are over, which depends on the number of seeds of each model."""
-    seeds = set(seed_counts(numbers))
+    seeds = set(counted.seed_counts(numbers))
     one = "from one seed, so that its interval is over instances and says nothing of how much another seed would differ"
     several = "the mean over seeds, with the 95 % t interval of that mean"
     if not seeds:
@@ -226,7 +188,7 @@ def contrast_sentence(found: Sequence[Contrast]) -> str:
     """In how many cases the average encoder is higher, in theirs and in ours; empty where nothing can be compared."""
     if not found:
         return ""
-    theirs, ours, half = contrast_counts(found)
+    theirs, ours, half = counted.contrast_counts(found)
     return (
         f"Of {len(found)} comparisons (corpus, attention, τ), the average encoder's mean τ lies above the BiLSTM's in both runs of the "
         f"authors in {theirs}; in {ours} of these it does so in ours, in {half} by at least half of what it did in theirs."

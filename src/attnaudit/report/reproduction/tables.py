@@ -1,12 +1,9 @@
-"""The numbers of a reproduction as tables of text, for the page and as Markdown.
-
-A corpus has a column for each measure and class; paper, re-run and ours are below each other.
-"""
+"""The numbers of a reproduction as text: a column for each measure and class; paper, re-run and ours are below each other."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -140,13 +137,9 @@ def _entry(find: Callable[[tuple], Row | None], column: Column, source: str) -> 
     text = _text(source, column.measure, middle, find((*key, "std")), share)
     if source != "ours" or middle is None:
         return Entry(text)
-    marked = "" if middle["ours"] is None else _degree(middle["agreement"])
-    return Entry(text, _interval(middle, column.measure), marked, middle["agreement"])
-
-
-def _degree(agreement: str) -> str:
-    """The class that marks an agreement, a key of `MARKS`; empty for none."""
-    return "once" if agreement == PUBLISHED_ONCE else DEGREES.get(agreement, "unknown") if agreement else ""
+    agreement = middle["agreement"]
+    degree = "once" if agreement == PUBLISHED_ONCE else DEGREES.get(agreement, "unknown")
+    return Entry(text, _interval(middle, column.measure), degree if agreement and middle["ours"] is not None else "", agreement)
 
 
 def _text(source: str, measure: str, middle: Row | None, spread: Row | None, share: Row | None) -> str:
@@ -154,19 +147,15 @@ def _text(source: str, measure: str, middle: Row | None, spread: Row | None, sha
     value, around, part = (None if row is None else row[source] for row in (middle, spread, share))
     if middle is not None and middle["statistic"] == "share" and value is not None:
         return percent(value)
-    text = "–" if value is None else figure(value, _places(measure))
+    text = "–" if value is None else figure(value, 3 if measure in _FINE else 2)
     text += "" if around is None else f" ± {figure(around)}"
     return text if part is None else f"{text} · {percent(part)}"
 
 
 def _interval(row: Row, measure: str) -> str:
     if row["statistic"] != "share" or row["low"] is None:
-        return interval(row, _places(measure))
+        return interval(row, 3 if measure in _FINE else 2)
     return f"[{figure(100 * row['low'], 0)}, {figure(100 * row['high'], 0)}] %"
-
-
-def _places(measure: str) -> int:
-    return 3 if measure in _FINE else 2
 
 
 def as_markdown(content: Mapping[str, Any]) -> str:
@@ -175,8 +164,8 @@ def as_markdown(content: Mapping[str, Any]) -> str:
     parts += [_plain(content["contrast_sentence"]), _contrasts(content), _not_run(content), _plain(content["intervals"])]
     parts += [_plain(content["interval_rule"] if content["tallies"] else ""), "\n".join(f"- {_plain(note)}" for note in content["notes"])]
     for section in content["sections"]:
-        parts += [f"## {_plain(section.title)}", *(f"- {_plain(note)}" for note in section.notes)]
-        parts += [_markdown_numbers(table) for table in (section.table, *section.further) if table.columns]
+        parts += [f"## {_plain(section['title'])}", *(f"- {_plain(note)}" for note in section["notes"])]
+        parts += [_markdown_numbers(table) for table in (section["table"], *section["further"]) if table.columns]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -186,14 +175,9 @@ def _tallies(content: Mapping[str, Any]) -> str:
 
 
 def _contrasts(content: Mapping[str, Any]) -> str:
+    titles, pairs, words = content["titles"], content["pairs"], content["contrast_words"]
     rows = [
-        [
-            content["titles"][one.corpus],
-            one.attention,
-            content["pairs"][one.measure],
-            *map(figure, (one.paper, one.rerun, one.ours)),
-            content["contrast_words"][one.degree],
-        ]
+        [titles[one.corpus], one.attention, pairs[one.measure], *map(figure, (one.paper, one.rerun, one.ours)), words[one.degree]]
         for one in content["contrasts"]
     ]
     return _markdown_table(["average less BiLSTM", "attention", "mean τ", "paper", "re-run", "ours", "ours is"], rows)
@@ -207,13 +191,8 @@ def _not_run(content: Mapping[str, Any]) -> str:
 
 def _markdown_numbers(table: NumberTable) -> str:
     heads = [column.head if column.title == "all instances" else f"{column.head}, {column.title}" for column in table.columns]
-    rows = [row for block in table.blocks for row in _markdown_rows(block)]
+    rows = [[" + ".join(block.model), label, *map(_markdown_entry, entries)] for block in table.blocks for label, entries in block.lines]
     return f"{_plain(table.caption)}\n\n" + _markdown_table(["model", "", *heads], rows)
-
-
-def _markdown_rows(block: Block) -> Iterable[list[str]]:
-    for label, entries in block.lines:
-        yield [" + ".join(block.model), label, *map(_markdown_entry, entries)]
 
 
 def _markdown_entry(entry: Entry) -> str:

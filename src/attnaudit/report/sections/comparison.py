@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
@@ -12,19 +11,7 @@ from rich.table import Table
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import measure_label
-from attnaudit.published.compare import (
-    ABOVE_SEARCH,
-    DEGREES,
-    FARTHER,
-    NOT_MEASURED,
-    PUBLISHED_ONCE,
-    WITHIN_CELL,
-    WITHIN_CORPUS,
-    WITHIN_OURS,
-    agreement_counts,
-    compare,
-    spread_on_corpus,
-)
+from attnaudit.published import compare as published
 from attnaudit.published.reference import published_corpus
 from attnaudit.report.page import Section
 from attnaudit.report.sections.numbers import group_label
@@ -35,66 +22,44 @@ VECTORS_DIFFER = (
     "Their models began with word vectors trained on much other text (fastText; on clinical notes, on those): a run that began with "
     "others, see vectors in its settings, is another model and may lie farther off."
 )
-_STYLES = {WITHIN_CELL: "green", WITHIN_CORPUS: "yellow", WITHIN_OURS: "yellow", FARTHER: "red"}
+_STYLES = {"cell": "green", "corpus": "yellow", "ours": "yellow", "farther": "red"}
 _MEDIAN = {"median_delta_y": "median Δŷ", "emax_jsd": "ε-max JSD"}
-
-
-@dataclass(frozen=True)
-class ComparisonRow:
-    """One number as text; ``degree`` is ``cell``, ``corpus``, ``ours``, ``farther``, ``above`` or ``unknown``."""
-
-    measure: str
-    group: str
-    paper: str
-    rerun: str
-    ours: str
-    interval: str
-    spread: str
-    agreement: str
-    degree: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """``parts`` are titled lists of rows; ``reason`` tells why there are none."""
-
-    sentence: str
-    notes: tuple[str, ...]
-    parts: tuple[tuple[str, tuple[ComparisonRow, ...]], ...]
-    reason: str = ""
 
 
 def comparison_section(record: RunRecord) -> Section | None:
     """The comparison of a run; None where its corpus is not one of the paper's."""
-    found = comparison_of(record)
-    content = {"comparison": found, "vectors_differ": VECTORS_DIFFER}
-    return None if found is None else Section("comparison", content, (("Published numbers", "#comparison"),))
-
-
-def comparison_of(record: RunRecord) -> Comparison | None:
-    """The comparison of a run, or None where its corpus is not one of the paper's."""
     if published_corpus(record.about.corpus) is None:
         return None
     try:
-        frame = compare([record])
+        frame = published.compare([record])
     except InputError as error:
-        return Comparison("", (), (), reason=str(error))
-    notes = frame.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
-    medians = frame["statistic"] == "median"
-    parts = (("Means, spreads and shares", frame.filter(~medians)), ("Medians by largest attention weight", frame.filter(medians)))
-    shown = tuple((title, tuple(_row(row) for row in part.iter_rows(named=True))) for title, part in parts if part.height)
-    return Comparison(comparison_sentence(frame), tuple(notes), shown)
+        content: dict[str, Any] = {"reason": str(error)}
+    else:
+        medians = frame["statistic"] == "median"
+        parts = (("Means, spreads and shares", frame.filter(~medians)), ("Medians by largest attention weight", frame.filter(medians)))
+        content = {
+            "sentence": comparison_sentence(frame), "notes": _notes(frame), "vectors_differ": VECTORS_DIFFER,
+            "parts": [(title, [_row(row) for row in part.iter_rows(named=True)]) for title, part in parts if part.height],
+        }  # fmt: skip
+    return Section("comparison", content, (("Published numbers", "#comparison"),))
+
+
+def _notes(frame: pl.DataFrame) -> list[str]:
+    return frame.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
 
 
 def comparison_sentence(frame: pl.DataFrame) -> str:
     """How many numbers keep to the authors' spread, in words that claim no more; what is counted adds up."""
-    numbers = agreement_counts(frame)
-    once = numbers.pop(PUBLISHED_ONCE, 0)
-    numbers.pop(NOT_MEASURED, None)
+    numbers = published.agreement_counts(frame)
+    once = numbers.pop(published.PUBLISHED_ONCE, 0)
+    numbers.pop(published.NOT_MEASURED, None)
     alone = f"{count(once, 'further number')} had been published once only and can keep to no spread: shown, not counted." if once else ""
     if not numbers:
         return alone or "None of the published numbers was measured in this run."
-    cell, corpus, near, above, far = (numbers.get(name, 0) for name in (WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, ABOVE_SEARCH, FARTHER))
+    cell, corpus, near, above, far = (
+        numbers.get(name, 0)
+        for name in (published.WITHIN_CELL, published.WITHIN_CORPUS, published.WITHIN_OURS, published.ABOVE_SEARCH, published.FARTHER)
+    )
     ours = f"; of {near} more a published value lies within our interval" if near else ""
     exact = f"; {above} more lie above what their search had found" if above else ""
     farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
@@ -103,12 +68,9 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
         f"two for the same model, and {corpus} more within the most that they differ on this corpus in this kind of number"
         f"{ours}{exact}{farther}."
     )
-    return " ".join(filter(None, (counted, alone, _yardstick(str(frame["corpus"][0])))))
-
-
-def _yardstick(corpus: str) -> str:
-    most = spread_on_corpus(corpus, "tau_gradient", "mean", None)
-    return "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
+    most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)
+    yardstick = "" if most is None else f"On this corpus the authors' two runs differ by as much as {figure(most)} in mean τ."
+    return " ".join(filter(None, (counted, alone, yardstick)))
 
 
 def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> None:
@@ -118,43 +80,26 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
         first = part.row(0, named=True)
         title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, compared with Jain & Wallace 2019"
         table = Table(title=escape(title), title_justify="left")
-        for column in ("measure", "group"):
-            table.add_column(column)
-        for column in ("paper", "re-run", "ours", "95 % interval", "spread"):
-            table.add_column(column, justify="right")
-        table.add_column("ours lies")
+        for column in ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "ours lies"):
+            table.add_column(column, justify="left" if column in ("measure", "group", "ours lies") else "right")
         for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
-            row, style = _row(entry), _STYLES.get(entry["agreement"], "dim")
-            texts = (row.measure, row.group, row.paper, row.rerun, row.ours, row.interval, row.spread)
-            table.add_row(*map(escape, texts), f"[{style}]{escape(row.agreement)}[/]")
+            *texts, agreement, degree = _row(entry)
+            style = _STYLES.get(degree, "dim")
+            table.add_row(*map(escape, texts), f"[{style}]{escape(agreement)}[/]")
         console.print(table)
-        for note in part.filter(pl.col("note") != "")["note"].unique(maintain_order=True):
+        for note in _notes(part):
             console.print(f"note: {note}", markup=False, highlight=False)
         console.print(comparison_sentence(part), markup=False, highlight=False)
     console.print(VECTORS_DIFFER, markup=False, highlight=False)
 
 
-def _row(row: dict[str, Any]) -> ComparisonRow:
+def _row(row: dict[str, Any]) -> tuple[str, ...]:
+    """Measure, group, paper, re-run, ours, its interval, spread, agreement and its degree (`DEGREES`, or ``unknown``)."""
     places = 3 if row["measure"] in _MEDIAN else 2
-    paper, rerun, ours, spread = ("–" if row[name] is None else figure(row[name], places) for name in ("paper", "rerun", "ours", "spread"))
-    return ComparisonRow(
-        _name(row),
-        _group(row),
-        paper,
-        rerun,
-        ours,
-        interval(row, places),
-        spread,
-        row["agreement"],
-        DEGREES.get(row["agreement"], "unknown"),
-    )
-
-
-def _name(row: dict[str, Any]) -> str:
-    if row["statistic"] == "median":
-        return f"median of {_MEDIAN[row['measure']]}"
-    return measure_label(row["measure"]) + (", standard deviation" if row["statistic"] == "std" else "")
-
-
-def _group(row: dict[str, Any]) -> str:
-    return group_label(row["group"]) + (f", max α in {row['max_alpha']}" if row["max_alpha"] else "")
+    name = measure_label(row["measure"]) + (", standard deviation" if row["statistic"] == "std" else "")
+    name = f"median of {_MEDIAN[row['measure']]}" if row["statistic"] == "median" else name
+    group = group_label(row["group"]) + (f", max α in {row['max_alpha']}" if row["max_alpha"] else "")
+    known = (row[source] for source in ("paper", "rerun", "ours", "spread"))
+    paper, rerun, ours, spread = ("–" if value is None else figure(value, places) for value in known)
+    agreement = row["agreement"]
+    return name, group, paper, rerun, ours, interval(row, places), spread, agreement, published.DEGREES.get(agreement, "unknown")

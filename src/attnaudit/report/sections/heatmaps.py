@@ -21,12 +21,7 @@ SMALLEST_GAP = 3  # fewer tokens than this are shown rather than counted
 
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
-_CAPTIONS = {
-    "alpha": "The model's attention α",
-    "adversary": "Adversarial attention",
-    "gradient": "Gradient",
-    "loo": "Leave-one-out",
-}
+_CAPTIONS = {"alpha": "The model's attention α", "adversary": "Adversarial attention", "gradient": "Gradient", "loo": "Leave-one-out"}
 
 
 @dataclass(frozen=True)
@@ -63,10 +58,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Strip:
-    """One shading of the text: ``shades`` in thousandths of ``full``, the weight of the deepest colour, per shown token.
-
-    ``top`` is the largest weight of the whole text.
-    """
+    """One shading of a text: ``shades`` per shown token, in thousandths of ``full``, the deepest colour's weight; ``top`` the largest."""
 
     kind: str
     caption: str
@@ -116,10 +108,7 @@ def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.nda
 
 
 def full_colour(weights: Float[np.ndarray, " T"]) -> float:
-    """The weight that gets the deepest colour: the largest one, or `UNIFORM_SHARES` uniform shares of the whole where that is more.
-
-    So nearly uniform weights look pale, and none looks like the one that matters.
-    """
+    """The deepest colour's weight: the largest one, or `UNIFORM_SHARES` uniform shares if more, so nearly uniform weights look pale."""
     uniform = float(weights.sum()) / len(weights)
     return max(float(weights.max()), min(UNIFORM_SHARES * uniform, float(weights.sum())))
 
@@ -189,12 +178,8 @@ def _without_small_gaps(positions: Int64[np.ndarray, " s"], length: int) -> Int6
 
 def _with_gaps(positions: Int64[np.ndarray, " s"], length: int) -> tuple[int | Gap, ...]:
     pieces: list[int | Gap] = []
-    before = -1
-    for position in [*positions.tolist(), length]:
-        if position - before > 1:
-            pieces.append(Gap(position - before - 1))
-        pieces.append(position)
-        before = position
+    for before, position in pairwise([-1, *positions.tolist(), length]):
+        pieces += [Gap(position - before - 1), position] if position - before > 1 else [position]
     return tuple(pieces[:-1])
 
 
@@ -213,20 +198,15 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
     if adversarial is not None and len(adversarial) == len(weights["alpha"]):
         weights = {"alpha": weights["alpha"], "adversary": np.asarray(adversarial), **weights}
     rationale = trace.table.column("rationale")[k].as_py() if trace.has("rationale") else None
-    figures = {name: facts.get(name) for name in MEASURES}
-    figures["max_alpha"] = float(weights["alpha"].max())
+    figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(weights["alpha"].max())}
+    question = trace.table.column("question")[k].as_py() if trace.has("question") else None
     return Instance(
         name=_name(trace, k), tokens=trace.tokens(k), weights=weights, rationale=rationale,
         predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
         label=trace.class_names[label] if label >= 0 else None,
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
-        delta_y=facts.get("delta_y"), figures=figures, question=_question(trace, k),
+        delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()),
     )  # fmt: skip
-
-
-def _question(trace: Trace, k: int) -> str:
-    words = trace.table.column("question")[k].as_py() if trace.has("question") else None
-    return " ".join(words or ())
 
 
 def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:

@@ -1,4 +1,5 @@
-"""The instances of a page: which ones it shows, what it reads of a trace, heatmaps and the list that can be searched.
+"""The instances of a page: which ones it shows, what it reads of a trace, heatmaps, the list that can be searched, and stepwise
+removal: the page computes the output ``activation(offset + Σ alpha_t · readout_t / Σ alpha_t)`` over the tokens that are left.
 
 A large trace fits into little memory: a line for every row, and a few rows whole.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -15,8 +17,9 @@ import polars as pl
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
+from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances, visible
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace, concatenate
 
@@ -25,6 +28,8 @@ SNIPPET = 14  # tokens that the list shows of each text
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
 STRIKING, RANDOM, LISTED = 6, 6, 500
+MOST_NUMBERS = 4000  # tokens times outputs of one instance whose tokens can be removed
+DIGITS = 9  # as many as float32 holds
 SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
 
 _SHOWN = (
@@ -33,21 +38,10 @@ _SHOWN = (
 _READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates")
 
 
-@dataclass(frozen=True)
-class ListedInstance:
-    """A row of the list: ``snippet`` begins the text."""
-
-    picture: Heatmap
-    snippet: str
-
-
 def instance_sections(
     trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord
 ) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
-    """Heatmaps, the list, and the trace rows that the heatmaps show.
-
-    ``seen`` is the trace's overview, ``rows`` the tables of ``record`` side by side.
-    """
+    """Heatmaps, the list and the trace rows that the heatmaps show; ``seen`` is the `overview`, ``rows`` are the joined tables."""
     chosen = select(rows, seen, record.about.seed or 0)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
     instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
@@ -58,7 +52,7 @@ def instance_sections(
         "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
     }  # fmt: skip
     listed = {
-        "listed": [ListedInstance(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
+        "listed": [(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
         "classes": sorted({picture.instance.predicted for picture in pictures}),
     }  # fmt: skip
     data = {"instance-data": [picture.as_json() for picture in pictures]}
@@ -78,10 +72,7 @@ def _snippet(picture: Heatmap) -> str:
 
 @dataclass(frozen=True)
 class Selection:
-    """Row numbers of a trace: the striking ones (most striking first), random ones, and all that the list shows.
-
-    ``rule`` says how the striking ones were found.
-    """
+    """Row numbers: the striking ones, the most striking first, found by ``rule``; random ones; and all that the list shows."""
 
     striking: Int64[np.ndarray, " s"]
     random: Int64[np.ndarray, " r"]
@@ -126,12 +117,8 @@ def overview(trace: Trace | str | Path) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
+def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...] = _SHOWN) -> Trace:
     """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
-    return _rows_of(trace, picks, _SHOWN)
-
-
-def _rows_of(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]) -> Trace:
     kept, done = [], 0
     for part in _parts(trace, names):
         here = picks[(picks >= done) & (picks < done + len(part))] - done
@@ -139,11 +126,6 @@ def _rows_of(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: t
             kept.append(part.take(here))
         done += len(part)
     return concatenate(kept)
-
-
-def rows_read_out(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"]) -> Trace:
-    """The rows ``picks``, in ascending order, with what their output is made of. Raises TraceError."""
-    return _rows_of(trace, picks, _READ_OUT)
 
 
 def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
@@ -162,3 +144,37 @@ def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
     if rows.height and (rows.height != seen.height or not rows["instance"].equals(seen["instance"])):
         got = f"{rows.height} rows of results, and a trace of {seen.height} rows that names other instances"
         raise InputError("write report", "trace and results", got, "the trace that the results were made of", "run the audit again")
+
+
+def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray) -> Section | None:
+    """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
+    if "erasure" not in record.tables:
+        return None
+    chosen, facts = rows_shown(trace, picks, _READ_OUT), record.rows(picks)
+    if chosen.metadata["tail"] != "identity":
+        return None
+    fit = (k for k in range(len(chosen)) if len(chosen.alpha[k]) > 1 and chosen.readout.contribution[k].size <= MOST_NUMBERS)
+    entries = [_entry(chosen, k, facts) for k in fit]
+    if not entries:
+        return None
+    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries)}
+    data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
+    return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
+
+
+def _entry(trace: Trace, k: int, facts: pl.DataFrame) -> dict[str, Any]:
+    readout = trace.readout
+    allowed = None if readout.candidates is None else readout.candidates[k].tolist()
+    tokens = [visible(token) for token in trace.tokens(k)]
+    return {
+        "name": str(trace.instance[k]), "tokens": tokens, "alpha": _rounded(trace.alpha[k]),
+        "readout": _rounded(readout.contribution[k].T), "offset": _rounded(readout.offset[k]), "allowed": allowed,
+        "minimum": facts[MINIMUM][k].to_list(), "proven": facts["minimum_proven"][k],
+    }  # fmt: skip
+
+
+def _rounded(values: np.ndarray) -> Any:
+    """Numbers short enough for a page."""
+    if values.ndim == 2:
+        return [_rounded(row) for row in values]
+    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -15,8 +15,7 @@ from attnaudit.results.words import figure, interval
 _GROUP = "predicted:"
 
 
-@dataclass(frozen=True)
-class SummaryCell:
+class SummaryCell(NamedTuple):
     """One number: ``value`` and its ``interval``, and in ``detail`` its spread, count and what is undefined."""
 
     value: str
@@ -40,15 +39,16 @@ def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
 
 def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
     """The whole summary; every row of it is in one cell."""
-    return [_table(str(name), part) for (name,), part in summary.group_by("experiment", maintain_order=True)]
+    tables = summary.group_by("experiment", maintain_order=True)
+    return [table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), group_label) for (name,), part in tables]
 
 
-def _table(experiment: str, part: pl.DataFrame) -> SummaryTable:
-    groups = part["group"].unique(maintain_order=True).to_list()
-    cells = {(row["measure"], row["group"]): summary_cell(row) for row in part.iter_rows(named=True)}
-    measures = part["measure"].unique(maintain_order=True).to_list()
-    rows = tuple((name, measure_label(name, experiment), tuple(cells.get((name, group)) for group in groups)) for name in measures)
-    return SummaryTable(experiment, tuple(group_label(group) for group in groups), rows)
+def table_of(title: str, summary: pl.DataFrame, label: Callable[[str], str], group: Callable[[str], str]) -> SummaryTable:
+    """A row for each measure, named by ``label``, a column for each group, named by ``group``."""
+    groups, measures = (summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure"))
+    cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
+    rows = tuple((name, label(name), tuple(cells.get((name, column)) for column in groups)) for name in measures)
+    return SummaryTable(title, tuple(map(group, groups)), rows)
 
 
 def group_label(group: str) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.experiments import EXPERIMENTS, make_experiment, refusal
+from attnaudit.corpora.registry import CORPORA
+from attnaudit.experiments import EXPERIMENTS, facts, make_experiment, refusal
 from attnaudit.report.page import Section
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord
 from attnaudit.trace import Trace
-
-_ELSEWHERE = ("notes",)  # shown in a list of their own
 
 
 def provenance_sections(about: About, bibtex: Sequence[str], missing: Sequence[tuple[str, str]] = ()) -> tuple[Section, Section]:
@@ -31,7 +30,7 @@ def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for name, entry in value.items():
-        if name in _ELSEWHERE:
+        if name == "notes":  # shown in a list of their own
             continue
         if isinstance(entry, Mapping) and entry:
             yield from _flat(entry, f"{prefix}{name}.")
@@ -62,3 +61,15 @@ def _reason(name: str, about: About, first: Trace | None) -> str:
     except InputError as error:
         return str(error)
     return refusal(experiment, first) or "it was not asked for"
+
+
+def corpus_title(about: About) -> str:
+    """The corpus of a run as headings name it: as the run or trace recorded it, else by its registered label."""
+    return CORPORA[about.corpus].label if about.title == about.corpus and about.corpus in CORPORA else about.title
+
+
+def citations(experiments: Iterable[str], corpus: str) -> list[str]:
+    """BibTeX entries of the papers of the experiments that were run and of a registered corpus, each once."""
+    entries = [paper.bibtex for name in experiments for paper in facts(name).papers]
+    entries += [CORPORA[corpus].bibtex] if corpus in CORPORA else []
+    return list(dict.fromkeys(filter(None, entries)))  # a generated corpus has no paper

@@ -22,10 +22,7 @@ def task_of(spec: Any) -> Task:
 
 
 def task_of_corpus(source: str | Path, settings: Iterable[str] = ()) -> Task:
-    """The task that a corpus is for, by its registered entry, its files, or the names of the ``settings`` given with it.
-
-    Raises InputError for a name that nothing has.
-    """
+    """The task of a corpus, by its entry, its files or its ``settings``. Raises InputError for a name that nothing has."""
     from attnaudit.corpora.registry import is_parallel
 
     return PAIRS if _OF_PAIRS.intersection(settings) or is_parallel(str(source)) else TEXTS

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -17,18 +17,17 @@ from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.translation import TranslationSpec
 from attnaudit.results import CLUSTER, summarise_means, summary_row
-from attnaudit.runner.tasks.task import Job, Notes, Step, refuse_options
+from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
 from attnaudit.stats.bleu import corpus_bleu
-from attnaudit.studies import PAIR_STUDIES, Study
+from attnaudit.studies import PAIR_STUDIES
 from attnaudit.trace.probe import Probe
 
 if TYPE_CHECKING:
     from attnaudit.corpora.corpus import Pairs, ParallelCorpus
     from attnaudit.models.batch import PairInputs
-    from attnaudit.models.seq2seq import EncoderDecoder
     from attnaudit.models.translator import Translator
     from attnaudit.trace import Trace
-    from attnaudit.training.loop import Epoch, StepCallback
+    from attnaudit.training.loop import Epoch
 
 TRANSLATIONS = "translations.jsonl"
 DICTIONARY = "dictionary.parquet"
@@ -43,29 +42,14 @@ def read_translations(out: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def _traced(job: Job) -> Pairs:
-    """The pairs of test that are traced, the same of all trainings of a study."""
-    pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
-    seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
-    return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
-
-
-def _collect(job: Job, translator: Translator, origin: Mapping[str, Any], folder: Path) -> Notes:
-    from attnaudit.trace import write_shards
-    from attnaudit.tracing.pairs import collect_pairs
-
-    shards = collect_pairs(translator, _traced(job), "test", job.spec.collect, metadata=origin, progress=job.progress)
-    return {"shards": len(write_shards(folder / "trace", shards))}
-
-
 def _translate(job: Job, translator: Translator, origin: Mapping[str, Any], folder: Path) -> Notes:
     """Translate the test split; the notes say how well gold tokens are predicted with teacher forcing."""
-    from attnaudit.training.decoding import decode, words_of
-    from attnaudit.training.pairs import teacher_forced
+    from attnaudit.training.pairs import decode, teacher_forced
 
     pairs = job.corpus.splits["test"]
     inputs = translator.inputs(pairs, "test split")
-    rows = words_of(translator.model, decode(translator.model, inputs, job.spec.decode.beam, job.progress))
+    decoded = decode(translator.model, inputs, job.spec.decode.beam, job.progress)
+    rows = ([translator.model.target.words[number] for number in row] for row in decoded)
     loss, accuracy = teacher_forced(translator.model, inputs)
     tokens = int(inputs.tokens.sum())
     written = zip(pairs.instance.tolist(), pairs.source, pairs.target, map(translator.units.join, rows), strict=True)
@@ -80,119 +64,94 @@ def _write_page(folder: Path, page: Path) -> None:
     write_translation(folder, page)
 
 
-@dataclass(frozen=True)
-class TextPairs:
-    """`Task` of a `TranslationSpec` and a `ParallelCorpus`."""
+def _spec(source: str | Path, **options: Any) -> TranslationSpec:
+    known = ("preset", "seed", "device", "data_dir", "settings")
+    refuse_options("read settings", str(source), options, known, "a translator is set by --set model.NAME=… and corpus.NAME=…")
+    return TranslationSpec.of(source, **options)
 
-    kind: ClassVar[str] = "translation"
-    studies: ClassVar[Mapping[str, type[Study]]] = PAIR_STUDIES
-    steps: ClassVar[Mapping[str, Step]] = {
-        "collect": Step(("trace",), lambda job: (job.plain["collect"], job.spec.seed), _collect),
-        "translate": Step((TRANSLATIONS,), lambda job: (job.plain["decode"], OF_TOKENS), _translate),
-    }
-    extra: ClassVar[tuple[str, ...]] = ("translate",)
-    tables: ClassVar[tuple[str, ...]] = (DICTIONARY,)
-    pages: ClassVar[Mapping[str, Callable[[Path, Path], Any]]] = {"translation.html": _write_page}
 
-    def spec(self, source: str | Path, **options: Any) -> TranslationSpec:
-        known = ("preset", "seed", "device", "data_dir", "settings")
-        refuse_options("read settings", str(source), options, known, "a translator is set by --set model.NAME=… and corpus.NAME=…")
-        return TranslationSpec.of(source, **options)
+def _read(spec: TranslationSpec, progress: Progress) -> ParallelCorpus:
+    from attnaudit.corpora.parallel import read_parallel
 
-    def read(self, spec: TranslationSpec, progress: Progress) -> ParallelCorpus:
-        from attnaudit.corpora.parallel import read_parallel
+    return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
-        return read_parallel(spec.corpus, seed=spec.seed, progress=progress)
 
-    def prepare(self, spec: TranslationSpec, corpus: ParallelCorpus) -> tuple[ParallelCorpus, str]:
-        return corpus, corpus.fingerprint
+def _training_key(job: Job) -> Sequence[Any]:
+    parts = {name: job.plain[name] for name in ("model", "training", "seed", "objective")}
+    if job.spec.probe is not None:
+        parts |= {name: job.plain[name] for name in ("probe", "collect")}
+    texts = job.spec.corpus
+    return parts, (texts.chosen_units, texts.pieces, texts.chosen_min_df)
 
-    def training_key(self, job: Job) -> Sequence[Any]:
-        parts = {name: job.plain[name] for name in ("model", "training", "seed", "objective")}
-        if job.spec.probe is not None:
-            parts |= {name: job.plain[name] for name in ("probe", "collect")}
-        texts = job.spec.corpus
-        return parts, (texts.chosen_units, texts.pieces, texts.chosen_min_df)
 
-    def build(self, job: Job) -> tuple[Translator, Notes]:
-        """Raises InputError too for pairs that cannot be read or recorded once they are cut, before hours of training."""
-        from attnaudit.corpora.parallel import excluded_links
-        from attnaudit.models.translator import Translator
-        from attnaudit.tracing.pairs import check_settings
+def _build(job: Job) -> tuple[Translator, Notes]:
+    """Raises InputError too for pairs that cannot be read or recorded once they are cut, before hours of training."""
+    from attnaudit.corpora.parallel import excluded_links
+    from attnaudit.models.translator import Translator
+    from attnaudit.tracing.pairs import check_settings
 
-        spec, texts = job.spec, job.spec.corpus
-        job.progress("learn the units", 0, 0)
-        translator = Translator.learn(
-            spec.model, job.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed
-        )
-        inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in job.corpus.splits.items()}
-        if spec.model.attention != "none":
-            check_settings(translator, spec.collect)
-        unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
-        remarks = [excluded_links(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
-        remarks += _unknown(inputs["test"], texts)
-        return translator, {"remarks": remarks} if remarks else {}
+    spec, texts = job.spec, job.spec.corpus
+    job.progress("learn the units", 0, 0)
+    translator = Translator.learn(spec.model, job.corpus.splits["train"], texts.chosen_units, texts.pieces, texts.chosen_min_df, spec.seed)
+    inputs = {name: translator.inputs(pairs, f"{name} split") for name, pairs in job.corpus.splits.items()}
+    if spec.model.attention != "none":
+        check_settings(translator, spec.collect)
+    unlinked = {f"{name} split": made.unlinked for name, made in inputs.items() if made.unlinked}
+    remarks = [excluded_links(split, rows, "words without pieces of their own") for split, rows in unlinked.items()]
+    remarks += _unknown(inputs["test"], texts)
+    return translator, {"remarks": remarks} if remarks else {}
 
-    def watch(self, job: Job, model: Translator, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        from attnaudit.tracing.pairs import trace_pair_probe
 
-        return trace_pair_probe(model, _traced(job), job.spec.probe, folder, job.spec.collect, origin)
+def _traced(job: Job) -> Pairs:
+    """The same pairs of test in all trainings of a study."""
+    pairs, size = job.corpus.splits["test"], job.spec.collect.pairs
+    seed = job.spec.seed if job.spec.corpus.seed is None else job.spec.corpus.seed
+    return pairs.take(Probe(size=len(pairs) if size is None else size, seed=seed).rows(pairs.instance))
 
-    def fit(self, job: Job, model: Translator, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
-        from attnaudit.training.pairs import train_translator
 
-        return train_translator(
-            model, job.corpus, job.spec.training, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress,
-            objective=job.spec.objective, callback=callback,
-        )  # fmt: skip
+def _shards(job: Job, model: Translator, rows: Pairs, origin: Mapping[str, Any], progress: Progress) -> Iterator[Trace]:
+    from attnaudit.tracing.pairs import collect_pairs
 
-    def save(self, model: Translator, folder: Path) -> None:
-        model.save(folder)
+    return collect_pairs(model, rows, "test", job.spec.collect, metadata=origin, progress=progress)
 
-    def load(self, folder: Path, device: str) -> Translator:
-        from attnaudit.models.translator import Translator
 
-        translator = Translator.load(folder)
-        translator.model.to(device)
-        return translator
+def _fit(job: Job, model: Translator, **options: Any) -> list[Epoch]:
+    from attnaudit.training.pairs import train_translator
 
-    def network(self, model: Translator) -> EncoderDecoder:
-        return model.model
+    return train_translator(model, job.corpus, job.spec.training, job.spec.objective, **options)
 
-    def described(self, job: Job, model: Translator) -> dict[str, Any]:
-        return {"encoder": "bilstm", **asdict(model.model.settings), "preset": job.plain["preset"]}
 
-    def remarks(self, notes: Notes) -> list[str]:
-        return notes.get("remarks", [])
+def _load(folder: Path, device: str) -> Translator:
+    from attnaudit.models.translator import Translator
 
-    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-        return {**origin, "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]}}
+    translator = Translator.load(folder)
+    translator.model.to(device)
+    return translator
 
-    def audit_key(self, job: Job) -> Sequence[Any]:
-        translated = job.store.records["translate"]
-        return translated.files, translated.notes, list(job.spec.experiments), job.spec.experiments
 
-    def rows(self, job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Those of the audit, of the translations, of known alignments and of the dictionary."""
-        from attnaudit.experiments.alignment import dictionary, dictionary_rows
-        from attnaudit.trace import Trace
+def _audit_key(job: Job) -> Sequence[Any]:
+    translated = job.store.records["translate"]
+    return translated.files, translated.notes, list(job.spec.experiments), job.spec.experiments
 
-        job.progress("count BLEU", 0, 0)
-        out, notes = job.store.out, job.store.records["translate"].notes
-        aligned = [row for row in audited if row["experiment"] == "alignment"]  # they stand with those of the dictionary
-        rows = [row for row in audited if row not in aligned]
-        rows += translation_rows(job.corpus.splits["test"], read_translations(out), notes)
-        if not (out / "trace").exists():
-            return rows
-        trace = Trace.read(out / "trace")
-        words = dictionary(trace)
-        with atomic(folder / DICTIONARY) as temporary:
-            words.write_parquet(temporary)
-        measured = _over_all_words(job, trace, folder / "results" / "adversary.parquet")
-        return [*rows, *aligned, *dictionary_rows(words), *measured]
 
-    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
-        return {}
+def _rows(job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the audit, of the translations, of known alignments and of the dictionary."""
+    from attnaudit.experiments.alignment import dictionary, dictionary_rows
+    from attnaudit.trace import Trace
+
+    job.progress("count BLEU", 0, 0)
+    out, notes = job.store.out, job.store.records["translate"].notes
+    aligned = [row for row in audited if row["experiment"] == "alignment"]  # they stand with those of the dictionary
+    rows = [row for row in audited if row not in aligned]
+    rows += translation_rows(job.corpus.splits["test"], read_translations(out), notes)
+    if not (out / "trace").exists():
+        return rows
+    trace = Trace.read(out / "trace")
+    words = dictionary(trace)
+    with atomic(folder / DICTIONARY) as temporary:
+        words.write_parquet(temporary)
+    measured = _over_all_words(job, trace, folder / "results" / "adversary.parquet")
+    return [*rows, *aligned, *dictionary_rows(words), *measured]
 
 
 def _unknown(test: PairInputs, corpus: ParallelSpec) -> list[str]:
@@ -217,7 +176,7 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
     measured = {"covered": trace.array("covered").astype(np.float64)}
     if audited.exists():
         found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"])["alpha"].to_list(), np.float64)
-        moved = change_of_output(PAIRS.load(job.store.out / "model", job.device), _traced(job), trace, found)
+        moved = change_of_output(_load(job.store.out / "model", job.device), _traced(job), trace, found)
         epsilon = job.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
         measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}
     frame = pl.DataFrame({**measured, CLUSTER: trace.instance}).lazy()
@@ -225,13 +184,23 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Summary rows: BLEU of the translations (sacrebleu; 95 % bootstrap interval over pairs), and means over gold tokens: how many are
-    predicted, their loss, how many the vocabulary lacks.
-    """
+    """Summary rows: BLEU (sacrebleu; 95 % bootstrap interval over pairs), and accuracy, loss and share of unknown words of gold tokens."""
     score, low, high, signature = corpus_bleu([row["translation"] for row in written], pairs.target)
     figures: list[tuple[Any, ...]] = [("bleu", score, low, high, len(pairs), signature)]
     figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]
     return [summary_row("translation", name, value, low, high, n=n, source=source) for name, value, low, high, n, source in figures]
 
 
-PAIRS = TextPairs()
+def _with_remarks(origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
+    return {**origin, "corpus": {**origin["corpus"], "notes": [*origin["corpus"]["notes"], *remarks]}}
+
+
+PAIRS = Task(  # of a `TranslationSpec` and a `ParallelCorpus`
+    kind="translation", studies=PAIR_STUDIES, spec=_spec, read=_read, prepare=lambda spec, corpus: (corpus, corpus.fingerprint),
+    training_key=_training_key, build=_build, fit=_fit, load=_load, network=lambda translator: translator.model, traced=_traced,
+    shards=_shards, remarks=lambda notes: notes.get("remarks", []), with_remarks=_with_remarks, audit_key=_audit_key, rows=_rows,
+    described=lambda job, model: {"encoder": "bilstm", **asdict(model.model.settings), "preset": job.plain["preset"]},
+    facts=lambda job: {}, extra=("translate",), tables=(DICTIONARY,), pages={"translation.html": _write_page},
+    collect_key=lambda job: (job.plain["collect"], job.spec.seed),
+    steps={"translate": Step((TRANSLATIONS,), lambda job: (job.plain["decode"], OF_TOKENS), _translate)},
+)  # fmt: skip

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.plans.training import Study
 from attnaudit.runner.store import Store
-
-if TYPE_CHECKING:
-    from torch.nn import Module
-
-    from attnaudit.training.loop import Epoch, StepCallback
+from attnaudit.trace import Trace
 
 Notes = dict[str, Any]  # what a step leaves in the manifest
 
@@ -37,7 +32,7 @@ def refuse_options(operation: str, what: str, options: Mapping[str, Any], known:
     """Raise InputError for the first of ``options`` that is not ``known``."""
     for name, value in options.items():
         if name not in known:
-            flag = next((field.metadata["flag"] for field in fields(CorpusSpec) if field.name == name), f"--{name}")
+            flag = next((one.metadata["flag"] for one in fields(CorpusSpec) if one.name == name), f"--{name}")
             raise InputError(operation, what, f"{flag} {value}", f"no such option: {instead}")
 
 
@@ -53,74 +48,30 @@ class Step:
     work: Callable[[Job, Any, Mapping[str, Any], Path], Notes]
 
 
-@runtime_checkable
-class Task(Protocol):
-    """A kind of model, from its corpus to its pages.
+@dataclass(frozen=True)
+class Task:
+    """A kind of model, from its corpus to its pages. What reads or builds raises InputError for all that training would fail of."""
 
-    ``kind`` is its name in ``spec.json`` and in the manifest; ``studies`` are those of such models. ``steps`` can be done once there is a
-    trained model; a whole run has the ``extra`` ones, after its trace is collected. An audit has more ``tables`` than those of its
-    experiments, and a run ``pages`` (a function of the run's folder and of the page's path) besides that of the audit.
-    """
-
-    kind: ClassVar[str]
-    studies: ClassVar[Mapping[str, type[Study]]]
-    steps: ClassVar[Mapping[str, Step]]
-    extra: ClassVar[tuple[str, ...]]
-    tables: ClassVar[tuple[str, ...]]
-    pages: ClassVar[Mapping[str, Callable[[Path, Path], Any]]]
-
-    def spec(self, source: str | Path, **options: Any) -> Any:
-        """The specification of a run of ``source``. Raises InputError, for options that there are not too."""
-        ...
-
-    def read(self, spec: Any, progress: Progress) -> Any:
-        """The corpus that a specification names. Raises InputError."""
-        ...
-
-    def prepare(self, spec: Any, corpus: Any) -> tuple[Any, str]:
-        """The corpus as a model is trained on it, and the fingerprint of all that it then learns from."""
-        ...
-
-    def training_key(self, job: Job) -> Sequence[Any]:
-        """What a trained model follows from, besides the fingerprint and the device."""
-        ...
-
-    def build(self, job: Job) -> tuple[Any, Notes]:
-        """A model before training, and notes on how it came about. Raises InputError for all that training would fail of."""
-        ...
-
-    def watch(self, job: Job, model: Any, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        """What traces the specification's probe into ``folder`` while the model trains."""
-        ...
-
-    def fit(self, job: Job, model: Any, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]: ...
-
-    def save(self, model: Any, folder: Path) -> None: ...
-
-    def load(self, folder: Path, device: str) -> Any: ...
-
-    def network(self, model: Any) -> Module: ...
-
-    def described(self, job: Job, model: Any) -> dict[str, Any]:
-        """What a trace says of its model."""
-        ...
-
-    def remarks(self, notes: Notes) -> list[str]:
-        """Of the notes of a training, what a reader should know."""
-        ...
-
-    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-        """What a trace says of its origin, the remarks on the training included."""
-        ...
-
-    def audit_key(self, job: Job) -> Sequence[Any]:
-        """What the results of a run follow from, besides its trace."""
-        ...
-
-    def rows(self, job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """All summary rows: those ``audited`` by the experiments, whose ``results`` are in ``folder``, and more; writes `tables` there."""
-        ...
-
-    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
-        """What the manifest says besides, by section."""
-        ...
+    kind: str  # its name in ``spec.json`` and in the manifest
+    studies: Mapping[str, type]  # each a `attnaudit.studies.Study` of such models
+    spec: Callable[..., Any]  # the specification of a run, of a source and options
+    read: Callable[[Any, Progress], Any]  # the corpus that a specification names
+    prepare: Callable[[Any, Any], tuple[Any, str]]  # of specification and corpus: the corpus to train on, and its fingerprint
+    training_key: Callable[[Job], Sequence[Any]]  # what a trained model follows from, besides the fingerprint and the device
+    build: Callable[[Job], tuple[Any, Notes]]  # a model before training, and notes on how it came about
+    fit: Callable[..., list[Any]]  # every epoch of training the model of a job in place, with options of `attnaudit.training.loop.minimise`
+    load: Callable[[Path, str], Any]  # the model that was saved in a folder, on a device
+    network: Callable[[Any], Any]  # the torch module of a model
+    described: Callable[[Job, Any], dict[str, Any]]  # what a trace says of its model
+    remarks: Callable[[Notes], list[str]]  # of the notes of a training, what a reader should know
+    with_remarks: Callable[[Mapping[str, Any], Sequence[str]], dict[str, Any]]  # what a trace says of its origin, with these remarks
+    traced: Callable[[Job], Any]  # the rows of test that are traced
+    shards: Callable[[Job, Any, Any, Mapping[str, Any], Progress], Iterator[Trace]]  # of job, model, rows, origin: the trace of these rows
+    collect_key: Callable[[Job], Sequence[Any]]  # what the trace follows from, besides the model
+    steps: Mapping[str, Step]  # what else can be made with a trained model
+    audit_key: Callable[[Job], Sequence[Any]]  # what the results of a run follow from, besides its trace
+    rows: Callable[[Job, Path, list[dict[str, Any]]], list[dict[str, Any]]]  # all summary rows, of those audited; writes `tables` too
+    facts: Callable[[Job], dict[str, dict[str, Any]]]  # what the manifest says besides, by section
+    extra: tuple[str, ...] = ()  # further steps of a whole run, after its trace is collected
+    tables: tuple[str, ...] = ()  # of an audit, besides those of its experiments
+    pages: Mapping[str, Callable[[Path, Path], Any]] = field(default_factory=dict)  # besides the audit's: written of a folder to a path

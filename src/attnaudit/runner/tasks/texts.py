@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import sha256
@@ -14,142 +13,107 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.plans.spec import RunSpec, content_key
 from attnaudit.runner.store import trace_digests
-from attnaudit.runner.tasks.task import Job, Notes, Step
-from attnaudit.studies import STUDIES, Study
+from attnaudit.runner.tasks.task import Job, Notes, Step, Task
+from attnaudit.studies import STUDIES
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
+    from attnaudit.corpora import Corpus, Split
     from attnaudit.models.classifier import AttentionModel
-    from attnaudit.training.loop import Epoch, StepCallback
+    from attnaudit.trace import Trace
+    from attnaudit.training.loop import Epoch
 
 TEACHER = "teacher"  # the trace of all splits that a training takes as given from another
 
 
-def _write_trace(
-    part: str, splits: Sequence[str], scores: Mapping[str, Any] | None, job: Job, model: AttentionModel, origin: Mapping[str, Any],
-    folder: Path,
-) -> Notes:  # fmt: skip
-    """The trace of ``splits`` into the folder ``part``, with the settings of the spec, or with ``scores`` alone."""
+def _teach(job: Job, model: AttentionModel, origin: Mapping[str, Any], folder: Path) -> Notes:
+    """The trace of all splits, with the gradient alone."""
     from attnaudit.trace import write_shards
     from attnaudit.tracing.texts import collect_shards
 
-    settings = asdict(job.spec.collect) if scores is None else scores
-    shards = (
-        shard
-        for name in splits
-        for shard in collect_shards(model, job.corpus.splits[name], name, **settings, metadata=origin, progress=job.progress)
+    traced = {"scores": ("gradient",), "metadata": origin, "progress": job.progress}
+    shards = (shard for name in SPLITS for shard in collect_shards(model, job.corpus.splits[name], name, **traced))
+    return {"shards": len(write_shards(folder / TEACHER, shards))}
+
+
+def _read(spec: RunSpec, progress: Progress) -> Corpus:
+    from attnaudit.corpora import read_corpus
+
+    return read_corpus(spec.corpus, seed=spec.seed, preset=spec.preset, progress=progress)
+
+
+def _prepare(spec: RunSpec, corpus: Corpus) -> tuple[Corpus, str]:
+    """Words removed, and what a teacher's trace says; the fingerprint is then that of the corpus and the trace together."""
+    from attnaudit.corpora.prepare.derived import taught_by, without_words
+    from attnaudit.trace import Trace
+
+    if spec.corpus.removed is not None:
+        corpus = without_words(corpus, spec.corpus.removed)
+    if spec.teacher is None:
+        return corpus, corpus.fingerprint
+    place = Path(spec.teacher.trace)
+    taught = taught_by(corpus, Trace.read(place), spec.teacher.column, str(place))
+    return taught, content_key(corpus.fingerprint, trace_digests(place), spec.teacher.column)
+
+
+def _training_key(job: Job) -> Sequence[Any]:
+    vectors, plain = Path(job.spec.vectors), job.plain
+    digest = sha256(vectors) if vectors.is_file() else None
+    parts = {name: plain[name] for name in ("model", "training", "vectors", "preset", "seed")}
+    if plain["objective"] is not None:
+        parts["objective"] = plain["objective"]  # what a teacher says is in the fingerprint, wherever its trace lies
+    if job.spec.probe is not None:
+        parts |= {name: plain[name] for name in ("probe", "collect")}
+    return parts, digest
+
+
+def _build(job: Job) -> tuple[AttentionModel, Notes]:
+    from attnaudit.corpora import Vocabulary, word_vectors
+    from attnaudit.models.classifier import build_model
+
+    spec, corpus = job.spec, job.corpus
+    train = corpus.splits["train"]
+    tokens = [*train.tokens, *(train.question or [])]
+    vocabulary = Vocabulary.build(tokens, corpus.min_df)
+    if not vocabulary.known:
+        got = f"{corpus.min_df}: no word of train is in so many texts"
+        raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(tokens)} texts there are")
+    job.progress("make the word vectors", 0, 0)
+    vectors = word_vectors(
+        spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
     )
-    return {"shards": len(write_shards(folder / part, shards))}
+    has_question = corpus.task != "classification"
+    model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
+    return model, {"vectors": vectors.note}
 
 
-@dataclass(frozen=True)
-class Texts:
-    """`Task` of a `RunSpec` and a `Corpus`."""
+def _shards(job: Job, model: AttentionModel, rows: Split, origin: Mapping[str, Any], progress: Progress) -> Iterator[Trace]:
+    from attnaudit.tracing.texts import collect_shards
 
-    kind: ClassVar[str] = "run"
-    studies: ClassVar[Mapping[str, type[Study]]] = STUDIES
-    steps: ClassVar[Mapping[str, Step]] = {
-        "collect": Step(("trace",), lambda job: (job.plain["collect"],), partial(_write_trace, "trace", ("test",), None)),
-        "teach": Step((TEACHER,), lambda job: (), partial(_write_trace, TEACHER, SPLITS, {"scores": ("gradient",)})),
-    }
-    extra: ClassVar[tuple[str, ...]] = ()
-    tables: ClassVar[tuple[str, ...]] = ()
-    pages: ClassVar[Mapping[str, Any]] = {}
-
-    def spec(self, source: str | Path, **options: Any) -> RunSpec:
-        return RunSpec.of(source, **options)
-
-    def read(self, spec: RunSpec, progress: Progress) -> Corpus:
-        from attnaudit.corpora import read_corpus
-
-        return read_corpus(spec.corpus, seed=spec.seed, preset=spec.preset, progress=progress)
-
-    def prepare(self, spec: RunSpec, corpus: Corpus) -> tuple[Corpus, str]:
-        """Words removed, and what a teacher's trace says; the fingerprint is then that of the corpus and the trace together."""
-        from attnaudit.corpora.prepare.derived import taught_by, without_words
-        from attnaudit.trace import Trace
-
-        if spec.corpus.removed is not None:
-            corpus = without_words(corpus, spec.corpus.removed)
-        if spec.teacher is None:
-            return corpus, corpus.fingerprint
-        place = Path(spec.teacher.trace)
-        taught = taught_by(corpus, Trace.read(place), spec.teacher.column, str(place))
-        return taught, content_key(corpus.fingerprint, trace_digests(place), spec.teacher.column)
-
-    def training_key(self, job: Job) -> Sequence[Any]:
-        vectors, plain = Path(job.spec.vectors), job.plain
-        digest = sha256(vectors) if vectors.is_file() else None
-        parts = {name: plain[name] for name in ("model", "training", "vectors", "preset", "seed")}
-        if plain["objective"] is not None:
-            parts["objective"] = plain["objective"]  # what a teacher says is in the fingerprint, wherever its trace lies
-        if job.spec.probe is not None:
-            parts |= {name: plain[name] for name in ("probe", "collect")}
-        return parts, digest
-
-    def build(self, job: Job) -> tuple[AttentionModel, Notes]:
-        from attnaudit.corpora import Vocabulary, word_vectors
-        from attnaudit.models.classifier import build_model
-
-        spec, corpus = job.spec, job.corpus
-        train = corpus.splits["train"]
-        tokens = [*train.tokens, *(train.question or [])]
-        vocabulary = Vocabulary.build(tokens, corpus.min_df)
-        if not vocabulary.known:
-            got = f"{corpus.min_df}: no word of train is in so many texts"
-            raise InputError("read settings", "setting corpus.min_df", got, f"fewer than the {len(tokens)} texts there are")
-        job.progress("make the word vectors", 0, 0)
-        vectors = word_vectors(
-            spec.vectors, vocabulary, tokens, dimension=spec.model.embedding, seed=spec.seed, missing=spec.model.unknown_vectors
-        )
-        has_question = corpus.task != "classification"
-        model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
-        return model, {"vectors": vectors.note}
-
-    def watch(self, job: Job, model: AttentionModel, folder: Path, origin: Mapping[str, Any]) -> StepCallback:
-        from attnaudit.tracing.texts import trace_probe
-
-        return trace_probe(model, job.corpus.splits["test"], job.spec.probe, folder, job.spec.collect, origin)
-
-    def fit(self, job: Job, model: AttentionModel, checkpoint: Path, callback: StepCallback | None) -> list[Epoch]:
-        from attnaudit.training.loop import train
-
-        return train(
-            model, job.corpus, job.spec.training, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress,
-            objective=job.spec.objective, callback=callback,
-        )  # fmt: skip
-
-    def save(self, model: AttentionModel, folder: Path) -> None:
-        from attnaudit.models.classifier import save_model
-
-        save_model(model, folder)
-
-    def load(self, folder: Path, device: str) -> AttentionModel:
-        from attnaudit.models.classifier import load_model
-
-        return load_model(folder).to(device)
-
-    def network(self, model: AttentionModel) -> AttentionModel:
-        return model
-
-    def described(self, job: Job, model: AttentionModel) -> dict[str, Any]:
-        return {**asdict(model.settings), "preset": job.plain["preset"], "vectors": job.plain["vectors"]}
-
-    def remarks(self, notes: Notes) -> list[str]:
-        return [notes["vectors"]]
-
-    def with_remarks(self, origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str, Any]:
-        return {**origin, "notes": list(remarks)}
-
-    def audit_key(self, job: Job) -> Sequence[Any]:
-        return list(job.spec.experiments), job.spec.experiments, False
-
-    def rows(self, job: Job, folder: Path, audited: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return audited
-
-    def facts(self, job: Job) -> dict[str, dict[str, Any]]:
-        seeds = {name: values["seed"] for name, values in job.spec.experiments.items() if "seed" in values}
-        return {"seeds": seeds, "corpus": {"class_names": list(job.corpus.class_names)}}
+    return collect_shards(model, rows, **asdict(job.spec.collect), metadata=origin, progress=progress)
 
 
-TEXTS = Texts()
+def _fit(job: Job, model: AttentionModel, **options: Any) -> list[Epoch]:
+    from attnaudit.training.texts import train
+
+    return train(model, job.corpus, job.spec.training, job.spec.objective, **options)
+
+
+def _load(folder: Path, device: str) -> AttentionModel:
+    from attnaudit.models.classifier import load_model
+
+    return load_model(folder).to(device)
+
+
+def _facts(job: Job) -> dict[str, dict[str, Any]]:
+    seeds = {name: values["seed"] for name, values in job.spec.experiments.items() if "seed" in values}
+    return {"seeds": seeds, "corpus": {"class_names": list(job.corpus.class_names)}}
+
+
+TEXTS = Task(  # of a `RunSpec` and a `Corpus`
+    kind="run", studies=STUDIES, spec=RunSpec.of, read=_read, prepare=_prepare, training_key=_training_key, build=_build, fit=_fit,
+    load=_load, network=lambda model: model, traced=lambda job: job.corpus.splits["test"], shards=_shards, facts=_facts,
+    described=lambda job, model: {**asdict(model.settings), "preset": job.plain["preset"], "vectors": job.plain["vectors"]},
+    remarks=lambda notes: [notes["vectors"]], with_remarks=lambda origin, remarks: {**origin, "notes": list(remarks)},
+    audit_key=lambda job: (list(job.spec.experiments), job.spec.experiments, False), rows=lambda job, folder, audited: audited,
+    collect_key=lambda job: (job.plain["collect"],), steps={"teach": Step((TEACHER,), lambda job: (), _teach)},
+)  # fmt: skip

@@ -16,7 +16,6 @@ from torch import Tensor
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.presets import ENCODERS, resolved
-from attnaudit.tracing.leave_one_out.pooling import attention_scores, logits_of_pools, outside_window
 
 
 def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L"]:
@@ -41,9 +40,3 @@ def rerun(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "
         ids = torch.cat([batch.ids[:, :position], batch.ids[:, position + 1 :]], dim=1)
         found.append(model(replace(batch, ids=ids, lengths=batch.lengths - there.long())).logits)
     return torch.stack(found, dim=1)
-
-
-def pointwise_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
-    """The logits without each token, in O(T), for an encoder of single tokens: a deletion changes no other hidden state, nor its score."""
-    pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius=0)
-    return logits_of_pools(model, batch, done, pools)

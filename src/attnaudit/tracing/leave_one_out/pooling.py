@@ -1,11 +1,17 @@
-"""Attention pooling when some of its terms are excluded or replaced: sums of ``exp(score)`` and ``exp(score) · readout``."""
+"""Attention pooling when some of its terms are excluded or replaced: sums of ``exp(score)`` and ``exp(score) · readout``.
+
+So leave-one-out takes O(T) of encoders of single tokens and O(T · kernel) of the CNN: with radius ``R`` (half the widest kernel) the
+deletion of ``t`` changes the ``R`` positions on either side; all others keep their hidden state and enter as sums from the left and the
+right. A convolution is a sum over its window of one linear map per offset, so each token goes through those maps once, and a changed
+window is a sum of finished pieces.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from attnaudit.models.batch import Batch
@@ -25,11 +31,7 @@ class Pool:
     def __add__(self, other: Pool) -> Pool:
         peak = torch.maximum(self.peak, other.peak)
         mine, theirs = weight(self.peak - peak), weight(other.peak - peak)
-        return Pool(
-            peak,
-            self.mass * mine + other.mass * theirs,
-            self.moment * mine[..., None] + other.moment * theirs[..., None],
-        )
+        return Pool(peak, self.mass * mine + other.mass * theirs, self.moment * mine[..., None] + other.moment * theirs[..., None])
 
     def readout(self) -> Float[Tensor, "*n K"]:
         """The pooled readout; 0 where nothing was pooled."""
@@ -103,3 +105,53 @@ def attention_scores(model: AttentionModel, batch: Batch, done: Forward) -> Floa
 def logits_of_pools(model: AttentionModel, batch: Batch, done: Forward, pools: Pool) -> Float[Tensor, "B L K"]:
     """The logits of a pool for each position, ``(B, L)``, in float64."""
     return model.logits(pools.readout() + done.question_terms.offset[:, None].double(), batch)
+
+
+def pointwise_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
+    """The logits without each token, in O(T), for an encoder of single tokens: a deletion changes no other hidden state, nor its score."""
+    pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius=0)
+    return logits_of_pools(model, batch, done, pools)
+
+
+def cnn_without_each(model: AttentionModel, batch: Batch, done: Forward) -> Float[Tensor, "B L K"]:
+    """The logits without each token."""
+    radius = max(model.settings.kernels) // 2
+    pools = outside_window(attention_scores(model, batch, done), model.head.readout(done.hidden), radius)
+    if radius:  # else nothing but the token itself sees it
+        query = None if done.question_terms.query is None else done.question_terms.query[:, None, None]
+        hidden = changed_hidden(model, done.embedded, radius)
+        there = neighbours(batch.attended, radius)
+        near_scores = model.attention(hidden, query).masked_fill(~there, -float("inf"))
+        pools += pool_of_terms(near_scores, model.head.readout(hidden))
+    return logits_of_pools(model, batch, done, pools)
+
+
+def changed_hidden(model: AttentionModel, embedded: Float[Tensor, "B L E"], radius: int) -> Float[Tensor, "B L S m"]:
+    """Hidden states of the ``S = 2 · radius`` neighbours of every position once that position is deleted, left ones first."""
+    width = embedded.shape[1]
+    parts = []
+    for convolution in model.encoder.convolutions:
+        kernel = convolution.kernel_size[0]
+        pieces = torch.einsum("ble,hek->bklh", embedded, convolution.weight)
+        pieces = torch.nn.functional.pad(pieces, (0, 0, 2 * radius, 2 * radius))
+        neighbour = []
+        for offset in [*range(-radius, 0), *range(1, radius + 1)]:
+            starts = [seen_from(offset, tap - kernel // 2) + 2 * radius for tap in range(kernel)]
+            neighbour.append(sum(pieces[:, k, start : start + width] for k, start in enumerate(starts)) + convolution.bias)
+        parts.append(torch.stack(neighbour, dim=2))
+    return torch.relu(torch.cat(parts, dim=-1))
+
+
+def seen_from(offset: int, step: int) -> int:
+    """Where position ``offset``, relative to the deleted one, finds its neighbour ``step`` positions away once 0 is deleted."""
+    position = offset + step
+    crossed = (offset < 0 <= position) or (position <= 0 < offset)
+    return position + (1 if offset < 0 else -1) if crossed else position
+
+
+def neighbours(attended: Bool[Tensor, "B L"], radius: int) -> Bool[Tensor, "B L S"]:
+    """Whether the neighbours at −radius … −1, 1 … radius are attended positions."""
+    width = attended.shape[1]
+    padded = torch.nn.functional.pad(attended, (radius, radius))
+    offsets = [*range(-radius, 0), *range(1, radius + 1)]
+    return torch.stack([padded[:, radius + offset : radius + offset + width] for offset in offsets], dim=2)

@@ -49,7 +49,7 @@ def _terms_after(
     ``mine`` are the units of ``h`` that this direction computes anew, ``others`` those that stay as in ``hidden``.
     """
     rows, width, _ = embedded.shape
-    cell = cell_of(layer, embedded)
+    cell = LstmCell(layer, embedded) if isinstance(layer, nn.LSTM) else GruCell(layer, embedded)
     recurrent = prepared(cell.recurrent)
     score = model.attention.scorer(mine, query)
     fixed = model.attention.project(hidden[..., others], None if query is None else query[:, None], others).transpose(0, 1)
@@ -71,10 +71,7 @@ def _terms_after(
 
 
 class LstmCell:
-    """``recurrent`` are the weights on the state; ``memories`` are the state and the doubled cell.
-
-    Weights and inputs of the gate that ends in tanh are doubled too.
-    """
+    """``recurrent``: weights on the state; ``memories``: the state and the doubled cell; all of the gate that ends in tanh is doubled."""
 
     memories = 2
 
@@ -119,8 +116,3 @@ class GruCell:
 
 def parameter(layer: nn.LSTM | nn.GRU, name: str) -> Tensor:
     return cast(Tensor, getattr(layer, f"{name}_l0"))
-
-
-def cell_of(layer: nn.LSTM | nn.GRU, embedded: Float[Tensor, "B L E"]) -> LstmCell | GruCell:
-    """One step of ``layer``, for texts of these embedded tokens."""
-    return LstmCell(layer, embedded) if isinstance(layer, nn.LSTM) else GruCell(layer, embedded)

@@ -1,8 +1,9 @@
-"""What a training minimises: the loss on labels, or that of an objective of `training.settings`."""
+"""Training on labelled texts: the loss on labels, or that of an objective of `training.settings`, in the one training loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,15 +13,63 @@ from torch.nn import functional
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.corpus import Split
+from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.prepare.derived import marks
-from attnaudit.models.batch import padded
+from attnaudit.models.batch import Inputs, padded
 from attnaudit.models.classifier import AttentionModel, Forward
-from attnaudit.training.settings import Adversary, Deceive, Objective
+from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.measures import predicted_class
+from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes
+from attnaudit.training.settings import Adversary, Deceive, Objective, TrainingSettings
 
+BUDGET = 32_768  # padded positions of one evaluation batch
 Loss = Callable[[Forward, np.ndarray], Tensor]
 """The loss of a batch, a mean over its rows: of its forward pass and the row numbers in the split."""
-LEAST = 1e-30  # in place of a weight of 0, before its logarithm is taken
+
+
+def train(
+    model: AttentionModel, corpus: Corpus, settings: TrainingSettings, objective: Objective | None = None, **options: Any
+) -> list[Epoch]:  # fmt: skip
+    """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
+
+    It minimises the loss on labels, or ``objective``; ``options`` are those of `minimise`. The test split is not used. Raises InputError
+    for a split that lacks what the objective needs and for a loss that is not finite.
+    """
+    data, dev = (_split(model, corpus, name, settings.class_weight, objective) for name in ("train", "dev"))
+    return minimise(model, data, dev, settings, **options)
+
+
+def _split(model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> TrainingSplit:
+    """``weighted``: positives weigh as much as there are negatives per positive in train."""
+    split, learned = corpus.splits[name], corpus.splits["train"].label
+    positives = max(int((learned == 1).sum()), 1)
+    measure = labels_loss(model, split.label, (len(learned) - positives) / positives if weighted else 1.0)
+    measure = measure if objective is None else objective_loss(objective, model, split, measure)
+    inputs = model.inputs(split)
+
+    def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
+        return measure(model(inputs.batch(rows, device)), rows)
+
+    def scores(model: AttentionModel, select: str) -> tuple[float, float]:
+        probabilities = predict(model, inputs)
+        predicted = predicted_class(probabilities)
+        accuracy = float((predicted == split.label).mean())
+        if select == "loss":
+            lost = sum(float(measure(done, rows)) * len(rows) for rows, _, done in passes(model, inputs, BUDGET))
+            return -lost / len(inputs), accuracy
+        if model.has_question or select == "accuracy":
+            return accuracy, accuracy
+        return classification_scores(split.label.astype(np.int64), predicted, probabilities, seed=0, resamples=1).roc_auc, accuracy
+
+    return TrainingSplit(inputs, loss, scores)
+
+
+def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
+    """Probabilities of every row, in order, without gradients and without dropout."""
+    out = np.zeros((len(inputs), model.outputs))
+    for rows, _, done in passes(model, inputs, BUDGET):
+        out[rows] = model.probabilities(done.logits).double().cpu().numpy()
+    return out
 
 
 def labels_loss(model: AttentionModel, label: np.ndarray, positive_weight: float) -> Loss:

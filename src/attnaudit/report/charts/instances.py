@@ -1,0 +1,321 @@
+"""The figures of a report, as experiments describe them, from tables that stay small however many instances there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import product
+
+import altair as alt
+import numpy as np
+import polars as pl
+from altair.utils.schemapi import debug_mode
+from jaxtyping import Float
+
+from attnaudit.experiments import EXPERIMENTS, facts
+from attnaudit.published.reference import MAX_ALPHA_BINS
+from attnaudit.report.charts.palette import LegendEntry, Palette, box_layers, box_table, group_rows, legend, marker_layers, measured_axis
+from attnaudit.report.charts.svg import Drawing as Drawn
+from attnaudit.report.charts.svg import Figure, Panel, render
+from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
+from attnaudit.results.words import count
+
+_BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
+_CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}
+_BARS_WIDTH, _BARS_HEIGHT = 330, 190
+_VIOLINS_WIDTH = 270  # with the labels at both sides as wide as a histogram
+_HALF = 0.44  # half the height of a violin, in rows
+_GAP = 0.4  # between bands, in rows
+FEW = 8  # fewer values than this are drawn one by one: a density of them would invent a shape
+
+MOST_POINTS = 1200
+NOTHING = "Undefined for every instance: nothing to draw."
+BANDS = 4  # of x in a scatter, each a quarter of its range
+_WIDTH, _HEIGHT = 330, 210
+_FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
+_NARROW = 220  # with its labels at both sides as wide as the others
+_ENDS = alt.Scale(domain=[0, 1], nice=False)
+
+
+def histogram(rows: pl.DataFrame, column: str, low: float, high: float, bins: int) -> pl.DataFrame:
+    """Share of each ``group``'s defined values per bin: {group, left, right, share, count}; empty where nothing is defined."""
+    edges = np.linspace(low, high, bins + 1)
+    frames = [pl.DataFrame(schema=_BARS)]
+    for group, values in _by_group(rows, column).items():
+        counts, _ = np.histogram(np.clip(values, low, high), bins=edges)
+        columns = (edges[:-1], edges[1:], counts / len(values), counts)
+        frames.append(pl.DataFrame(dict(zip(_BARS, ([group] * bins, *columns), strict=True))))
+    return pl.concat(frames)
+
+
+def outline(bars: pl.DataFrame) -> pl.DataFrame:
+    """The upper edge of a histogram as a step line: {group, x, share}."""
+    groups = bars.group_by("group", maintain_order=True)
+    first, last = groups.first(), groups.last()
+    starts = first.select("group", x="left", share=pl.lit(0.0), order=pl.lit(-1.0))
+    steps = bars.select("group", x="left", share="share", order="left")
+    ends = [last.select("group", x="right", share=share, order=pl.lit(order)) for share, order in (("share", 9.0), (pl.lit(0.0), 10.0))]
+    return pl.concat([starts, steps, *ends])
+
+
+def means(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """{group, mean} of the defined values."""
+    found = {group: float(values.mean()) for group, values in _by_group(rows, column).items()}
+    return pl.DataFrame({"group": list(found), "mean": list(found.values())}, schema={"group": pl.String, "mean": pl.Float64})
+
+
+def quartiles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """{band, group, q25, q50, q75, n} of the defined values of every band and group."""
+    defined = rows.filter(pl.col(column).is_not_null() & pl.col(column).is_not_nan())
+    middle = [pl.col(column).quantile(q / 100, "linear").alias(f"q{q}") for q in (25, 50, 75)]
+    return defined.group_by("band", "group", maintain_order=True).agg(*middle, pl.len().alias("n")).sort("band", "group")
+
+
+def violins(rows: pl.DataFrame, column: str, high: float) -> pl.DataFrame:
+    """The density of every band and group of `FEW` values or more, from the smallest to the largest: {band, group, x, density up to 1}."""
+    frames = [pl.DataFrame(schema=_CURVE)]
+    for (band, group), part in rows.group_by("band", "group", maintain_order=True):
+        values = _defined(part, column)
+        if len(values) >= FEW:
+            x, density = kernel_density(values, high)
+            frames.append(pl.DataFrame({"band": [band] * len(x), "group": [group] * len(x), "x": x, "density": density}))
+    return pl.concat(frames)
+
+
+def singles(rows: pl.DataFrame, column: str) -> pl.DataFrame:
+    """The values of bands and groups too small for a density: {band, group, x}."""
+    small = rows.filter(pl.col(column).is_not_null(), pl.len().over("band", "group") < FEW)
+    return small.select("band", "group", x=column)
+
+
+def kernel_density(values: Float[np.ndarray, " n"], high: float, points: int = 60) -> tuple[np.ndarray, np.ndarray]:
+    """Gaussian kernel density on a grid from the smallest to the largest value, ``(x, density)``, scaled to a maximum of 1.
+
+    Values are counted into 400 cells of [0, high] first, so that the cost does not grow with their number. Bandwidth by Silverman's
+    rule, at least a hundredth of the range shown.
+    """
+    cells = np.linspace(0.0, high, 401)
+    counts, _ = np.histogram(np.clip(values, 0.0, high), bins=cells)
+    middles = 0.5 * (cells[1:] + cells[:-1])
+    scale = min(float(values.std()), float(np.subtract(*np.percentile(values, [75, 25]))) / 1.34) or float(values.std())
+    bandwidth = max(0.9 * scale * len(values) ** -0.2, high / 100)
+    x = np.linspace(values.min(), values.max(), points) if values.max() > values.min() else values.min() + bandwidth * np.linspace(-1, 1, 9)
+    density = np.exp(-0.5 * ((x[:, None] - middles) / bandwidth) ** 2) @ counts
+    return x, density / density.max()
+
+
+def _by_group(rows: pl.DataFrame, column: str) -> dict[str, np.ndarray]:
+    found = {str(group): _defined(part, column) for (group,), part in rows.group_by("group", maintain_order=True)}
+    return {group: values for group, values in found.items() if len(values)}
+
+
+def _defined(rows: pl.DataFrame, column: str) -> np.ndarray:
+    return rows[column].drop_nulls().drop_nans().to_numpy()
+
+
+def histogram_chart(
+    rows: pl.DataFrame, column: str, scale: Scale, palette: Palette, markers: Sequence[Marker] = (), bins: int = 40
+) -> Drawn:
+    """Share of each group's instances per bin as filled steps, and a short tick at each group's mean."""
+    rows = rows.select("group", column)
+    crowded = len(palette.groups) > 3  # many filled shapes over each other hide one another
+    bars = histogram(rows, column, scale.low, scale.high, bins // 2 if crowded else bins)
+    room = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
+    top = room * max(bars["share"].to_list())
+    steps = alt.Chart(outline(bars))
+    percents = alt.Axis(format=".0%", tickCount=4, labelExpr="datum.value > 1 ? '' : datum.label")
+    y = alt.Y("share:Q", stack=None, title="share of the class", scale=alt.Scale(domain=[0, top], nice=False), axis=percents)
+    colour = palette.colour()
+    filled = steps.mark_area(opacity=0.06 if crowded else 0.28, interpolate="step-after").encode(
+        x=measured_axis(scale, grid=False), y=y, color=colour
+    )
+    line = steps.mark_line(interpolate="step-after", strokeWidth=1.6)
+    stepped = line.encode(x=alt.X("x:Q"), y=alt.Y("share:Q"), order=alt.Order("order:Q"), color=colour, strokeDash=palette.dash())
+    averages = alt.Chart(means(rows, column)).mark_tick(orient="vertical", thickness=3, height=13)
+    mean = averages.encode(x=alt.X("mean:Q"), y=alt.YValue(_BARS_HEIGHT - 7), color=colour)
+    return alt.layer(filled, stepped, mean, *marker_layers(markers)).properties(width=_BARS_WIDTH, height=_BARS_HEIGHT)
+
+
+def violin_chart(
+    rows: pl.DataFrame, column: str, scale: Scale, bands: Sequence[str], palette: Palette, markers: Sequence[Marker] = ()
+) -> Drawn:
+    """Densities with quartiles (bars) and medians (dots), the number of instances at the right; few values stand one by one.
+
+    ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
+    """
+    rows, place = rows.select("band", "group", column), _places(len(bands), palette.groups)
+    lines = 0.6 + place["centre"].to_list()[-1]
+    down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
+    y = alt.Y("top:Q", scale=down, title="largest attention weight", axis=_band_axis(place, bands))
+    body = violins(rows, column, scale.high).join(place, on=["band", "group"])
+    edges = body.with_columns(top=pl.col("centre") - _HALF * pl.col("density"), bottom=pl.col("centre") + _HALF * pl.col("density"))
+    area = (
+        alt.Chart(edges)
+        .mark_area(opacity=0.5)
+        .encode(x=measured_axis(scale, grid=True), y=y, y2=alt.Y2("bottom"), color=palette.colour(), detail=["band:O"])
+    )
+    layers = [area, *_inside(rows, column, place, palette), *marker_layers(markers)]
+    return alt.layer(*layers).properties(width=_VIOLINS_WIDTH, height=22 * lines + 8)
+
+
+def _inside(rows: pl.DataFrame, column: str, place: pl.DataFrame, palette: Palette) -> list[alt.Chart]:
+    """Single values, quartiles, medians and the numbers of instances."""
+    box = alt.Chart(quartiles(rows, column).join(place, on=["band", "group"]).with_columns(n=pl.format("n = {}", "n")))
+    few = alt.Chart(singles(rows, column).join(place, on=["band", "group"]))
+    colour = palette.colour()
+    return [
+        few.mark_point(size=22, opacity=0.9).encode(x=alt.X("x:Q"), y=alt.Y("centre:Q"), color=colour),
+        box.mark_rule(strokeWidth=3).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=alt.Y("centre:Q"), color=colour),
+        box.mark_point(filled=True, size=44, opacity=1, stroke="white", strokeWidth=1.2).encode(
+            x=alt.X("q50:Q"), y=alt.Y("centre:Q"), color=colour
+        ),
+        box.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(
+            x=alt.XValue(_VIOLINS_WIDTH), y=alt.Y("centre:Q"), text=alt.Text("n:N")
+        ),
+    ]
+
+
+def _places(bands: int, groups: Sequence[str]) -> pl.DataFrame:
+    """Where each violin stands, in rows from the top: {band, group, centre}."""
+    entries = [(b, group, 0.6 + b * (len(groups) + _GAP) + k) for b in range(bands) for k, group in enumerate(groups)]
+    return pl.DataFrame(entries, schema={"band": pl.Int64, "group": pl.String, "centre": pl.Float64}, orient="row")
+
+
+def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
+    """A label in the middle of each band; labels of a number axis are found by their number."""
+    middles = place.group_by("band", maintain_order=True).agg(pl.col("centre").mean())["centre"].to_list()
+    chosen = " : ".join(f"abs(datum.value - {middle}) < 0.01 ? '{name}'" for middle, name in zip(middles, bands, strict=True))
+    return alt.Axis(values=middles, labelExpr=f"{chosen} : ''", minExtent=50, grid=False, ticks=False, domain=False)
+
+
+def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn:
+    """At most `MOST_POINTS` points of ``rows``, whose values are defined; above, the share below 0 in each quarter of the range."""
+    rows = rows.select("group", x=chart.x, y=chart.y)
+    points = alt.Chart(rows.gather_every(-(-rows.height // MOST_POINTS)))
+    x = alt.X("x:Q", title=chart.x_title, scale=_ENDS, axis=_FIFTHS)
+    y = alt.Y("y:Q", title=chart.y_title, scale=alt.Scale(domain=list(_ends(rows["y"])), nice=False), axis=alt.Axis(tickCount=5))
+    dots = points.mark_point(filled=True, size=14, opacity=0.55).encode(x=x, y=y, color=palette.colour())
+    zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color="currentColor", opacity=0.7).encode(y=alt.Y("y:Q"))
+    below = alt.Chart(negative_shares(rows)).mark_text(baseline="top", fontSize=11.5, opacity=0.85)
+    return alt.layer(dots, zero, below.encode(x=alt.X("x:Q"), y=alt.YValue(2), text=alt.Text("text:N"))).properties(
+        width=_WIDTH, height=_HEIGHT
+    )
+
+
+def negative_shares(rows: pl.DataFrame) -> pl.DataFrame:
+    """The share of ``y`` below 0 in every quarter of [0, 1] of ``x``: {x, text}, without quarters that have no row."""
+    band = (pl.col("x") * BANDS).floor().clip(0, BANDS - 1)
+    shares = rows.group_by(band.alias("band")).agg((pl.col("y") < 0).mean().alias("share"), pl.len().alias("n")).sort("band")
+    words = [f"{share:.0%} < 0".replace("%", " %") for share in shares["share"].to_list()]
+    return pl.DataFrame({"x": ((shares["band"] + 0.5) / BANDS).to_list(), "text": words}, schema={"x": pl.Float64, "text": pl.String})
+
+
+def _ends(values: pl.Series) -> tuple[float, float]:
+    """A range from below 0 to above it that all values fit in, a little wider at the top for words."""
+    low, high = float(np.min(values.to_numpy())), float(np.max(values.to_numpy()))
+    reach = max(high, -low, 0.05)
+    return min(1.1 * low, -0.15 * reach), 1.25 * max(high, 0.3 * reach)
+
+
+def crosstab_chart(rows: pl.DataFrame, chart: Crosstab) -> Drawn:
+    """The four shares as shaded cells."""
+    table, order = alt.Chart(crosstab(rows, chart)), list(chart.words)
+    x = alt.X("across:N", title=chart.across_title, sort=order, axis=alt.Axis(orient="top", labelAngle=0, ticks=False, domain=False))
+    y = alt.Y("down:N", title=chart.down_title, sort=order, axis=alt.Axis(ticks=False, domain=False, minExtent=62))
+    shade = alt.Opacity("share:Q", scale=alt.Scale(domain=[0, 1], range=[0.06, 0.75]), legend=None)
+    filled = table.mark_rect(color=Palette.COLOURS[0]).encode(x=x, y=y, opacity=shade)
+    words = table.mark_text(fontSize=14).encode(x=x, y=y, text=alt.Text("text:N"))
+    return alt.layer(filled, words).properties(width=_WIDTH, height=0.7 * _HEIGHT)
+
+
+def crosstab(rows: pl.DataFrame, chart: Crosstab) -> pl.DataFrame:
+    """{down, across, share, text}: the share of instances of each pair of answers."""
+    names, cells = dict(zip((True, False), chart.words, strict=True)), []
+    for down, across in product((True, False), repeat=2):
+        share = rows.select(((pl.col(chart.down) == down) & (pl.col(chart.across) == across)).mean()).item()
+        cells.append((names[down], names[across], share, f"{100 * share:.1f} %"))
+    return pl.DataFrame(cells, schema=["down", "across", "share", "text"], orient="row")
+
+
+def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawn:
+    """A box of quartiles, a line from 5 to 95 %, the median, and at the right the share of rows without a value."""
+    boxes, order = box_rows(rows, chart), list(chart.names.values())
+    y = alt.Y("name:N", title=None, sort=order, axis=alt.Axis(ticks=False, domain=False, labelLimit=150))
+    x = alt.X("low:Q", title=chart.scale.title, scale=_ENDS, axis=_FIFTHS)
+    drawn = alt.Chart(boxes)
+    marked = alt.FieldOneOfPredicate("name", list(chart.marked))
+    colour = alt.condition(marked, alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
+    layers = [
+        *box_layers(drawn, x, y, colour, 16),
+        drawn.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.XValue(_NARROW), y=y, text=alt.Text("missing:N")),
+    ]
+    return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
+
+
+def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
+    """{name, low, q25, q50, q75, high, missing} of every column over the rows that have a value; ``missing`` names the share without."""
+    values = [(name, rows[column].drop_nulls()) for column, name in chart.names.items()]
+    missing = [f"{chart.missing}: {100 * (1 - known.len() / rows.height):.0f} %" for _, known in values]
+    return box_table(values).with_columns(missing=pl.Series(missing, dtype=pl.String))
+
+
+def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
+    """All figures of registered experiments that the columns of ``rows`` (their tables joined) allow, and the legend they share."""
+    if rows.height == 0 or "predicted" not in rows.columns:
+        return [], ()
+    grouped, palette = group_rows(rows, class_names)
+    with debug_mode(False):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
+        made = [_figure(spec, grouped, palette) for name in EXPERIMENTS for spec in facts(name).figures]
+    return [figure for figure in made if figure is not None], legend(grouped, palette)
+
+
+def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette) -> Figure | None:
+    charts = [chart for chart in spec.charts if set(chart.columns) <= set(rows.columns)]
+    absent = [pl.lit(None, pl.Float64).alias(name) for name in spec.reads if name not in rows.columns]
+    shown = spec.of(rows.with_columns(absent)) if charts else rows.clear()
+    if shown.height == 0:
+        return None
+    panels = tuple(_panel(chart, f"{spec.name}-{k}", spec.title, shown, palette) for k, chart in enumerate(charts))
+    return Figure(spec.name, spec.title, spec.caption if isinstance(spec.caption, str) else spec.caption(shown), panels)
+
+
+def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Palette) -> Panel:
+    """The drawing of one chart, with a note on what is not drawn."""
+    notes = []
+    if isinstance(chart, Histogram | Violins | Scatter | Crosstab):
+        first = next(iter(chart.columns))
+        undefined = rows[first].fill_nan(None).null_count() if rows[first].dtype.is_float() else rows[first].null_count()
+        if undefined == rows.height:
+            return Panel(chart.title, note=NOTHING)
+        notes += [f"Undefined, and not drawn, for {count(undefined, 'instance')}."] if undefined else []
+    if isinstance(chart, Violins) and chart.fit:
+        chart = replace(chart, scale=_fitted(chart.scale, rows[chart.column]))
+        notes += [f"The axis ends at {chart.scale.high:g} of a possible 1."] if chart.scale.high < 1.0 else []
+    drawn = _draw(chart, rows, palette)
+    label = f"{type(chart).__name__}: {chart.title or title}"
+    return Panel(chart.title, drawn if isinstance(drawn, str) else render(drawn, name, label), " ".join(notes))
+
+
+def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
+    match chart:
+        case Histogram():
+            return histogram_chart(rows, chart.column, chart.scale, palette, chart.markers(rows), chart.bins)
+        case Violins():
+            last = len(MAX_ALPHA_BINS) - 1
+            banded = rows.with_columns(band=(pl.col("max_alpha") * 4).floor().clip(0, last).cast(pl.Int64))
+            return violin_chart(banded, chart.column, chart.scale, MAX_ALPHA_BINS, palette, chart.markers(rows))
+        case Scatter():
+            return scatter_chart(rows.drop_nulls(chart.columns), chart, palette)
+        case Crosstab():
+            return crosstab_chart(rows.drop_nulls(chart.columns), chart)
+        case Boxes():
+            return box_chart(rows, chart)
+        case Drawing():
+            return chart.draw(rows)
+
+
+def _fitted(scale: Scale, values: pl.Series) -> Scale:
+    """The scale from 0 to the first round number that all values lie below, 1 at most."""
+    largest = values.fill_nan(None).max()
+    high = next((end for end in (0.05, 0.1, 0.2, 0.5) if isinstance(largest, float) and largest <= end), 1.0)
+    return replace(scale, high=high, ticks=tuple(round(high * k / 5, 2) for k in range(6)))
