@@ -18,15 +18,12 @@ from attnaudit.corpora.entry import CorpusEntry, PairFiles
 from attnaudit.corpora.formats.layouts import MissingFiles
 from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import SplitSource
-from attnaudit.corpora.named.deceptive import DECEPTIVE
-from attnaudit.corpora.named.films import IMDB, IMDB_STARS, MOVIES
+from attnaudit.corpora.named.deceptive import DECEPTIVE, DECEPTIVE_PAIRS, MULTI30K
+from attnaudit.corpora.named.documents import IMDB, IMDB_STARS, MOVIES, NEWS_SPORTS
 from attnaudit.corpora.named.inference import SICK, SNLI
 from attnaudit.corpora.named.medical import ADR, ANEMIA, DIABETES
-from attnaudit.corpora.named.newsgroups import NEWS_SPORTS
-from attnaudit.corpora.named.pairs import DECEPTIVE_PAIRS, MULTI30K
 from attnaudit.corpora.named.reading import BABI, CNN
-from attnaudit.corpora.named.sentences import MR, SMS_SPAM, SUBJ, TREC6
-from attnaudit.corpora.named.sst import SST, SST5
+from attnaudit.corpora.named.sentences import MR, SMS_SPAM, SST, SST5, SUBJ, TREC6
 from attnaudit.corpora.named.zhang import AG_NEWS, AG_NEWS4, AMAZON, YAHOO, YELP
 from attnaudit.corpora.planted.pairs import planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
@@ -65,12 +62,12 @@ def _planted() -> Iterator[CorpusEntry]:
     """The corpora that are generated from a seed, whose deciding words or alignments are known."""
     for kind, made in KINDS.items():
         yield CorpusEntry(
-            f"{PLANTED}{kind}", f"generated texts: {made.title}", "", "", "", made.class_names,
+            f"{PLANTED}{kind}", f"generated texts: {made.title}", "", made.class_names,
             task=made.task, generate=partial(planted_corpus, kind),
         )  # fmt: skip
     for kind in TARGETS:
         yield CorpusEntry(
-            f"{PLANTED}{kind}", f"generated pairs: {kind.replace('_', ' ')}", "", "", "", (),
+            f"{PLANTED}{kind}", f"generated pairs: {kind.replace('_', ' ')}", "", (),
             task="translation", units="words", generate=partial(planted_pairs, kind),
         )  # fmt: skip
 

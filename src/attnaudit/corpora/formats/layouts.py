@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
+from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
 from attnaudit.corpora.formats.tables import READERS, SPLIT_NAMES, file_source, split_tables, stem_and_format
 
@@ -57,6 +58,11 @@ def split_files(files: Mapping[str, Sequence[str]], rows: Rows, needed: Sequence
         return {split: SplitSource(path, partial(rows, path), note) for split, path in found.items()}
 
     return layout
+
+
+def jsonl_files(rows: Rows, needed: Sequence[str] = ("train", "test")) -> Layout:
+    """A jsonl file for each split, gzipped or not."""
+    return split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in SPLITS}, rows, needed)
 
 
 def tables(

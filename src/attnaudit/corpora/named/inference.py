@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from attnaudit.corpora.entry import CorpusEntry, Download, always
+from attnaudit.core.papers import BOWMAN2015, MARELLI2014
+from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.entry import CorpusEntry, always
 from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, renamed_source, split_files, tables
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
 from attnaudit.corpora.formats.tables import header_indices, jsonl_rows, tsv_records, tsv_rows
+from attnaudit.corpora.named import DOWNLOADS
 
 RELATIONS = ("contradiction", "entailment", "neutral")
 RELATION_CLASSES = {name: str(number) for number, name in enumerate(RELATIONS)}
@@ -18,7 +21,7 @@ INFERENCE_SETTINGS = {"training.epochs": 25, "training.batch_size": 128}
 
 def _upstream() -> Layout:
     rows = partial(jsonl_rows, columns=Columns("sentence1", "gold_label", question="sentence2"))
-    plain = split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in ("train", "dev", "test")}, rows, ("train", "dev", "test"))
+    plain = split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in SPLITS}, rows, SPLITS)
 
     def layout(folder: Path) -> Sources:
         return {split: renamed_source(source, RELATION_CLASSES, {"-": "without a gold label"}) for split, source in plain(folder).items()}
@@ -30,15 +33,9 @@ SNLI = CorpusEntry(
     name="snli",
     title="the Stanford Natural Language Inference corpus",
     short="SNLI",
-    citation="Bowman et al. 2015",
-    bibtex="""@inproceedings{bowman2015large,
-  title = {A Large Annotated Corpus for Learning Natural Language Inference},
-  author = {Bowman, Samuel R. and Angeli, Gabor and Potts, Christopher and Manning, Christopher D.},
-  booktitle = {Proceedings of EMNLP},
-  year = {2015}
-}""",
     licence="CC BY-SA 4.0",
     class_names=RELATIONS,
+    paper=BOWMAN2015,
     sources=any_layout(
         _upstream(),
         tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES, {"-": "without a gold label"}),
@@ -47,13 +44,7 @@ SNLI = CorpusEntry(
     ),
     task="inference",
     homepage="https://nlp.stanford.edu/projects/snli/",
-    downloads=(
-        Download(
-            "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
-            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
-            94_550_081,
-        ),
-    ),
+    downloads=DOWNLOADS["snli"],
     folders=("snli", "snli_1.0"),
     min_df=3,
     settings=always(INFERENCE_SETTINGS),
@@ -112,20 +103,14 @@ def _whole_file() -> Layout:
 SICK = CorpusEntry(
     name="sick_nli",
     title="SICK, inference",
-    citation="Marelli et al. 2014",
-    bibtex="""@inproceedings{marelli2014sick,
-  title = {A {SICK} Cure for the Evaluation of Compositional Distributional Semantic Models},
-  author = {Marelli, Marco and Menini, Stefano and Baroni, Marco and Bentivogli, Luisa and Bernardi, Raffaella and Zamparelli, Roberto},
-  booktitle = {Proceedings of LREC},
-  year = {2014}
-}""",
     licence="CC BY-NC-SA 3.0",
     class_names=RELATIONS,
+    paper=MARELLI2014,
     sources=any_layout(
         split_files(
             {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)},
             split_rows,
-            ("train", "dev", "test"),
+            SPLITS,
         ),
         _whole_file(),
         tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES),
@@ -133,13 +118,7 @@ SICK = CorpusEntry(
     ),
     task="inference",
     homepage="https://zenodo.org/records/2787612",
-    downloads=(
-        Download(
-            "https://zenodo.org/record/2787612/files/SICK.zip?download=1",
-            "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
-            217_584,
-        ),
-    ),
+    downloads=DOWNLOADS["sick_nli"],
     folders=("sick_nli", "sick"),
     settings=always(INFERENCE_SETTINGS),
     expected={"paper": {"train": (665, 1299, 2536), "dev": (74, 144, 282), "test": (720, 1414, 2793)}},

@@ -6,11 +6,13 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import JOHNSON2016, NIKFARJAM2015
+from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry
 from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources, any_layout, first_that_fits, listed, tables, whole_table
 from attnaudit.corpora.formats.lines import invalid_utf8
@@ -50,7 +52,7 @@ def admission_sources(task: Task) -> Layout:
         if not notes or not diagnoses:
             lacks = _DIAGNOSES[0] if notes else _NOTES[0]
             raise MissingFiles("read corpus", str(folder), f"no {lacks} among {listed(folder)}", "both tables of MIMIC-III")
-        lists = {split: path for split in ("train", "dev", "test") if (path := first_that_fits(folder, (f"{split}_hadm.csv",)))}
+        lists = {split: path for split in SPLITS if (path := first_that_fits(folder, (f"{split}_hadm.csv",)))}
         if lists and not {"train", "test"} <= set(lists):
             raise MissingFiles(
                 "read corpus", str(folder), f"only {', '.join(path.name for path in lists.values())}", "train_hadm.csv and test_hadm.csv"
@@ -59,7 +61,7 @@ def admission_sources(task: Task) -> Layout:
         if lists:
             read = cache(lambda: {split: _admissions(path) for split, path in lists.items()})
             return {split: SplitSource(folder, partial(_listed_rows, notes, labels, read, split)) for split in lists}
-        return {split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT) for split in ("train", "dev", "test")}
+        return {split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT) for split in SPLITS}
 
     return layout
 
@@ -205,13 +207,6 @@ def _number(cell: str) -> str:
 
 
 _HIDDEN = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
-_BIBTEX = """@article{johnson2016mimic,
-  title = {{MIMIC-III}, a Freely Accessible Critical Care Database},
-  author = {Johnson, Alistair E. W. and Pollard, Tom J. and Shen, Lu and Lehman, Li-wei H. and Feng, Mengling and Ghassemi, Mohammad and Moody, Benjamin and Szolovits, Peter and Celi, Leo Anthony and Mark, Roger G.},
-  journal = {Scientific Data},
-  volume = {3},
-  year = {2016}
-}"""  # noqa: E501  (an author list is one line)
 _HOW = "get access at https://physionet.org/content/mimiciii/, then put NOTEEVENTS.csv and DIAGNOSES_ICD.csv (or .csv.gz) into the folder"
 _EXPECTED = "NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III, perhaps with .gz"
 _DIFFERS = (
@@ -241,10 +236,9 @@ def anemia(codes: frozenset[str]) -> Diagnosed:
 DIABETES = CorpusEntry(
     name="diabetes",
     title="MIMIC-III, diabetes",
-    citation="Johnson et al. 2016",
-    bibtex=_BIBTEX,
     licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on",
     class_names=("no diabetes", "diabetes"),
+    paper=JOHNSON2016,
     sources=any_layout(admission_sources(diabetes), expected=_EXPECTED, within=("1.4",)),
     homepage="https://physionet.org/content/mimiciii/1.4/",
     folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
@@ -255,18 +249,13 @@ DIABETES = CorpusEntry(
     differs=("the authors' lists of admissions are not published", *_DIFFERS),
 )
 
-ANEMIA = CorpusEntry(
+ANEMIA = replace(
+    DIABETES,
     name="anemia",
     title="MIMIC-III, anemia",
-    citation="Johnson et al. 2016",
-    bibtex=_BIBTEX,
-    licence=DIABETES.licence,
     class_names=("acute", "chronic"),
     sources=any_layout(admission_sources(anemia), expected=_EXPECTED, within=("1.4",)),
-    homepage=DIABETES.homepage,
     folders=("anemia", *DIABETES.folders[1:]),
-    min_df=5,
-    clean=clean,
     bounds={"paper": Bounds(less_than=4000)},
     how_to_get=f"{_HOW} anemia (or mimic)",
     differs=("the authors drew 20 % for test and 15 % of the rest for dev by admission", *_DIFFERS),
@@ -277,18 +266,9 @@ ADR = CorpusEntry(
     name="adr",
     title="tweets on adverse drug reactions",
     short="ADR",
-    citation="Nikfarjam et al. 2015",
-    bibtex="""@article{nikfarjam2015pharmacovigilance,
-  title = {Pharmacovigilance from Social Media: Mining Adverse Drug Reaction Mentions Using Sequence Labeling with Word Embedding Cluster Features},
-  author = {Nikfarjam, Azadeh and Sarker, Abeed and O'Connor, Karen and Ginn, Rachel and Gonzalez, Graciela},
-  journal = {Journal of the American Medical Informatics Association},
-  volume = {22},
-  number = {3},
-  pages = {671--681},
-  year = {2015}
-}""",  # noqa: E501  (a title is one line)
     licence="health-related tweets: by Twitter's terms only their numbers may be passed on",
     class_names=("no reaction", "reaction"),
+    paper=NIKFARJAM2015,
     sources=any_layout(tables(), whole_table(), expected="train and test, or one file, csv or tsv with columns text and label (0 or 1)"),
     homepage="https://healthlanguageprocessing.org/",
     min_df=2,

@@ -9,11 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.entry import CorpusEntry, Download, always
-from attnaudit.corpora.formats.layouts import Layout, any_layout, split_files
+from attnaudit.core.papers import HERMANN2015, WESTON2015
+from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.entry import CorpusEntry, always
+from attnaudit.corpora.formats.layouts import any_layout, jsonl_files, split_files
 from attnaudit.corpora.formats.lines import numbered_lines, whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span
 from attnaudit.corpora.formats.tables import object_rows
+from attnaudit.corpora.named import DOWNLOADS
 
 _LINE_NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -116,7 +119,6 @@ def _question(facts: dict[int, str], rest: str) -> Question:
     return Question(dict(facts), cells[0].strip(), cells[1].strip(), tuple(number for number in support if number))
 
 
-_TITLES = {1: "one supporting fact", 2: "two supporting facts", 3: "three supporting facts"}
 _VERSION = "tasks_1-20_v1-2"
 
 
@@ -177,54 +179,34 @@ def settings(encoder: str, preset: str) -> Mapping[str, Any]:
     return sizes
 
 
-def _files(task: int) -> Layout:
-    names = {"train": "train", "dev": "valid", "test": "test"}
-    return split_files({split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt") for split, name in names.items()}, question_rows)
-
-
-def _tables() -> Layout:
-    return split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in ("train", "dev", "test")}, pack_rows)
-
-
-def _entry(task: int) -> CorpusEntry:
+def _entry(task: int, title: str) -> CorpusEntry:
+    files = {
+        split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt") for split, name in zip(SPLITS, ("train", "valid", "test"), strict=True)
+    }
     return CorpusEntry(
         name=f"babi{task}",
-        title=f"bAbI task {task} ({_TITLES[task]}, 10000 questions)",
+        title=f"bAbI task {task} ({title}, 10000 questions)",
         short=f"bAbI {task}",
-        citation="Weston et al. 2015",
-        bibtex="""@article{weston2015towards,
-  title = {Towards AI-Complete Question Answering: A Set of Prerequisite Toy Tasks},
-  author = {Weston, Jason and Bordes, Antoine and Chopra, Sumit and Rush, Alexander M. and van Merri{\\"e}nboer, Bart and Joulin, Armand and Mikolov, Tomas},
-  journal = {arXiv preprint arXiv:1502.05698},
-  year = {2015}
-}""",  # noqa: E501  (an author list is one line)
         licence="CC BY 3.0",
         class_names=(),
+        paper=WESTON2015,
         sources=any_layout(
-            _files(task),
-            _tables(),
+            split_files(files, question_rows),
+            jsonl_files(pack_rows),
             expected=f"qa{task}_…_train.txt and qa{task}_…_test.txt of {_VERSION}/en-10k, or train.jsonl and test.jsonl",
             within=(f"{_VERSION}/en-10k", "en-10k", f"{_VERSION}/en", "en"),
         ),
         task="question_answering",
         homepage="https://research.facebook.com/downloads/babi/",
-        downloads=(
-        Download(
-            "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz",
-            "0364ebde659f14d11bc21744516c5ec49d3d06cb692733f66680771244998898",
-            15_719_851,
-        ),
-    ),
-        folders=(
-            f"babi{task}", f"babi_qa{task}_10k", "babi", _VERSION, f"babi_qa{task}_10k_partial", f"babi_qa{task}_1k",
-        ),
+        downloads=DOWNLOADS["babi"],
+        folders=(f"babi{task}", f"babi_qa{task}_10k", "babi", _VERSION, f"babi_qa{task}_10k_partial", f"babi_qa{task}_1k"),
         settings=settings,
         expected={"paper": {"train+dev": (10000,), "test": (1000,)}},
         differs=("the paper does not say how its dev rows were drawn: here 15 % of train, by answer",),
-    )  # fmt: skip
+    )
 
 
-BABI = tuple(_entry(task) for task in _TITLES)
+BABI = tuple(_entry(task, f"{count} supporting fact{'s' * (task > 1)}") for task, count in enumerate(("one", "two", "three"), start=1))
 
 
 _ENTITY = re.compile(r"@entity\d+")
@@ -283,18 +265,12 @@ CNN = CorpusEntry(
     name="cnn",
     title="the CNN questions of DeepMind",
     short="CNN",
-    citation="Hermann et al. 2015",
-    bibtex="""@inproceedings{hermann2015teaching,
-  title = {Teaching Machines to Read and Comprehend},
-  author = {Hermann, Karl Moritz and Kocisky, Tomas and Grefenstette, Edward and Espeholt, Lasse and Kay, Will and Suleyman, Mustafa and Blunsom, Phil},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2015}
-}""",  # noqa: E501  (an author list is one line)
     licence="not stated; the articles are CNN's",
     class_names=(),
+    paper=HERMANN2015,
     sources=any_layout(
-        split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, ("train", "dev", "test")),
-        split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in ("train", "dev", "test")}, entity_pack_rows),
+        split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, SPLITS),
+        jsonl_files(entity_pack_rows),
         split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
         split_files({"all": ("sample.txt",)}, story_rows, (), _SAMPLE),
         expected="questions/training, questions/validation and questions/test with .question files, or train.jsonl and test.jsonl",
@@ -302,12 +278,7 @@ CNN = CorpusEntry(
     ),
     task="question_answering",
     homepage="https://cs.nyu.edu/~kcho/DMQA/",
-    downloads=(
-        Download(
-            "https://drive.usercontent.google.com/download?id=0BwmD_VLjROrfTTljRDVZMFJnVWM&export=download&confirm=t",
-            "9405beb90c9267e7769c86fa42720b7e479bcf38c64217c0d3f456ce8cd122ce",
-        ),
-    ),
+    downloads=DOWNLOADS["cnn"],
     folders=("cnn", "cnn_qa_sample"),
     min_df=8,
     whole_words=r"@entity\d+|@placeholder",

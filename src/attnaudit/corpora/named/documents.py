@@ -1,44 +1,57 @@
-"""Whole reviews of films: IMDB, and the Movies of ERASER with rationales."""
+"""Whole reviews and posts, a file each: IMDB, baseball and hockey of the 20 Newsgroups, and the Movies of ERASER with rationales."""
 
 from __future__ import annotations
 
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, Parting
-from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, split_files, tables
+from attnaudit.core.papers import DEYOUNG2020, LANG1995, MAAS2011
+from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.entry import Bounds, CorpusEntry, Parting
+from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, jsonl_files, renamed, split_files, tables
 from attnaudit.corpora.formats.lines import text_lines, whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
 from attnaudit.corpora.formats.tables import object_rows, objects
+from attnaudit.corpora.named import DOWNLOADS
 
-_CLASSES = ("neg", "pos")
 STARS = ("1", "2", "3", "4", "7", "8", "9", "10")  # reviews of 5 and 6 stars are not among them
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 
-def clean(text: str) -> str:
+def without_breaks(text: str) -> str:
     """HTML line breaks become spaces."""
     return _LINE_BREAK.sub(" ", text)
 
 
 def review_rows(folder: Path) -> Iterator[Row]:
     """The reviews of ``neg`` and then of ``pos``, each by the number in its file name. Raises InputError without one of them."""
-    row = 0
-    for label, name in enumerate(_CLASSES):
-        files = sorted((folder / name).glob("*.txt"), key=_numbered)
+
+    def numbered(file: Path) -> tuple[int, str]:
+        found = _NUMBER.match(file.name)
+        return int(found[0]) if found else -1, file.name
+
+    return _class_rows(folder, ("neg", "pos"), "*.txt", numbered, ("no review", "a folder with txt files, one for each review"))
+
+
+def _class_rows(
+    folder: Path, classes: Sequence[str], pattern: str, order: Callable[[Path], Any], missing: tuple[str, str], encoding: str = "utf-8"
+) -> Iterator[Row]:
+    """A row for each file of the folders of the classes, one after the other; ``missing``: found and expected where one has none."""
+    number = count()
+    for label, name in enumerate(classes):
+        files = sorted((folder / name).glob(pattern), key=order)
         if not files:
-            raise InputError("read corpus", str(folder / name), "no review", "a folder with txt files, one for each review")
+            raise InputError("read corpus", str(folder / name), *missing)
         for file in files:
-            yield Row(row, None, whole_text(file), str(label), file=f"{name}/{file.name}")
-            row += 1
+            yield Row(next(number), None, whole_text(file, encoding), str(label), file=f"{name}/{file.name}")
 
 
 def star_rows(folder: Path) -> Iterator[Row]:
@@ -51,32 +64,13 @@ def star_rows(folder: Path) -> Iterator[Row]:
             yield replace(row, problem=f"stars '{stars[:20]}' where one of {', '.join(STARS)} was expected")
 
 
-def _numbered(file: Path) -> tuple[int, str]:
-    found = _NUMBER.match(file.name)
-    return int(found[0]) if found else -1, file.name
-
-
-_DOWNLOADS = (
-    Download(
-        "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
-        "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe",
-        84_125_825,
-    ),
-)
-
 IMDB = CorpusEntry(
     name="imdb",
     title="the Large Movie Review Dataset of IMDB",
     short="IMDB",
-    citation="Maas et al. 2011",
-    bibtex="""@inproceedings{maas2011learning,
-  title = {Learning Word Vectors for Sentiment Analysis},
-  author = {Maas, Andrew L. and Daly, Raymond E. and Pham, Peter T. and Huang, Dan and Ng, Andrew Y. and Potts, Christopher},
-  booktitle = {Proceedings of ACL},
-  year = {2011}
-}""",
     licence="not stated by its authors, who ask to be cited",
     class_names=("negative", "positive"),
+    paper=MAAS2011,
     sources=any_layout(
         split_files({"train": ("train/",), "test": ("test/",)}, review_rows),
         tables(),
@@ -84,10 +78,10 @@ IMDB = CorpusEntry(
         within=("aclImdb",),
     ),
     homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
-    downloads=_DOWNLOADS,
+    downloads=DOWNLOADS["imdb"],
     folders=("imdb", "aclImdb"),
     min_df=10,
-    clean=clean,
+    clean=without_breaks,
     parting=Parting(dev_share=0.2, test_kept=0.2),
     bounds={"paper": Bounds(more_than=6, less_than=400)},
     expected={"paper": {"train+dev": (10335, 10184), "test": (2078, 2074)}},
@@ -113,6 +107,63 @@ IMDB_STARS = replace(
     bounds={},
     expected={},
     differs=("Serrano & Smith 2019 used another collection of reviews of IMDB, with ten classes; here 5 and 6 stars are missing",),
+)
+
+
+_GROUPS = ("rec.sport.baseball", "rec.sport.hockey")
+_QUOTATION = re.compile(r"(writes in|writes:|wrote:|says:|said:|^In article|^Quoted from|^\||^>)")
+
+
+def post_body(post: str) -> str:
+    """The body of a post: by the rules of scikit-learn's 20 Newsgroups with ``remove=("headers", "footers", "quotes")``."""
+    return without_quotations(without_signature(without_header(post.replace("\r\n", "\n"))))
+
+
+def without_header(post: str) -> str:
+    """What comes after the first empty line."""
+    return post.partition("\n\n")[2]
+
+
+def without_signature(text: str) -> str:
+    """What comes before the last line that is empty or made of hyphens, not counting those at the end; all where there is none."""
+    lines = text.strip().split("\n")
+    ends = [number for number, line in enumerate(lines) if not line.strip().strip("-")]
+    return "\n".join(lines[: ends[-1]]) if ends and ends[-1] > 0 else text
+
+
+def without_quotations(text: str) -> str:
+    """Lines that are not quoted and do not introduce a quotation."""
+    return "\n".join(line for line in text.split("\n") if not _QUOTATION.search(line))
+
+
+def post_rows(folder: Path) -> Iterator[Row]:
+    """The posts of one folder after the other, by number, decoded as Latin-1. Raises InputError where a group has none."""
+    missing = ("no post", "a folder with a file for each post")
+    return _class_rows(folder, _GROUPS, "[0-9]*", lambda file: (len(file.name), file.name), missing, "latin-1")
+
+
+NEWS_SPORTS = CorpusEntry(
+    name="20news_sports",
+    title="posts on baseball and hockey of the 20 Newsgroups",
+    short="20News sports",
+    licence="not stated; public posts with names and addresses of their authors",
+    class_names=("baseball", "hockey"),
+    paper=LANG1995,
+    sources=any_layout(
+        split_files({split: (f"20news-bydate-{split}/",) for split in ("train", "test")}, post_rows),
+        tables(),
+        expected="the folders 20news-bydate-train and 20news-bydate-test, or train.csv and test.csv with whole posts",
+        within=("20news-bydate",),
+    ),
+    homepage="http://qwone.com/~jason/20Newsgroups/",
+    downloads=DOWNLOADS["20news_sports"],
+    folders=("20news_sports", "20news", "20news-bydate"),
+    min_df=2,
+    clean=post_body,
+    parting=Parting(pooled=True, pool_shares=(0.16, 0.2)),
+    bounds={"paper": Bounds(more_than=6, less_than=500)},
+    expected={"paper": {"train+dev+test": (880, 883)}},
+    differs=("the split is another draw: the authors' (train 716/710, test 151/183) is of another order of the posts",),
 )
 
 
@@ -209,37 +260,25 @@ def _archive() -> Layout:
 
 
 def _original() -> Layout:
-    plain = split_files(_FILES, annotation_rows, tuple(_FILES))
+    plain = split_files(_FILES, annotation_rows, SPLITS)
     return lambda folder: plain(folder) if (folder / "docs").is_dir() else {}
 
 
 MOVIES = CorpusEntry(
     name="movies_rationales",
     title="the film reviews with rationales of ERASER",
-    citation="DeYoung et al. 2020",
-    bibtex="""@inproceedings{deyoung2020eraser,
-  title = {{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models},
-  author = {DeYoung, Jay and Jain, Sarthak and Rajani, Nazneen Fatema and Lehman, Eric and Xiong, Caiming and Socher, Richard and Wallace, Byron C.},
-  booktitle = {Proceedings of ACL},
-  year = {2020}
-}""",  # noqa: E501  (an author list is one line)
     licence="not stated",
     class_names=("negative", "positive"),
+    paper=DEYOUNG2020,
     sources=any_layout(
         _original(),
         _archive(),
-        split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in _FILES}, pack_rows, tuple(_FILES)),
+        jsonl_files(pack_rows, SPLITS),
         expected="train.jsonl, val.jsonl and test.jsonl next to the folder docs, or movies.tar.gz",
         within=("movies",),
     ),
     homepage="https://www.eraserbenchmark.com/",
-    downloads=(
-        Download(
-            "http://www.eraserbenchmark.com/zipped/movies.tar.gz",
-            "66e18d4e6c9df9e9f5544572b0bfe92a39673f74ecbfc3859b46cedb2f5b2dee",
-            3_899_487,
-        ),
-    ),
+    downloads=DOWNLOADS["movies_rationales"],
     folders=("movies_rationales", "eraser_movies", "movies"),
     expected={"paper": {"train": (800, 800), "dev": (100, 100), "test": (100, 99)}},
     differs=("not among the corpora of Jain & Wallace 2019",),
