@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.progress import Progress
-from attnaudit.plans.spec import RunSpec
-from attnaudit.plans.translation import TranslationSpec
+from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.runner import pipeline
 from attnaudit.runner.audits import report_into
 from attnaudit.runner.site import site_into

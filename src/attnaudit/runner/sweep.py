@@ -125,7 +125,7 @@ class _Work:
 
 def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     """The page and the table over all finished runs of a sweep, whichever call made them."""
-    from attnaudit.published.seeds import over_seeds
+    from attnaudit.published.compare import over_seeds
     from attnaudit.report.reproduction.page import Reproduction, write_reproduction
     from attnaudit.results.record import read_record
 
