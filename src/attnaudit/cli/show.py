@@ -17,7 +17,6 @@ from rich.table import Table
 from attnaudit.core.files import read_json
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch.fetching import Fetched
-from attnaudit.corpora.registry import Listed
 from attnaudit.report import Card, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
@@ -168,12 +167,12 @@ def _interval(row: dict[str, Any]) -> str:
     return "–" if row["low"] is None or row["high"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
 
 
-def show_listing(corpora: Sequence[Listed], as_json: bool) -> None:
-    """One line a corpus."""
+def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
+    """One line for each of `listed_corpora`."""
     if as_json:
-        show_json([asdict(corpus) for corpus in corpora])
+        show_json(corpora)
         return
-    rows = [(one.name, one.task, _classes(one), one.citation, one.licence, one.folder or _how(one)) for one in corpora]
+    rows = [(one["name"], one["task"], _classes(one), one["citation"], one["licence"], one["folder"] or _how(one)) for one in corpora]
     _print("", ("name", "task", "classes", "citation", "licence", "folder, or how to get it"), rows, whole=("name", "task", "citation"))
 
 
@@ -261,11 +260,12 @@ def _lines(kind: str, lines: Iterable[str]) -> None:
         typer.echo(f"{kind}: {line}")
 
 
-def _classes(corpus: Listed) -> str:
-    if not corpus.classes:
-        return "–" if corpus.task == "translation" else "those of train"
-    return ", ".join(corpus.classes) if len(corpus.classes) <= 3 else f"{len(corpus.classes)}"
+def _classes(corpus: dict[str, Any]) -> str:
+    names = corpus["classes"]
+    if not names:
+        return "–" if corpus["task"] == "translation" else "those of train"
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)}"
 
 
-def _how(corpus: Listed) -> str:
-    return corpus.get if corpus.bytes is None else f"{corpus.get} ({corpus.bytes / 1e6:.1f} MB)"
+def _how(corpus: dict[str, Any]) -> str:
+    return corpus["get"] if corpus["bytes"] is None else f"{corpus['get']} ({corpus['bytes'] / 1e6:.1f} MB)"

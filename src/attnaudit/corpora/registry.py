@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,34 +164,24 @@ def _no_folder(entry: CorpusEntry, data_dir: str | Path | None) -> InputError:
     return InputError(f"read corpus {entry.name}", str(place), got, f"the files of {entry.title}", do)
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A line of the list of corpora: ``folder`` is empty where its files are not here, ``get`` says how to get them."""
+def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
+    """Every registered corpus, in the order of registration: name, title, task, classes, licence, citation, folder, get and bytes.
 
-    name: str
-    title: str
-    task: str
-    classes: tuple[str, ...]
-    licence: str
-    citation: str
-    folder: str
-    get: str
-    bytes: int | None
-
-
-def listed_corpora(data_dir: str | Path | None = None) -> list[Listed]:
-    """Every registered corpus, in the order of registration."""
+    ``folder`` is empty where its files are not here, ``get`` says how to get them, ``bytes`` is null where that is not known.
+    """
     return [_listed(entry, data_dir) for entry in CORPORA.values()]
 
 
-def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> Listed:
+def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
     sizes = [download.size for download in entry.downloads]
-    total = sum(size for size in sizes if size is not None) if sizes and None not in sizes else None
-    folder, get = "", entry.how_to_get or "your own copy"
+    total = sum(filter(None, sizes)) if sizes and None not in sizes else None
+    folder, get = "", f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy"
     if entry.generate:
         get = "generated from a seed"
     else:
-        get = f"attnaudit corpora fetch {entry.name}" if sizes else get
         with contextlib.suppress(InputError):
             folder = str(corpus_folder(entry, data_dir))
-    return Listed(entry.name, entry.title, entry.task, entry.class_names, entry.licence, entry.citation, folder, get, total)
+    return {
+        "name": entry.name, "title": entry.title, "task": entry.task, "classes": entry.class_names, "licence": entry.licence,
+        "citation": entry.citation, "folder": folder, "get": get, "bytes": total,
+    }  # fmt: skip

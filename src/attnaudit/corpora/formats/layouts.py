@@ -60,6 +60,16 @@ def split_files(files: Mapping[str, Sequence[str]], rows: Rows, needed: Sequence
     return layout
 
 
+def one_file(name: str, rows: Callable[[Path, str], Iterator[Row]], parts: Mapping[str, str]) -> Layout:
+    """One file with all splits: ``rows(path, part)`` reads the part of a split."""
+
+    def layout(folder: Path) -> Sources:
+        path = first_that_fits(folder, (name,))
+        return {split: SplitSource(path, partial(rows, path, part)) for split, part in parts.items()} if path else {}
+
+    return layout
+
+
 def jsonl_files(rows: Rows, needed: Sequence[str] = ("train", "test")) -> Layout:
     """A jsonl file for each split, gzipped or not."""
     return split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in SPLITS}, rows, needed)
@@ -73,14 +83,16 @@ def tables(
     note: str = "",
 ) -> Layout:
     """Tables with a header, named train, dev and test, or one named all; ``classes`` and ``left_out`` as in `renamed`."""
-    columns = columns or Columns()
+
+    def rows(path: Path) -> Iterator[Row]:
+        plain = file_source(path, columns or Columns()).rows()
+        return plain if classes is None else renamed(plain, classes, left_out)
 
     def layout(folder: Path) -> Sources:
         found = split_tables(folder)
         _require_splits(folder, found, needed, {split: f"{split}.csv" for split in needed})
         found = found or _whole(folder)
-        plain = {split: replace(file_source(path, columns), note=note) for split, path in found.items()}
-        return plain if classes is None else {split: renamed_source(source, classes, left_out) for split, source in plain.items()}
+        return {split: SplitSource(path, partial(rows, path), note) for split, path in found.items()}
 
     return layout
 
@@ -107,12 +119,6 @@ def class_files(names: Mapping[str, Sequence[str]], rows: Callable[[Path, str], 
         return {"all": SplitSource(folder, lambda: _one_after_another(found, rows))} if found else {}
 
     return layout
-
-
-def renamed_source(source: SplitSource, classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> SplitSource:
-    """A source whose labels are `renamed`."""
-    rows = source.rows
-    return replace(source, rows=lambda: renamed(rows(), classes, left_out))
 
 
 def renamed(rows: Iterator[Row], classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> Iterator[Row]:

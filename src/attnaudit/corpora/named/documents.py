@@ -6,7 +6,6 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import DEYOUNG2020, LANG1995, MAAS2011
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry, Parting
-from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, jsonl_files, renamed, split_files, tables
+from attnaudit.corpora.formats.layouts import Layout, any_layout, jsonl_files, one_file, renamed, split_files, tables
 from attnaudit.corpora.formats.lines import text_lines, whole_text
-from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
+from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, word_spans
 from attnaudit.corpora.formats.tables import object_rows, objects
 from attnaudit.corpora.named import DOWNLOADS
 
@@ -251,14 +250,6 @@ def _texts(path: Path) -> dict[str, str]:
         raise InputError("read corpus", str(path), f"a damaged archive ({error})", "a whole file", "copy or download it again") from error
 
 
-def _archive() -> Layout:
-    def layout(folder: Path) -> Sources:
-        path = first_that_fits(folder, ("movies.tar.gz",))
-        return {split: SplitSource(path, partial(archive_rows, path, names[0])) for split, names in _FILES.items()} if path else {}
-
-    return layout
-
-
 def _original() -> Layout:
     plain = split_files(_FILES, annotation_rows, SPLITS)
     return lambda folder: plain(folder) if (folder / "docs").is_dir() else {}
@@ -272,7 +263,7 @@ MOVIES = CorpusEntry(
     paper=DEYOUNG2020,
     sources=any_layout(
         _original(),
-        _archive(),
+        one_file("movies.tar.gz", archive_rows, {split: names[0] for split, names in _FILES.items()}),
         jsonl_files(pack_rows, SPLITS),
         expected="train.jsonl, val.jsonl and test.jsonl next to the folder docs, or movies.tar.gz",
         within=("movies",),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
+from itertools import count
 from pathlib import Path
 
 from attnaudit.core.papers import BOWMAN2015, MARELLI2014
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import CorpusEntry, always
-from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, first_that_fits, renamed, renamed_source, split_files, tables
-from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
-from attnaudit.corpora.formats.tables import header_indices, jsonl_rows, tsv_records, tsv_rows
+from attnaudit.corpora.formats.layouts import any_layout, one_file, renamed, split_files, tables
+from attnaudit.corpora.formats.rows import Columns, Row
+from attnaudit.corpora.formats.tables import header_indices, jsonl_rows, table_rows, tsv_records
 from attnaudit.corpora.named import DOWNLOADS
 
 RELATIONS = ("contradiction", "entailment", "neutral")
@@ -19,14 +19,12 @@ RELATION_CLASSES = {name: str(number) for number, name in enumerate(RELATIONS)}
 INFERENCE_SETTINGS = {"training.epochs": 25, "training.batch_size": 128}
 
 
-def _upstream() -> Layout:
-    rows = partial(jsonl_rows, columns=Columns("sentence1", "gold_label", question="sentence2"))
-    plain = split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in SPLITS}, rows, SPLITS)
+_NO_GOLD = {"-": "without a gold label"}
 
-    def layout(folder: Path) -> Sources:
-        return {split: renamed_source(source, RELATION_CLASSES, {"-": "without a gold label"}) for split, source in plain(folder).items()}
 
-    return layout
+def snli_rows(path: Path) -> Iterator[Row]:
+    """Rows of an original file; ``-`` stands for a pair whose annotators did not agree."""
+    return renamed(jsonl_rows(path, Columns("sentence1", "gold_label", question="sentence2")), RELATION_CLASSES, _NO_GOLD)
 
 
 SNLI = CorpusEntry(
@@ -37,8 +35,8 @@ SNLI = CorpusEntry(
     class_names=RELATIONS,
     paper=BOWMAN2015,
     sources=any_layout(
-        _upstream(),
-        tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES, {"-": "without a gold label"}),
+        split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in SPLITS}, snli_rows, SPLITS),
+        tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES, _NO_GOLD),
         expected="snli_1.0_train.jsonl, snli_1.0_dev.jsonl and snli_1.0_test.jsonl, or train, dev and test with premise, hypothesis, label",
         within=("snli_1.0",),
     ),
@@ -59,7 +57,7 @@ _CLASSES = {name.upper(): number for name, number in RELATION_CLASSES.items()}
 
 def split_rows(path: Path) -> Iterator[Row]:
     """Rows of one of the three files of SemEval 2014."""
-    return renamed(tsv_rows(path, Columns("sentence_A", "entailment_judgment", question="sentence_B")), _CLASSES)
+    return renamed(table_rows(path, Columns("sentence_A", "entailment_judgment", question="sentence_B"), tsv_records), _CLASSES)
 
 
 def set_rows(path: Path, chosen: str) -> Iterator[Row]:
@@ -71,17 +69,13 @@ def _of_set(path: Path, chosen: str) -> Iterator[Row]:
     records = tsv_records(path)
     _, header = next(records, (0, []))
     text, question, label, of_set = header_indices(path, header, ("sentence_A", "sentence_B", "entailment_label", "SemEval_set"))
-    row = 0
+    row = count()
     for line, fields in records:
         problem = _problem(fields, len(header), of_set)
         if problem and chosen == _SETS["train"]:  # reported once, not with every set
-            yield Row(row, line, problem=problem)
-            row += 1
-        elif problem:
-            continue
-        elif fields[of_set].strip() == chosen:
-            yield Row(row, line, fields[text], fields[label], question=fields[question])
-            row += 1
+            yield Row(next(row), line, problem=problem)
+        elif not problem and fields[of_set].strip() == chosen:
+            yield Row(next(row), line, fields[text], fields[label], question=fields[question])
 
 
 def _problem(fields: list[str], width: int, of_set: int) -> str:
@@ -92,14 +86,6 @@ def _problem(fields: list[str], width: int, of_set: int) -> str:
     return "" if name in _SETS.values() else f"SemEval_set '{name}' where {', '.join(_SETS.values())} was expected"
 
 
-def _whole_file() -> Layout:
-    def layout(folder: Path) -> Sources:
-        path = first_that_fits(folder, ("SICK.txt",))
-        return {split: SplitSource(path, partial(set_rows, path, name)) for split, name in _SETS.items()} if path else {}
-
-    return layout
-
-
 SICK = CorpusEntry(
     name="sick_nli",
     title="SICK, inference",
@@ -107,12 +93,8 @@ SICK = CorpusEntry(
     class_names=RELATIONS,
     paper=MARELLI2014,
     sources=any_layout(
-        split_files(
-            {"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)},
-            split_rows,
-            SPLITS,
-        ),
-        _whole_file(),
+        split_files({"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}, split_rows, SPLITS),
+        one_file("SICK.txt", set_rows, _SETS),
         tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES),
         expected="SICK.txt, or SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or tables with premise, hypothesis and label",
     ),

@@ -12,7 +12,7 @@ from attnaudit.core.papers import ALMEIDA2011, LI2002, PANG2004, PANG2005, SOCHE
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry
 from attnaudit.corpora.formats.layouts import any_layout, class_files, renamed, split_files, tables
-from attnaudit.corpora.formats.lines import numbered_lines
+from attnaudit.corpora.formats.lines import filled_lines, numbered_lines
 from attnaudit.corpora.formats.rows import Row
 from attnaudit.corpora.named import DOWNLOADS
 
@@ -40,8 +40,9 @@ def read_tree(line: str) -> tuple[str, list[str]]:
         elif not open_nodes:
             raise BadTree(f"'{piece}' before the first bracket")
         elif open_nodes[-1] == 0:
-            label = _label(piece)
-            root = root or label
+            if piece not in _LABELS:
+                raise BadTree(f"label '{piece}' where 0 to 4 was expected")
+            root = root or piece
             open_nodes[-1] = 1
         else:
             words.append(piece)
@@ -66,12 +67,6 @@ def _end(open_nodes: list[int]) -> None:
         raise BadTree("a node without a word")
 
 
-def _label(piece: str) -> str:
-    if piece not in _LABELS:
-        raise BadTree(f"label '{piece}' where 0 to 4 was expected")
-    return piece
-
-
 _TWO = {"0": "0", "1": "0", "3": "1", "4": "1"}
 _BRACKET = re.compile(r"-[lr]rb-", re.IGNORECASE)
 _NO_WORD = re.compile(r"[\W_]+")
@@ -84,17 +79,13 @@ def clean(text: str) -> str:
 
 def tree_rows(path: Path, class_of: Mapping[str, str] = _TWO) -> Iterator[Row]:
     """A row for each tree, by default labels 0 and 1 as class 0, 3 and 4 as class 1; neutral trees are then excluded."""
-    row = 0
-    for number, line in numbered_lines(path):
-        if line.isspace():
-            continue
+    for row, number, line in filled_lines(path):
         try:
             label, words = read_tree(line)
         except BadTree as error:
             yield Row(row, number, problem=str(error))
         else:
             yield Row(row, number, " ".join(words), class_of.get(label), left_out="" if label in class_of else "neutral")
-        row += 1
 
 
 _FILES = {split: (f"{split}.txt",) for split in SPLITS}
@@ -172,17 +163,13 @@ _CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
 def question_rows(path: Path) -> Iterator[Row]:
     """Rows of a file of lines ``DESC:manner How did …``, in Latin-1; only the class before the colon counts."""
-    row = 0
-    for number, line in numbered_lines(path, encoding="latin-1"):
-        if not line.strip():
-            continue
+    for row, number, line in filled_lines(path, "latin-1"):
         label, _, question = line.strip().partition(" ")
         coarse = label.partition(":")[0]
         if coarse in _CLASSES:
             yield Row(row, number, question, str(_CLASSES.index(coarse)))
         else:
             yield Row(row, number, problem=f"class '{coarse[:20]}' where one of {', '.join(_CLASSES)} was expected")
-        row += 1
 
 
 TREC6 = CorpusEntry(
@@ -206,9 +193,7 @@ TREC6 = CorpusEntry(
 
 def sentence_rows(path: Path, label: str, encoding: str) -> Iterator[Row]:
     """A row for each line that is not empty, all with one label."""
-    lines = ((number, line) for number, line in numbered_lines(path, encoding=encoding) if line.strip())
-    for row, (number, line) in enumerate(lines):
-        yield Row(row, number, line.strip(), label)
+    return (Row(row, number, line.strip(), label) for row, number, line in filled_lines(path, encoding))
 
 
 MR = CorpusEntry(
