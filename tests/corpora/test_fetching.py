@@ -29,8 +29,8 @@ from attnaudit.core.papers import Paper
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_source
 from attnaudit.corpora.entry import CorpusEntry, Download
-from attnaudit.corpora.fetch.fetching import SOURCE
-from attnaudit.corpora.fetch.fetching import fetch_corpus as fetch_patiently
+from attnaudit.corpora.fetch import SOURCE
+from attnaudit.corpora.fetch import fetch_corpus as fetch_patiently
 from attnaudit.corpora.fetch.transfer import Patience
 from attnaudit.corpora.formats.rows import Row, SplitSource
 from attnaudit.corpora.registry import corpus_folder

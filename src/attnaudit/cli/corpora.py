@@ -94,7 +94,7 @@ def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check:
     """
     from attnaudit.cli.show import show_fetched
     from attnaudit.corpora.check import CorpusCheck, check_source
-    from attnaudit.corpora.fetch.fetching import fetch_corpus
+    from attnaudit.corpora.fetch import fetch_corpus
 
     checks: list[CorpusCheck] = []
     with progress() as bar:

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from attnaudit.core.files import read_json
 from attnaudit.corpora.check import CorpusCheck
-from attnaudit.corpora.fetch.fetching import Fetched
+from attnaudit.corpora.fetch import Fetched
 from attnaudit.report import Card, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison

@@ -24,9 +24,8 @@ from attnaudit.corpora.named.medical import ADR, ANEMIA, DIABETES
 from attnaudit.corpora.named.reading import BABI, CNN
 from attnaudit.corpora.named.sentences import MR, SMS_SPAM, SST, SST5, SUBJ, TREC6
 from attnaudit.corpora.named.zhang import AG_NEWS, AG_NEWS4, AMAZON, YAHOO, YELP
-from attnaudit.corpora.planted.pairs import planted_pairs
+from attnaudit.corpora.planted.corpora import KINDS, planted_corpus, planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
-from attnaudit.corpora.planted.texts import KINDS, planted_corpus
 from attnaudit.corpora.spec import PLANTED, CorpusSpec
 
 

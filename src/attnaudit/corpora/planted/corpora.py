@@ -1,16 +1,18 @@
-"""Generated corpora in which the words that decide the label are known, among plain sentences about a small town."""
+"""Generated corpora: texts whose deciding words are known, among plain sentences about a small town, and pairs with exact alignments."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 import numpy as np
+from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.corpora.corpus import Corpus, Split, Task, fingerprint, keyed, row_digests
+from attnaudit.corpora.corpus import SPLITS, Corpus, Pairs, ParallelCorpus, Split, Task, fingerprint, keyed, row_digests
+from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
 
 _WORDS: dict[str, tuple[str, ...]] = {
     "article": ("the", "this", "that", "each", "another", "one"),
@@ -109,7 +111,8 @@ WARM_FIRST, WARM_SECOND = ("scarlet", "crimson", "amber"), ("ruby", "coral", "ch
 COLD_FIRST, COLD_SECOND = ("azure", "indigo", "navy"), ("sapphire", "teal", "cobalt")
 
 _SHORTEST = 10
-_SMALLEST = 40
+_SMALLEST, _FEWEST_PAIRS = 40, 10  # a row of each class, or one pair, for dev and one for test
+_MOST_SYMBOLS = 1_000_000
 _SHARES = (("train", 0.8), ("dev", 0.1), ("test", 0.1))
 
 
@@ -119,10 +122,6 @@ class Planting:
 
     cases: tuple[tuple[int, tuple[Choice, ...]], ...]
     positions: Callable[[int, np.random.Generator], tuple[int, ...]]
-
-
-def _one_place(length: int, rng: np.random.Generator) -> tuple[int, ...]:
-    return (int(rng.integers(length)),)
 
 
 def _two_neighbours(length: int, rng: np.random.Generator) -> tuple[int, ...]:
@@ -135,17 +134,13 @@ def _both_ends(length: int, rng: np.random.Generator) -> tuple[int, ...]:
     return (int(rng.integers(third)), int(rng.integers(length - third, length)))
 
 
-def _nowhere(length: int, rng: np.random.Generator) -> tuple[int, ...]:
-    return ()
-
-
-_DECISIVE = Planting(((0, (BAD,)), (1, (GOOD,))), _one_place)
+_DECISIVE = Planting(((0, (BAD,)), (1, (GOOD,))), lambda length, rng: (int(rng.integers(length)),))
 _NEGATION = Planting(((0, (NEGATING, GOOD)), (0, (AFFIRMING, BAD)), (1, (NEGATING, BAD)), (1, (AFFIRMING, GOOD))), _two_neighbours)
 _CONJUNCTION = Planting(
     ((0, (WARM_FIRST, COLD_SECOND)), (0, (COLD_FIRST, WARM_SECOND)), (1, (WARM_FIRST, WARM_SECOND)), (1, (COLD_FIRST, COLD_SECOND))),
     _both_ends,
 )
-_PRIOR = Planting(((0, ()), (1, ())), _nowhere)
+_PRIOR = Planting(((0, ()), (1, ())), lambda length, rng: ())
 
 
 @dataclass(frozen=True)
@@ -204,7 +199,12 @@ def planted_corpus(
     ``size`` rows in all (80/10/10, at least 40), ``length`` the fewest and most tokens of a text (at least 10). All kinds but
     ``prior`` are balanced in each split. The same arguments give the same corpus. Raises InputError.
     """
-    _check(kind, size, length, prior)
+    operation = "plant corpus"
+    _check(operation, kind, KINDS, size, _SMALLEST)
+    if not _SHORTEST <= length[0] <= length[1]:
+        raise InputError(operation, "length", f"{length[0]} to {length[1]}", f"at least {_SHORTEST}, the shorter first")
+    if not 0 < prior < 1:
+        raise InputError(operation, "prior", str(prior), "a share between 0 and 1")
     made = KINDS[kind]
     share = prior if kind == "prior" else None
     splits = {name: made.make(round(part * size), length, keyed(seed, "planted", kind, name), share) for name, part in _SHARES}
@@ -214,13 +214,49 @@ def planted_corpus(
     return Corpus(f"planted-{kind}", made.class_names, splits, 1, total, (note,), task=made.task)
 
 
-def _check(kind: str, size: int, length: tuple[int, int], prior: float) -> None:
-    operation = "plant corpus"
-    if kind not in KINDS:
-        raise InputError(operation, "kind", f"'{kind}'", f"one of {', '.join(KINDS)}", did_you_mean(kind, KINDS))
-    if size < _SMALLEST:
-        raise InputError(operation, "size", str(size), f"at least {_SMALLEST}")
-    if not _SHORTEST <= length[0] <= length[1]:
-        raise InputError(operation, "length", f"{length[0]} to {length[1]}", f"at least {_SHORTEST}, the shorter first")
-    if not 0 < prior < 1:
-        raise InputError(operation, "prior", str(prior), "a share between 0 and 1")
+def planted_pairs(kind: str, seed: int = 0, size: int = 10_000, length: tuple[int, int] = (8, 16), symbols: int = 100) -> ParallelCorpus:
+    """Pairs in which every target word comes from one source word, and it is known which (Pruthi et al. 2020, section 5).
+
+    A source has words ``s0``, ``s1``, … of ``symbols``, each drawn by itself, as its number of words is (``length``: fewest, most); its
+    target has their twins ``t0``, ``t1``, … in the order that ``kind`` names. ``copy``: the same. ``reverse``: the last first.
+    ``bigram_flip``: the two of each pair swapped, the last of an odd number kept. There are ``size`` pairs in all (80/10/10). A
+    source follows from the seed, its split and its number in it: neither more rows nor another kind change it. Raises InputError.
+    """
+    operation = "plant pairs"
+    _check(operation, kind, TARGETS, size, _FEWEST_PAIRS)
+    if not 1 <= length[0] <= length[1]:
+        raise InputError(operation, "length", f"{length[0]} to {length[1]}", "1 or more, the shorter first")
+    if not 2 <= symbols <= _MOST_SYMBOLS:
+        raise InputError(operation, "symbols", str(symbols), f"2 to {_MOST_SYMBOLS}")
+    held_out = size // 10
+    splits = {split: _pairs(kind, seed, split, held_out if split != "train" else size - 2 * held_out, length, symbols) for split in SPLITS}
+    note = f"planted pairs, {kind}: {size} of {length[0]} to {length[1]} words out of {symbols}, made with seed {seed}"
+    return ParallelCorpus.of(f"planted-{kind}", splits, (note,))
+
+
+def _pairs(kind: str, seed: int, split: str, count: int, length: tuple[int, int], symbols: int) -> Pairs:
+    fewest, most = length
+    lengths = fewest + Sequences("iid", 1, most - fewest + 1).draw(seed, f"planted lengths/{split}", 0, count)[:, 0]
+    drawn = Sequences("iid", most, symbols).draw(seed, f"planted symbols/{split}", 0, count)
+    order = {words: right_positions(kind, words) for words in np.unique(lengths).tolist()}
+    sources = [row[:words] for row, words in zip(drawn, lengths.tolist(), strict=True)]
+    targets = [source[order[len(source)]] for source in sources]
+    return Pairs(np.arange(count), _texts("s", sources), _texts("t", targets), _links(lengths, order))
+
+
+def _texts(side: str, rows: list[np.ndarray]) -> tuple[str, ...]:
+    return tuple(" ".join(f"{side}{symbol}" for symbol in row.tolist()) for row in rows)
+
+
+def _links(lengths: Int64[np.ndarray, " n"], order: dict[int, Int64[np.ndarray, " words"]]) -> Int64[np.ndarray, "three k"]:
+    """Row, source word and target word: ``order`` gives for every length the source word of each target word."""
+    goes_to = {words: np.argsort(positions) for words, positions in order.items()}
+    parts = [np.vstack([np.full(words, row), np.arange(words), goes_to[words]]) for row, words in enumerate(lengths.tolist())]
+    return np.hstack(parts)
+
+
+def _check(operation: str, kind: str, kinds: Iterable[str], size: int, smallest: int) -> None:
+    if kind not in kinds:
+        raise InputError(operation, "kind", repr(kind), f"one of {', '.join(kinds)}", did_you_mean(kind, kinds))
+    if size < smallest:
+        raise InputError(operation, "size", str(size), f"at least {smallest}")
