@@ -108,9 +108,7 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
-            **judge(
-                _by_column(published), ours, spread_on_corpus(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)
-            ),
+            **judge(published, ours, spread_on_corpus(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)),
             "note": "; ".join(filter(None, [by_order if group != ALL else "", SEARCHED if searched else ""])),
         })  # fmt: skip
     return rows
@@ -123,7 +121,8 @@ def _groups(cell: PublishedCell) -> Iterable[tuple[tuple[str, str, str, int | No
     for key, frame in ranked.group_by("measure", "statistic", "class", "bin", maintain_order=True):
         measure, statistic, index, bin_ = key
         assert isinstance(bin_, int | None)
-        yield (str(measure), str(statistic), str(index), bin_), dict(zip(frame["revision"], frame["value"], strict=True))
+        columns = frame["revision"].replace_strict({PAPER: "paper", RERUN: "rerun"})
+        yield (str(measure), str(statistic), str(index), bin_), dict(zip(columns, frame["value"], strict=True))
 
 
 def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
@@ -132,10 +131,6 @@ def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
     if ALL not in indexes and ours and ours != theirs:
         where = f"corpus {record.about.corpus!r} of {record.name}"
         raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
-
-
-def _by_column(published: dict[str, float]) -> dict[str, float]:
-    return {column: published[revision] for column, revision in (("paper", PAPER), ("rerun", RERUN)) if revision in published}
 
 
 def judge(
@@ -148,7 +143,7 @@ def judge(
     paper, rerun, value = published.get("paper"), published.get("rerun"), ours["ours"]
     lowest, highest = min(published.values()), max(published.values())
     spread = None if paper is None or rerun is None else abs(paper - rerun)
-    off = None if value is None else _outside(value, lowest, highest)
+    off = None if value is None else max(lowest - value, value - highest, 0.0)
     within = None if off is None or spread is None else off <= spread
     agreement = _agreement(off, within, corpus_spread)
     if searched and value is not None and value > highest and within is False:
@@ -184,11 +179,6 @@ def _agreement(off: float | None, within: bool | None, corpus_spread: float | No
     if within:
         return WITHIN_CELL
     return WITHIN_CORPUS if corpus_spread is not None and off <= corpus_spread else FARTHER
-
-
-def _outside(value: float, low: float, high: float) -> float:
-    """How far outside the interval a value lies, 0 inside it."""
-    return max(low - value, value - high, 0.0)
 
 
 def spread_on_corpus(corpus: str, measure: str, statistic: str, bin_: int | None) -> float | None:

@@ -82,7 +82,8 @@ def fetch_corpus(
         if there := _already(entry, target):
             return there
         if not fetch.downloads:
-            raise _not_fetchable(entry, target)
+            how = entry.how_to_get or f"see {entry.homepage or entry.citation}"
+            raise InputError(f"fetch {name}", entry.title, "no address that a program may fetch it from", f"your own copy in {target}", how)
         place.mkdir(parents=True, exist_ok=True)
         with _alone(target.with_name(f".{target.name}.lock"), progress):
             return _already(entry, target) or _fetched(fetch)
@@ -162,7 +163,9 @@ def _settle(download: Download, file: Path, folder: Path) -> str:
 def _already(entry: CorpusEntry, target: Path) -> Fetched | None:
     """The corpus where it lies; None where it does not. Raises InputError for a folder that holds other files."""
     here = _folder(entry, target.parent)
-    ours = next((above for above in _below(target.parent, here or target) if (above / SOURCE).is_file()), None)
+    inside = here or target
+    above = (folder for folder in (inside, *inside.parents) if folder != target.parent and folder.is_relative_to(target.parent))
+    ours = next((folder for folder in above if (folder / SOURCE).is_file()), None)
     if ours is not None:
         if not _is_as_signed(ours):
             got = "files that changed since they were fetched"
@@ -177,11 +180,6 @@ def _already(entry: CorpusEntry, target: Path) -> Fetched | None:
         got = "other files than those of this corpus"
         raise InputError(f"fetch {entry.name}", str(target), got, "an empty place", "move them away, then fetch again")
     return None
-
-
-def _below(place: Path, folder: Path) -> Iterator[Path]:
-    """A folder and those that it lies in, up to a place."""
-    return (above for above in (folder, *folder.parents) if above != place and above.is_relative_to(place))
 
 
 def _target_name(entry: CorpusEntry) -> str:
@@ -245,11 +243,6 @@ def _is_of_the_web(address: str) -> bool:
 def _file_name(download: Download) -> str:
     name = unquote(urlsplit(download.url).path).rsplit("/", 1)[-1]
     return "download" if name in ("", ".", "..") else name
-
-
-def _not_fetchable(entry: CorpusEntry, target: Path) -> InputError:
-    how = entry.how_to_get or f"see {entry.homepage or entry.citation}"
-    return InputError(f"fetch {entry.name}", entry.title, "no address that a program may fetch it from", f"your own copy in {target}", how)
 
 
 def _sign(folder: Path, entry: CorpusEntry, downloads: tuple[Download, ...], files: list[Path]) -> None:

@@ -37,8 +37,7 @@ class Diagnosed:
 
 Task = Callable[[frozenset[str]], Diagnosed]  # of the ICD-9 codes of an admission, without points
 
-Lists = Callable[[], dict[str, "_List"]]  # by split
-
+Lists = Callable[[], dict[str, dict[str, int]]]  # the line of every admission, by split
 Labels = Callable[[], dict[str, Diagnosed]]  # by admission; the table is read when they are first asked for
 
 
@@ -52,7 +51,7 @@ def admission_sources(task: Task) -> Layout:
         if not notes or not diagnoses:
             lacks = _DIAGNOSES[0] if notes else _NOTES[0]
             raise MissingFiles("read corpus", str(folder), f"no {lacks} among {listed(folder)}", "both tables of MIMIC-III")
-        lists = {split: path for split in SPLITS if (path := first_that_fits(folder, (f"{split}_hadm.csv",)))}
+        lists = {split: path for split in SPLITS if (path := first_that_fits(folder, (_list_of(split),)))}
         if lists and not {"train", "test"} <= set(lists):
             raise MissingFiles(
                 "read corpus", str(folder), f"only {', '.join(path.name for path in lists.values())}", "train_hadm.csv and test_hadm.csv"
@@ -70,14 +69,6 @@ def split_of_patient(subject: str) -> str:
     """The split of a patient, the same on every machine."""
     share = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:8], "little") / 2**64
     return next(split for split, end in _UP_TO if share < end)
-
-
-@dataclass(frozen=True)
-class _List:
-    """The admissions of a split, each with its line."""
-
-    file: str
-    lines: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -114,26 +105,29 @@ def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Itera
         if isinstance(note, Row):
             if reports:
                 yield note
-        elif note.admission in expected.lines and note.admission not in shared:
+        elif note.admission in expected and note.admission not in shared:
             yield _row(note, labels(), seen, notes.name)
-        elif not any(note.admission in one.lines for one in lists().values()):
+        elif not any(note.admission in one for one in lists().values()):
             unlisted.add(note.admission)
-    for admission, line in expected.lines.items():
+    for admission, line in expected.items():
         if admission in shared:
             problem = f"an admission that is in {shared[admission]} too ({admission})"
-            yield Row(line - 1, line, problem=problem, file=expected.file)
+            yield Row(line - 1, line, problem=problem, file=_list_of(split))
         elif admission not in seen:
-            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=expected.file)
+            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=_list_of(split))
     if reports:
         without = [number for number in unlisted if number in labels() and labels()[number].label]
         yield from (Row(-1, None, left_out="admissions in no list") for _ in without)
 
 
-def _in_later_lists(lists: dict[str, _List], split: str) -> dict[str, str]:
+def _list_of(split: str) -> str:
+    return f"{split}_hadm.csv"
+
+
+def _in_later_lists(lists: dict[str, dict[str, int]], split: str) -> dict[str, str]:
     """Admissions that dev or test have too, with the file: train, then dev, gives way."""
     order = list(lists)
-    later = [lists[other] for other in order[order.index(split) + 1 :]]
-    return {admission: one.file for one in later for admission in one.lines}
+    return {admission: _list_of(other) for other in order[order.index(split) + 1 :] for admission in lists[other]}
 
 
 def _row(note: _Note, labels: dict[str, Diagnosed], seen: set[str], file: str) -> Row:
@@ -188,8 +182,8 @@ def _codes(path: Path) -> dict[str, frozenset[str]]:
     return {number: frozenset(codes) for number, codes in found.items()}
 
 
-def _admissions(path: Path) -> _List:
-    """The admissions of a file; a header is passed over. Raises InputError."""
+def _admissions(path: Path) -> dict[str, int]:
+    """The admissions of a file, each with its line; a header is passed over. Raises InputError."""
     found: dict[str, int] = {}
     for line, cells in csv_records(path):
         number = _number(cells[0])
@@ -199,7 +193,7 @@ def _admissions(path: Path) -> _List:
             raise InputError("read corpus", f"{path}: line {line}", f"'{number[:40]}'", "the number of an admission (HADM_ID)")
     if not found:
         raise InputError("read corpus", str(path), "no admission", "a number (HADM_ID) in each line")
-    return _List(path.name, found)
+    return found
 
 
 def _number(cell: str) -> str:

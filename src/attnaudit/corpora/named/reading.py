@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from attnaudit.corpora.entry import CorpusEntry, always
 from attnaudit.corpora.formats.layouts import any_layout, jsonl_files, split_files
 from attnaudit.corpora.formats.lines import numbered_lines, whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span
-from attnaudit.corpora.formats.tables import object_rows
+from attnaudit.corpora.formats.tables import jsonl_rows, object_rows
 from attnaudit.corpora.named import DOWNLOADS
 
 _LINE_NUMBER = re.compile(r"[0-9]{1,9}")
@@ -34,13 +34,19 @@ class Question:
     def passage(self) -> str:
         return " ".join(self.facts.values())
 
-    def evidence(self) -> list[tuple[int, int]]:
+    def evidence(self) -> list[Span]:
         """The characters of the passage that the supporting facts take."""
-        spans, start = {}, 0
-        for number, fact in self.facts.items():
-            spans[number] = (start, start + len(fact))
-            start += len(fact) + 1
+        spans = _spans(self.facts.items())
         return sorted(spans[number] for number in set(self.support))
+
+
+def _spans(sentences: Iterable[tuple[int, str]]) -> dict[int, Span]:
+    """The characters of every sentence, by its number, where they are joined by spaces."""
+    spans, start = {}, 0
+    for number, sentence in sentences:
+        spans[number] = (start, start + len(sentence))
+        start += len(sentence) + 1
+    return spans
 
 
 @dataclass
@@ -149,11 +155,8 @@ def _support(found: dict[str, Any]) -> list[Span] | None:
     sentences, numbers, support = found["sentences"], _line_numbers(found, "sentence_ids"), _line_numbers(found, "supporting_ids")
     if not isinstance(sentences, list):
         raise BadCell(f"sentences of type {type(sentences).__name__} where a list was expected")
-    document, start, spans = found.get("document"), 0, {}
-    for number, sentence in zip(numbers, sentences, strict=False):
-        spans[number] = (start, start + len(str(sentence)))
-        start += len(str(sentence)) + 1
-    if " ".join(map(str, sentences)) != document or len(sentences) != len(numbers):
+    spans = _spans(zip(numbers, map(str, sentences), strict=False))
+    if " ".join(map(str, sentences)) != found.get("document") or len(sentences) != len(numbers):
         raise BadCell("sentences that do not make the document")
     missing = [number for number in support if number not in spans]
     if missing:
@@ -241,12 +244,7 @@ def story_rows(path: Path) -> Iterator[Row]:
 
 def entity_pack_rows(path: Path) -> Iterator[Row]:
     """Rows of a jsonl file with ``document``, ``question`` and ``answer``."""
-    columns = Columns("document", "answer", "question")
-
-    def fields(found: dict[str, Any]) -> dict[str, Any]:
-        return {option: found.get(name) for option, name in columns}
-
-    return map(with_answers, object_rows(path, columns, fields))
+    return map(with_answers, jsonl_rows(path, Columns("document", "answer", "question")))
 
 
 def with_answers(row: Row) -> Row:
