@@ -62,11 +62,6 @@ def whole_text(path: Path, encoding: str = "utf-8") -> str:
         return file.read().decode(encoding, errors="surrogateescape").removeprefix(BYTE_ORDER_MARK)
 
 
-def text_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text, numbered as those of a file."""
-    return enumerate(text.splitlines(keepends=True), start=1)
-
-
 def require_utf8(path: Path) -> Path:
     """The path, where it can be written into a run and its reports. Raises InputError."""
     if wrong := invalid_utf8(str(path)):

@@ -118,30 +118,28 @@ def jsonl_rows(path: Path, columns: Columns) -> Iterator[Row]:
     return object_rows(path, columns, fields)
 
 
-def object_rows(path: Path, needed: Columns, fields: Callable[[dict[str, Any]], Fields]) -> Iterator[Row]:
-    """A row for each object, with the ``fields`` that are made of it; where that raises BadCell the row is bad.
+def object_rows(
+    path: Path, needed: Columns | None, fields: Callable[[dict[str, Any]], Fields], lines: Iterator[tuple[int, str]] | None = None
+) -> Iterator[Row]:
+    """A row for each object of a file, or of ``lines`` from elsewhere, with the ``fields`` that are made of it.
 
-    Raises InputError when the first object lacks a needed column.
+    Where these raise BadCell, or a line holds no object, the row is bad; empty lines are none. Raises InputError when the first object
+    lacks a needed column.
     """
-    checked = False
-    for row, line, found in objects(path):
-        if isinstance(found, str):
-            yield Row(row, line, problem=found)
-            continue
-        if not checked:
-            require_columns(path, list(found), needed)
-            checked = True
-        try:
-            cells: Fields = fields(found)
-        except BadCell as error:
-            cells = {"problem": str(error)}
-        yield Row(row, line, **cells)
-
-
-def objects(path: Path, lines: Iterator[tuple[int, str]] | None = None) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
-    """Row, line and object, or what is wrong with it, of each line that is not empty, of a file or of ``lines`` from elsewhere."""
     filled = ((number, line) for number, line in lines or numbered_lines(path) if line.strip())
-    return ((row, number, _object(line)) for row, (number, line) in enumerate(filled))
+    for row, (number, line) in enumerate(filled):
+        found = _object(line)
+        if isinstance(found, str):
+            yield Row(row, number, problem=found)
+            continue
+        if needed:
+            require_columns(path, list(found), needed)
+            needed = None
+        try:
+            cells = fields(found)
+        except BadCell as error:
+            cells: Fields = {"problem": str(error)}
+        yield Row(row, number, **cells)
 
 
 def _object(line: str) -> dict | str:

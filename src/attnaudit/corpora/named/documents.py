@@ -6,6 +6,7 @@ import re
 import tarfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from attnaudit.core.papers import DEYOUNG2020, LANG1995, MAAS2011
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry, Parting
 from attnaudit.corpora.formats.layouts import Layout, any_layout, jsonl_files, one_file, renamed, split_files, tables
-from attnaudit.corpora.formats.lines import text_lines, whole_text
+from attnaudit.corpora.formats.lines import whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, word_spans
-from attnaudit.corpora.formats.tables import object_rows, objects
+from attnaudit.corpora.formats.tables import object_rows
 from attnaudit.corpora.named import DOWNLOADS
 
 STARS = ("1", "2", "3", "4", "7", "8", "9", "10")  # reviews of 5 and 6 stars are not among them
@@ -178,7 +179,7 @@ def annotation_rows(path: Path) -> Iterator[Row]:
         file = path.parent / "docs" / name
         return whole_text(file) if file.is_file() else None
 
-    return _rows(objects(path), document)
+    return renamed(object_rows(path, None, partial(_annotated, document=document)), _LABELS)
 
 
 def archive_rows(path: Path, member: str) -> Iterator[Row]:
@@ -188,7 +189,8 @@ def archive_rows(path: Path, member: str) -> Iterator[Row]:
     if lines is None:
         raise InputError("read corpus", str(path), f"an archive without {member}", "movies.tar.gz as ERASER distributes it")
     documents = {name.rpartition("/")[2]: text for name, text in texts.items() if "/docs/" in name}
-    return _rows(objects(path, text_lines(lines)), documents.get)
+    numbered = enumerate(lines.splitlines(keepends=True), start=1)
+    return renamed(object_rows(path, None, partial(_annotated, document=documents.get), numbered), _LABELS)
 
 
 def pack_rows(path: Path) -> Iterator[Row]:
@@ -199,15 +201,6 @@ def pack_rows(path: Path) -> Iterator[Row]:
         return {"text": document, "label": found.get("label"), "evidence": _evidence(document, found.get("evidences"))}
 
     return renamed(object_rows(path, Columns("document", "label"), fields), _LABELS)
-
-
-def _rows(found: Iterator[tuple[int, int, dict[str, Any] | str]], document: Document) -> Iterator[Row]:
-    for row, line, annotation in found:
-        try:
-            cells: dict[str, Any] = {"problem": annotation} if isinstance(annotation, str) else _annotated(annotation, document)
-        except BadCell as error:
-            cells = {"problem": str(error)}
-        yield from renamed(iter([Row(row, line, **cells)]), _LABELS)
 
 
 def _annotated(annotation: Mapping[str, Any], document: Document) -> dict[str, Any]:

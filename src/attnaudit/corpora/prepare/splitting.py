@@ -37,7 +37,7 @@ Examples = dict[str, list[Example]]
 
 
 def divided(gathered: dict[str, Gathered], how: Gathering, registered: bool, parting: Parting, seed: int) -> tuple[Examples, list[str]]:
-    """Examples of train, dev and test without the labels that cannot be learned, and remarks; splits may be drawn anew from one pool.
+    """Examples of train, dev and test without the labels that cannot be learned, and remarks; splits may be drawn again from one pool.
 
     Raises InputError.
     """
