@@ -78,22 +78,18 @@ def _registered(
     counts: dict[str, tuple[int, ...]],
 ) -> CorpusEntry:  # fmt: skip
     return CorpusEntry(
-        name=name,
-        title=title,
-        licence=licence,
-        class_names=class_names,
-        paper=PRUTHI2020,
+        name=name, title=title,
+        licence=licence, class_names=class_names, paper=PRUTHI2020,
         sources=any_layout(
             _with_masks("{}.txt", "{}.txt.block", classes, tabbed_rows),  # as published
             _with_masks("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows()),
             expected="train.txt, dev.txt and test.txt, each with its .block file",
         ),
-        homepage=_HOMEPAGE,
-        folders=(name, f"deceptive/{folder}", folder),
+        homepage=_HOMEPAGE, folders=(name, f"deceptive/{folder}", folder),
         expected={"paper": counts},
         how_to_get="copy train, dev and test.txt with their .block files from src/classification_tasks/data of the authors' repository",
         differs=("not among the corpora of Jain & Wallace 2019",),
-    )
+    )  # fmt: skip
 
 
 DECEPTIVE = (
@@ -112,27 +108,15 @@ DECEPTIVE = (
 )  # fmt: skip
 
 MULTI30K = CorpusEntry(
-    name="multi30k_en_de",
-    title="captions of Multi30K in English and German",
-    short="Multi30K",
-    licence="CC BY-NC-SA 4.0, as far as known",
-    class_names=(),
-    paper=ELLIOTT2016,
-    task="translation",
+    name="multi30k_en_de", title="captions of Multi30K in English and German", short="Multi30K",
+    licence="CC BY-NC-SA 4.0, as far as known", class_names=(), paper=ELLIOTT2016, task="translation",
     pairs=(PairFiles("src", "trg", "dev", "test_2016_flickr"), PairFiles("en", "de", "val", "test_2016_flickr")),
-    homepage="https://github.com/multi30k/dataset",
-    downloads=DOWNLOADS["multi30k_en_de"],
+    homepage="https://github.com/multi30k/dataset", downloads=DOWNLOADS["multi30k_en_de"],
     expected={"paper": {"train": (29000,), "dev": (1014,), "test": (1000,)}},
-)
+)  # fmt: skip
 DECEPTIVE_PAIRS = replace(
-    MULTI30K,
-    name="deceptive_en_de",
-    title="captions of Multi30K, tokenised, with word alignments",
-    short="Multi30K, aligned",
-    licence="not stated",
-    paper=PRUTHI2020,
+    MULTI30K, name="deceptive_en_de", title="captions of Multi30K, tokenised, with word alignments", short="Multi30K, aligned",
+    licence="not stated", paper=PRUTHI2020,
     pairs=(PairFiles("src", "trg", "dev", "test"), PairFiles("en-de.src", "en-de.trg", "dev", "test")),
-    units="words",
-    homepage=_HOMEPAGE,
-    downloads=DOWNLOADS["deceptive_en_de"],
-)
+    units="words", homepage=_HOMEPAGE, downloads=DOWNLOADS["deceptive_en_de"],
+)  # fmt: skip

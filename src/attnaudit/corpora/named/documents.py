@@ -65,49 +65,32 @@ def star_rows(folder: Path) -> Iterator[Row]:
 
 
 IMDB = CorpusEntry(
-    name="imdb",
-    title="the Large Movie Review Dataset of IMDB",
-    short="IMDB",
-    licence="not stated by its authors, who ask to be cited",
-    class_names=("negative", "positive"),
-    paper=MAAS2011,
+    name="imdb", title="the Large Movie Review Dataset of IMDB", short="IMDB",
+    licence="not stated by its authors, who ask to be cited", class_names=("negative", "positive"), paper=MAAS2011,
     sources=any_layout(
-        split_files({"train": ("train/",), "test": ("test/",)}, review_rows),
-        tables(),
-        expected="the folders train and test of aclImdb, each with neg and pos, or train.csv and test.csv",
-        within=("aclImdb",),
+        split_files({"train": ("train/",), "test": ("test/",)}, review_rows), tables(),
+        expected="the folders train and test of aclImdb, each with neg and pos, or train.csv and test.csv", within=("aclImdb",),
     ),
-    homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
-    downloads=DOWNLOADS["imdb"],
-    folders=("imdb", "aclImdb"),
-    min_df=10,
-    clean=without_breaks,
-    parting=Parting(dev_share=0.2, test_kept=0.2),
-    bounds={"paper": Bounds(more_than=6, less_than=400)},
+    homepage="https://ai.stanford.edu/~amaas/data/sentiment/", downloads=DOWNLOADS["imdb"], folders=("imdb", "aclImdb"),
+    min_df=10, clean=without_breaks, parting=Parting(dev_share=0.2, test_kept=0.2), bounds={"paper": Bounds(more_than=6, less_than=400)},
     expected={"paper": {"train+dev": (10335, 10184), "test": (2078, 2074)}},
     differs=(
         "lengths are counted in words of the review; the authors counted numbers of the Keras version, which has no punctuation",
         "the kept fifth of test is another draw: the authors' 2184 and 2172 rows are not published",
     ),
-)
+)  # fmt: skip
 
 IMDB_STARS = replace(
-    IMDB,
-    name="imdb_stars",
-    short="",
-    title="the Large Movie Review Dataset of IMDB by stars",
+    IMDB, name="imdb_stars", title="the Large Movie Review Dataset of IMDB by stars", short="",
     class_names=tuple(f"{stars} star{'s' * (stars != '1')}" for stars in STARS),
     sources=any_layout(
         split_files({"train": ("train/",), "test": ("test/",)}, star_rows),
-        expected="the folders train and test of aclImdb, each with neg and pos, whose file names end in the stars",
-        within=("aclImdb",),
+        expected="the folders train and test of aclImdb, each with neg and pos, whose file names end in the stars", within=("aclImdb",),
     ),
     folders=("imdb_stars", "imdb", "aclImdb"),
-    parting=Parting(dev_share=0.2),
-    bounds={},
-    expected={},
+    parting=Parting(dev_share=0.2), bounds={}, expected={},
     differs=("Serrano & Smith 2019 used another collection of reviews of IMDB, with ten classes; here 5 and 6 stars are missing",),
-)
+)  # fmt: skip
 
 
 _GROUPS = ("rec.sport.baseball", "rec.sport.hockey")
@@ -143,28 +126,19 @@ def post_rows(folder: Path) -> Iterator[Row]:
 
 
 NEWS_SPORTS = CorpusEntry(
-    name="20news_sports",
-    title="posts on baseball and hockey of the 20 Newsgroups",
-    short="20News sports",
-    licence="not stated; public posts with names and addresses of their authors",
-    class_names=("baseball", "hockey"),
-    paper=LANG1995,
+    name="20news_sports", title="posts on baseball and hockey of the 20 Newsgroups", short="20News sports",
+    licence="not stated; public posts with names and addresses of their authors", class_names=("baseball", "hockey"), paper=LANG1995,
     sources=any_layout(
-        split_files({split: (f"20news-bydate-{split}/",) for split in ("train", "test")}, post_rows),
-        tables(),
+        split_files({split: (f"20news-bydate-{split}/",) for split in ("train", "test")}, post_rows), tables(),
         expected="the folders 20news-bydate-train and 20news-bydate-test, or train.csv and test.csv with whole posts",
         within=("20news-bydate",),
     ),
-    homepage="http://qwone.com/~jason/20Newsgroups/",
-    downloads=DOWNLOADS["20news_sports"],
+    homepage="http://qwone.com/~jason/20Newsgroups/", downloads=DOWNLOADS["20news_sports"],
     folders=("20news_sports", "20news", "20news-bydate"),
-    min_df=2,
-    clean=post_body,
-    parting=Parting(pooled=True, pool_shares=(0.16, 0.2)),
-    bounds={"paper": Bounds(more_than=6, less_than=500)},
+    min_df=2, clean=post_body, parting=Parting(pooled=True, pool_shares=(0.16, 0.2)), bounds={"paper": Bounds(more_than=6, less_than=500)},
     expected={"paper": {"train+dev+test": (880, 883)}},
     differs=("the split is another draw: the authors' (train 716/710, test 151/183) is of another order of the posts",),
-)
+)  # fmt: skip
 
 
 _LABELS = {"NEG": "0", "POS": "1"}
@@ -249,21 +223,15 @@ def _original() -> Layout:
 
 
 MOVIES = CorpusEntry(
-    name="movies_rationales",
-    title="the film reviews with rationales of ERASER",
-    licence="not stated",
-    class_names=("negative", "positive"),
-    paper=DEYOUNG2020,
+    name="movies_rationales", title="the film reviews with rationales of ERASER",
+    licence="not stated", class_names=("negative", "positive"), paper=DEYOUNG2020,
     sources=any_layout(
-        _original(),
-        one_file("movies.tar.gz", archive_rows, {split: names[0] for split, names in _FILES.items()}),
+        _original(), one_file("movies.tar.gz", archive_rows, {split: names[0] for split, names in _FILES.items()}),
         jsonl_files(pack_rows, SPLITS),
-        expected="train.jsonl, val.jsonl and test.jsonl next to the folder docs, or movies.tar.gz",
-        within=("movies",),
+        expected="train.jsonl, val.jsonl and test.jsonl next to the folder docs, or movies.tar.gz", within=("movies",),
     ),
-    homepage="https://www.eraserbenchmark.com/",
-    downloads=DOWNLOADS["movies_rationales"],
+    homepage="https://www.eraserbenchmark.com/", downloads=DOWNLOADS["movies_rationales"],
     folders=("movies_rationales", "eraser_movies", "movies"),
     expected={"paper": {"train": (800, 800), "dev": (100, 100), "test": (100, 99)}},
     differs=("not among the corpora of Jain & Wallace 2019",),
-)
+)  # fmt: skip

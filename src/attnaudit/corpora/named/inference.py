@@ -28,27 +28,19 @@ def snli_rows(path: Path) -> Iterator[Row]:
 
 
 SNLI = CorpusEntry(
-    name="snli",
-    title="the Stanford Natural Language Inference corpus",
-    short="SNLI",
-    licence="CC BY-SA 4.0",
-    class_names=RELATIONS,
-    paper=BOWMAN2015,
+    name="snli", title="the Stanford Natural Language Inference corpus", short="SNLI",
+    licence="CC BY-SA 4.0", class_names=RELATIONS, paper=BOWMAN2015, task="inference",
     sources=any_layout(
         split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in SPLITS}, snli_rows, SPLITS),
         tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES, _NO_GOLD),
         expected="snli_1.0_train.jsonl, snli_1.0_dev.jsonl and snli_1.0_test.jsonl, or train, dev and test with premise, hypothesis, label",
         within=("snli_1.0",),
     ),
-    task="inference",
-    homepage="https://nlp.stanford.edu/projects/snli/",
-    downloads=DOWNLOADS["snli"],
-    folders=("snli", "snli_1.0"),
-    min_df=3,
-    settings=always(INFERENCE_SETTINGS),
+    homepage="https://nlp.stanford.edu/projects/snli/", downloads=DOWNLOADS["snli"], folders=("snli", "snli_1.0"),
+    min_df=3, settings=always(INFERENCE_SETTINGS),
     expected={"paper": {"train": (183187, 183416, 182764), "dev": (3278, 3329, 3235), "test": (3237, 3368, 3219)}},
     differs=("classes are sorted by name; the paper's order is neutral, contradiction, entailment",),
-)
+)  # fmt: skip
 
 
 _SETS = {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}
@@ -87,22 +79,14 @@ def _problem(fields: list[str], width: int, of_set: int) -> str:
 
 
 SICK = CorpusEntry(
-    name="sick_nli",
-    title="SICK, inference",
-    licence="CC BY-NC-SA 3.0",
-    class_names=RELATIONS,
-    paper=MARELLI2014,
+    name="sick_nli", title="SICK, inference",
+    licence="CC BY-NC-SA 3.0", class_names=RELATIONS, paper=MARELLI2014, task="inference",
     sources=any_layout(
         split_files({"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}, split_rows, SPLITS),
-        one_file("SICK.txt", set_rows, _SETS),
-        tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES),
+        one_file("SICK.txt", set_rows, _SETS), tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES),
         expected="SICK.txt, or SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or tables with premise, hypothesis and label",
     ),
-    task="inference",
-    homepage="https://zenodo.org/records/2787612",
-    downloads=DOWNLOADS["sick_nli"],
-    folders=("sick_nli", "sick"),
-    settings=always(INFERENCE_SETTINGS),
-    expected={"paper": {"train": (665, 1299, 2536), "dev": (74, 144, 282), "test": (720, 1414, 2793)}},
+    homepage="https://zenodo.org/records/2787612", downloads=DOWNLOADS["sick_nli"], folders=("sick_nli", "sick"),
+    settings=always(INFERENCE_SETTINGS), expected={"paper": {"train": (665, 1299, 2536), "dev": (74, 144, 282), "test": (720, 1414, 2793)}},
     differs=("not among the corpora of Jain & Wallace 2019; trained as SNLI",),
-)
+)  # fmt: skip

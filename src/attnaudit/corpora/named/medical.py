@@ -228,45 +228,34 @@ def anemia(codes: frozenset[str]) -> Diagnosed:
 
 
 DIABETES = CorpusEntry(
-    name="diabetes",
-    title="MIMIC-III, diabetes",
-    licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on",
-    class_names=("no diabetes", "diabetes"),
+    name="diabetes", title="MIMIC-III, diabetes",
+    licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on", class_names=("no diabetes", "diabetes"),
     paper=JOHNSON2016,
     sources=any_layout(admission_sources(diabetes), expected=_EXPECTED, within=("1.4",)),
-    homepage="https://physionet.org/content/mimiciii/1.4/",
-    folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
-    min_df=5,
-    clean=clean,
-    bounds={"paper": Bounds(more_than=6, less_than=4000)},
+    homepage="https://physionet.org/content/mimiciii/1.4/", folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
+    min_df=5, clean=clean, bounds={"paper": Bounds(more_than=6, less_than=4000)},
     how_to_get=f"{_HOW} diabetes (or mimic)",
     differs=("the authors' lists of admissions are not published", *_DIFFERS),
-)
+)  # fmt: skip
 
 ANEMIA = replace(
-    DIABETES,
-    name="anemia",
-    title="MIMIC-III, anemia",
+    DIABETES, name="anemia", title="MIMIC-III, anemia",
     class_names=("acute", "chronic"),
     sources=any_layout(admission_sources(anemia), expected=_EXPECTED, within=("1.4",)),
     folders=("anemia", *DIABETES.folders[1:]),
     bounds={"paper": Bounds(less_than=4000)},
     how_to_get=f"{_HOW} anemia (or mimic)",
     differs=("the authors drew 20 % for test and 15 % of the rest for dev by admission", *_DIFFERS),
-)
+)  # fmt: skip
 
 
 ADR = CorpusEntry(
-    name="adr",
-    title="tweets on adverse drug reactions",
-    short="ADR",
-    licence="health-related tweets: by Twitter's terms only their numbers may be passed on",
-    class_names=("no reaction", "reaction"),
+    name="adr", title="tweets on adverse drug reactions", short="ADR",
+    licence="health-related tweets: by Twitter's terms only their numbers may be passed on", class_names=("no reaction", "reaction"),
     paper=NIKFARJAM2015,
     sources=any_layout(tables(), whole_table(), expected="train and test, or one file, csv or tsv with columns text and label (0 or 1)"),
     homepage="https://healthlanguageprocessing.org/",
-    min_df=2,
-    bounds={"paper": Bounds(more_than=5, less_than=100)},
+    min_df=2, bounds={"paper": Bounds(more_than=5, less_than=100)},
     how_to_get="withdrawn by the authors who used it: put your own csv or tsv with columns text and label (0 or 1) into the folder adr",
     differs=("the paper's file was withdrawn: with another copy of the tweets numbers are not comparable",),
-)
+)  # fmt: skip

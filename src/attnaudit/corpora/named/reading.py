@@ -187,26 +187,18 @@ def _entry(task: int, title: str) -> CorpusEntry:
         split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt") for split, name in zip(SPLITS, ("train", "valid", "test"), strict=True)
     }
     return CorpusEntry(
-        name=f"babi{task}",
-        title=f"bAbI task {task} ({title}, 10000 questions)",
-        short=f"bAbI {task}",
-        licence="CC BY 3.0",
-        class_names=(),
-        paper=WESTON2015,
+        name=f"babi{task}", title=f"bAbI task {task} ({title}, 10000 questions)", short=f"bAbI {task}",
+        licence="CC BY 3.0", class_names=(), paper=WESTON2015, task="question_answering",
         sources=any_layout(
-            split_files(files, question_rows),
-            jsonl_files(pack_rows),
+            split_files(files, question_rows), jsonl_files(pack_rows),
             expected=f"qa{task}_…_train.txt and qa{task}_…_test.txt of {_VERSION}/en-10k, or train.jsonl and test.jsonl",
             within=(f"{_VERSION}/en-10k", "en-10k", f"{_VERSION}/en", "en"),
         ),
-        task="question_answering",
-        homepage="https://research.facebook.com/downloads/babi/",
-        downloads=DOWNLOADS["babi"],
+        homepage="https://research.facebook.com/downloads/babi/", downloads=DOWNLOADS["babi"],
         folders=(f"babi{task}", f"babi_qa{task}_10k", "babi", _VERSION, f"babi_qa{task}_10k_partial", f"babi_qa{task}_1k"),
-        settings=settings,
-        expected={"paper": {"train+dev": (10000,), "test": (1000,)}},
+        settings=settings, expected={"paper": {"train+dev": (10000,), "test": (1000,)}},
         differs=("the paper does not say how its dev rows were drawn: here 15 % of train, by answer",),
-    )
+    )  # fmt: skip
 
 
 BABI = tuple(_entry(task, f"{count} supporting fact{'s' * (task > 1)}") for task, count in enumerate(("one", "two", "three"), start=1))
@@ -260,27 +252,17 @@ def with_answers(row: Row) -> Row:
 _SAMPLE = "a sample of articles cut to four sentences: for trying things out, not for a result"
 
 CNN = CorpusEntry(
-    name="cnn",
-    title="the CNN questions of DeepMind",
-    short="CNN",
-    licence="not stated; the articles are CNN's",
-    class_names=(),
-    paper=HERMANN2015,
+    name="cnn", title="the CNN questions of DeepMind", short="CNN",
+    licence="not stated; the articles are CNN's", class_names=(), paper=HERMANN2015, task="question_answering",
     sources=any_layout(
         split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, SPLITS),
-        jsonl_files(entity_pack_rows),
-        split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
+        jsonl_files(entity_pack_rows), split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
         split_files({"all": ("sample.txt",)}, story_rows, (), _SAMPLE),
         expected="questions/training, questions/validation and questions/test with .question files, or train.jsonl and test.jsonl",
         within=("questions", "cnn/questions", "cnn"),
     ),
-    task="question_answering",
-    homepage="https://cs.nyu.edu/~kcho/DMQA/",
-    downloads=DOWNLOADS["cnn"],
-    folders=("cnn", "cnn_qa_sample"),
-    min_df=8,
-    whole_words=r"@entity\d+|@placeholder",
-    settings=always({"training.epochs": 25, "training.batch_size": 90}),
+    homepage="https://cs.nyu.edu/~kcho/DMQA/", downloads=DOWNLOADS["cnn"], folders=("cnn", "cnn_qa_sample"),
+    min_df=8, whole_words=r"@entity\d+|@placeholder", settings=always({"training.epochs": 25, "training.batch_size": 90}),
     expected={"paper": {"train": (380298,), "dev": (3924,), "test": (3198,)}},
     differs=("classes are the entities of train; rows of dev and test with other answers are excluded",),
-)
+)  # fmt: skip

@@ -92,37 +92,23 @@ _FILES = {split: (f"{split}.txt",) for split in SPLITS}
 _EXPECTED = "the tree files train.txt, dev.txt and test.txt, or train.csv, dev.csv and test.csv"
 
 SST = CorpusEntry(
-    name="sst",
-    title="the Stanford Sentiment Treebank",
-    short="SST",
-    licence="not stated by its authors; used for research",
-    class_names=("negative", "positive"),
-    paper=SOCHER2013,
+    name="sst", title="the Stanford Sentiment Treebank", short="SST",
+    licence="not stated by its authors; used for research", class_names=("negative", "positive"), paper=SOCHER2013,
     sources=any_layout(split_files(_FILES, tree_rows, SPLITS), tables(), expected=_EXPECTED, within=("trees",)),
-    homepage="https://nlp.stanford.edu/sentiment/",
-    downloads=DOWNLOADS["sst"],
-    folders=("sst", "trees"),
-    min_df=1,
-    mask_digits=False,
-    clean=clean,
-    bounds={"paper": Bounds(more_than=5), "code2019": Bounds(more_than=5, below_longest=True)},
+    homepage="https://nlp.stanford.edu/sentiment/", downloads=DOWNLOADS["sst"], folders=("sst", "trees"),
+    min_df=1, mask_digits=False, clean=clean, bounds={"paper": Bounds(more_than=5), "code2019": Bounds(more_than=5, below_longest=True)},
     expected={
         "paper": {"train": (3035, 3321), "dev": (397, 425), "test": (863, 863)},
         "code2019": {"train": (3034, 3321), "dev": (397, 424), "test": (863, 862)},
     },
-)
+)  # fmt: skip
 
 SST5 = replace(
-    SST,
-    name="sst5",
-    title="the Stanford Sentiment Treebank with five classes",
-    short="",
+    SST, name="sst5", title="the Stanford Sentiment Treebank with five classes", short="",
     class_names=("very negative", "negative", "neutral", "positive", "very positive"),
     sources=any_layout(
-        split_files(_FILES, partial(tree_rows, class_of={label: label for label in _LABELS}), SPLITS),
-        tables(),
-        expected=_EXPECTED,
-        within=("trees",),
+        split_files(_FILES, partial(tree_rows, class_of={label: label for label in _LABELS}), SPLITS), tables(),
+        expected=_EXPECTED, within=("trees",),
     ),
     folders=("sst5", "sst", "trees"),
     bounds={},
@@ -130,7 +116,7 @@ SST5 = replace(
         "paper": {"train": (1092, 2218, 1624, 2322, 1288), "dev": (139, 289, 229, 279, 165), "test": (279, 633, 389, 510, 399)},
     },
     differs=("not among the corpora of Jain & Wallace 2019; texts are cleaned as theirs of SST with two classes",),
-)
+)  # fmt: skip
 
 
 def message_rows(path: Path) -> Iterator[Row]:
@@ -145,17 +131,13 @@ def _lines(path: Path) -> Iterator[Row]:
 
 
 SMS_SPAM = CorpusEntry(
-    name="sms_spam",
-    title="the SMS Spam Collection",
-    licence="CC BY 4.0",
-    class_names=("ham", "spam"),
-    paper=ALMEIDA2011,
+    name="sms_spam", title="the SMS Spam Collection",
+    licence="CC BY 4.0", class_names=("ham", "spam"), paper=ALMEIDA2011,
     sources=any_layout(split_files({"all": ("SMSSpamCollection*",)}, message_rows, ()), tables(), expected="SMSSpamCollection, or all.csv"),
-    homepage="https://archive.ics.uci.edu/dataset/228/sms+spam+collection",
-    downloads=DOWNLOADS["sms_spam"],
+    homepage="https://archive.ics.uci.edu/dataset/228/sms+spam+collection", downloads=DOWNLOADS["sms_spam"],
     expected={"paper": {"train+dev+test": (4827, 747)}},
     differs=("not among the corpora of Jain & Wallace 2019; no published split",),
-)
+)  # fmt: skip
 
 
 _CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
@@ -173,22 +155,16 @@ def question_rows(path: Path) -> Iterator[Row]:
 
 
 TREC6 = CorpusEntry(
-    name="trec6",
-    title="the questions of TREC by six kinds of answer",
-    licence="not stated",
-    class_names=("abbreviation", "description", "entity", "human", "location", "number"),
-    paper=LI2002,
+    name="trec6", title="the questions of TREC by six kinds of answer",
+    licence="not stated", class_names=("abbreviation", "description", "entity", "human", "location", "number"), paper=LI2002,
     sources=any_layout(
-        split_files({"train": ("train_5500.label*",), "test": ("TREC_10.label*",)}, question_rows),
-        tables(),
+        split_files({"train": ("train_5500.label*",), "test": ("TREC_10.label*",)}, question_rows), tables(),
         expected="train_5500.label and TREC_10.label, or train.csv and test.csv",
     ),
-    homepage="https://cogcomp.seas.upenn.edu/Data/QA/QC/",
-    downloads=DOWNLOADS["trec6"],
-    folders=("trec6", "trec"),
+    homepage="https://cogcomp.seas.upenn.edu/Data/QA/QC/", downloads=DOWNLOADS["trec6"], folders=("trec6", "trec"),
     expected={"paper": {"train+dev": (86, 1162, 1250, 1223, 835, 896), "test": (9, 138, 94, 65, 81, 113)}},
     differs=("not among the corpora of Jain & Wallace 2019",),
-)
+)  # fmt: skip
 
 
 def sentence_rows(path: Path, label: str, encoding: str) -> Iterator[Row]:
@@ -197,42 +173,29 @@ def sentence_rows(path: Path, label: str, encoding: str) -> Iterator[Row]:
 
 
 MR = CorpusEntry(
-    name="mr",
-    title="the sentence polarity dataset of film reviews",
-    licence="not stated",
-    class_names=("negative", "positive"),
-    paper=PANG2005,
+    name="mr", title="the sentence polarity dataset of film reviews",
+    licence="not stated", class_names=("negative", "positive"), paper=PANG2005,
     sources=any_layout(
-        class_files({"0": ("rt-polarity.neg",), "1": ("rt-polarity.pos",)}, partial(sentence_rows, encoding="cp1252")),
-        tables(),
-        expected="rt-polarity.neg and rt-polarity.pos, or all.csv",
-        within=("rt-polaritydata",),
+        class_files({"0": ("rt-polarity.neg",), "1": ("rt-polarity.pos",)}, partial(sentence_rows, encoding="cp1252")), tables(),
+        expected="rt-polarity.neg and rt-polarity.pos, or all.csv", within=("rt-polaritydata",),
     ),
-    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/",
-    downloads=DOWNLOADS["mr"],
-    folders=("mr", "rt-polaritydata"),
+    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/", downloads=DOWNLOADS["mr"], folders=("mr", "rt-polaritydata"),
     expected={"paper": {"train+dev+test": (5331, 5331)}},
     differs=("not among the corpora of Jain & Wallace 2019; no published split; its sentences are those of SST",),
-)
+)  # fmt: skip
 
 SUBJ = CorpusEntry(
-    name="subj",
-    title="the subjectivity dataset of film reviews and plots",
-    licence="not stated",
-    class_names=("objective", "subjective"),
-    paper=PANG2004,
+    name="subj", title="the subjectivity dataset of film reviews and plots",
+    licence="not stated", class_names=("objective", "subjective"), paper=PANG2004,
     sources=any_layout(
         class_files(
             {"0": ("plot.tok.gt9.5000", "subj.objective"), "1": ("quote.tok.gt9.5000", "subj.subjective")},
             partial(sentence_rows, encoding="latin-1"),
         ),
         tables(),
-        expected="plot.tok.gt9.5000 and quote.tok.gt9.5000, or all.csv",
-        within=("rotten_imdb",),
+        expected="plot.tok.gt9.5000 and quote.tok.gt9.5000, or all.csv", within=("rotten_imdb",),
     ),
-    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/",
-    downloads=DOWNLOADS["subj"],
-    folders=("subj", "rotten_imdb"),
+    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/", downloads=DOWNLOADS["subj"], folders=("subj", "rotten_imdb"),
     expected={"paper": {"train+dev+test": (5000, 5000)}},
     differs=("not among the corpora of Jain & Wallace 2019; no published split",),
-)
+)  # fmt: skip

@@ -91,89 +91,63 @@ def _ag_news(*layouts: Layout) -> Callable[[Path], Sources]:
 
 _NEWS_FILES = {**_FILES, "train": (*_FILES["train"], "train_first*.csv")}
 AG_NEWS = CorpusEntry(
-    name="ag_news",
-    title="AG's news of the world and of business",
-    short="AG News",
-    licence="non-commercial research, as its readme says",
-    class_names=("world", "business"),
-    paper=ZHANG2015,
+    name="ag_news", title="AG's news of the world and of business", short="AG News",
+    licence="non-commercial research, as its readme says", class_names=("world", "business"), paper=ZHANG2015,
     sources=_ag_news(
         class_csv(3, lambda cells: cells[2], {"1": "0", "3": "1"}, {"2": _OTHER, "4": _OTHER}, _NEWS_FILES),
         tables(classes={"0": "0", "2": "1"}, left_out={"1": _OTHER, "3": _OTHER}, note=_JOINED),
     ),
-    homepage="http://groups.di.unipi.it/~gulli/AG_corpus_of_news_articles.html",
-    downloads=DOWNLOADS["ag_news"],
+    homepage="http://groups.di.unipi.it/~gulli/AG_corpus_of_news_articles.html", downloads=DOWNLOADS["ag_news"],
     folders=("ag_news", "ag_news_csv"),
-    min_df=5,
-    clean=clean,
-    expected={"paper": {"train+dev": (30000, 30000), "test": (1900, 1900)}},
+    min_df=5, clean=clean, expected={"paper": {"train+dev": (30000, 30000), "test": (1900, 1900)}},
     differs=("files with the header text,label hold title and description together, where the paper used the description alone",),
-)
+)  # fmt: skip
 AG_NEWS4 = replace(
-    AG_NEWS,
-    name="ag_news4",
-    title="AG's news",
-    short="",
+    AG_NEWS, name="ag_news4", title="AG's news", short="",
     class_names=("world", "sports", "business", "sci/tech"),
     sources=_ag_news(class_csv(3, lambda cells: f"{cells[1]} {cells[2]}", _numbered(range(4)), files=_NEWS_FILES), tables()),
     folders=("ag_news4", "ag_news", "ag_news_csv"),
     expected={"paper": {"train+dev": (30000,) * 4, "test": (1900,) * 4}},
     differs=("not among the corpora of Jain & Wallace 2019, who used two of its classes; texts are title and description",),
-)
+)  # fmt: skip
 
 YELP = CorpusEntry(
-    name="yelp",
-    title="reviews of Yelp by stars",
-    licence="terms of use of the Yelp Dataset: academic use, not to be passed on",
-    class_names=_STARS,
-    paper=ZHANG2015,
+    name="yelp", title="reviews of Yelp by stars",
+    licence="terms of use of the Yelp Dataset: academic use, not to be passed on", class_names=_STARS, paper=ZHANG2015,
     sources=any_layout(
-        class_csv(2, lambda cells: cells[1], _numbered(range(5))),
-        tables(needed=("test",)),
+        class_csv(2, lambda cells: cells[1], _numbered(range(5))), tables(needed=("test",)),
         expected="train.csv and test.csv without header (class, review), or tables with the header text,label",
         within=("yelp_review_full_csv",),
     ),
-    homepage="https://www.yelp.com/dataset",
-    downloads=DOWNLOADS["yelp"],
-    folders=("yelp", "yelp_review_full_csv"),
-    min_df=5,
-    clean=clean_review,
-    expected={"paper": {"train+dev": (130_000,) * 5, "test": (10_000,) * 5}},
+    homepage="https://www.yelp.com/dataset", downloads=DOWNLOADS["yelp"], folders=("yelp", "yelp_review_full_csv"),
+    min_df=5, clean=clean_review, expected={"paper": {"train+dev": (130_000,) * 5, "test": (10_000,) * 5}},
     differs=(_SPLIT, "files without a train split are taken together and split 80/10/10"),
-)
+)  # fmt: skip
 YAHOO = replace(
-    YELP,
-    name="yahoo",
-    title="questions of Yahoo! Answers by topic",
-    licence="Yahoo! Webscope: research use",
-    class_names=(),
+    YELP, name="yahoo", title="questions of Yahoo! Answers by topic",
+    licence="Yahoo! Webscope: research use", class_names=(),
     sources=any_layout(
         class_csv(4, lambda cells: " ".join(cells[1:]), _numbered(_TOPICS)),
         tables(classes={str(index): topic for index, topic in enumerate(_TOPICS)}),
         expected="train.csv and test.csv without header (class, title, question, answer), or tables with the header text,label",
         within=("yahoo_answers_csv",),
     ),
-    homepage="https://webscope.sandbox.yahoo.com/catalog.php?datatype=l",
-    downloads=DOWNLOADS["yahoo"],
+    homepage="https://webscope.sandbox.yahoo.com/catalog.php?datatype=l", downloads=DOWNLOADS["yahoo"],
     folders=("yahoo", "yahoo_answers_csv", "yahoo_answers_2class"),
     expected={"paper": {"train+dev": (1_400_000,), "test": (60_000,)}},
     differs=(_SPLIT, "the classes are the topics that train has: ten of the whole corpus, fewer of a sample"),
-)
+)  # fmt: skip
 AMAZON = replace(
-    YELP,
-    name="amazon",
-    title="reviews of Amazon",
-    licence="not stated",
-    class_names=(),
+    YELP, name="amazon", title="reviews of Amazon",
+    licence="not stated", class_names=(),
     sources=any_layout(
         class_csv(3, lambda cells: f"{cells[1]} {cells[2]}", _numbered(_STARS)),
         tables(note="the labels of these files are product categories, not the stars of the review"),
         expected="train.csv and test.csv without header (class, title, review), or tables with the header text,label",
         within=("amazon_review_full_csv",),
     ),
-    homepage="https://jmcauley.ucsd.edu/data/amazon/",
-    downloads=DOWNLOADS["amazon"],
+    homepage="https://jmcauley.ucsd.edu/data/amazon/", downloads=DOWNLOADS["amazon"],
     folders=("amazon", "amazon_review_full_csv", "amazon_category24"),
     expected={"paper": {"train+dev": (3_000_000,), "test": (650_000,)}},
     differs=(_SPLIT, "amazon_category24 has 24 product categories, another task than the five stars of Serrano & Smith 2019"),
-)
+)  # fmt: skip
