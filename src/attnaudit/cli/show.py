@@ -70,7 +70,7 @@ def show_study(folder: Path, as_json: bool) -> None:
         return
     console, spec = _console(), read_json(folder / "spec.json")
     name = spec["study"]["name"]
-    source, card, pages = _CARDS.get(name, _card_of_trainings)(folder, spec)
+    source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(folder, spec)
     console.print(_summary_table(rows, f"study {name} of {source}"))
     card.print(console)
     _tell(console, (), report=folder / "report.html", **pages)
@@ -86,9 +86,6 @@ def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, d
 
 def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
     return spec["study"]["kind"], copying_card(read_summary(folder / "summary.json"), spec["study"]), {}
-
-
-_CARDS = {"copying": _card_of_copying}  # of studies without trainings that leave traces
 
 
 def show_translation(folder: Path, as_json: bool) -> None:

@@ -101,7 +101,7 @@ class CorpusEntry:
     name: str
     title: str
     licence: str
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...] = ()
     paper: Paper | None = None
     sources: Callable[[Path], dict[str, SplitSource]] | None = None
     task: Task = "classification"

@@ -19,12 +19,11 @@ from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import SplitSource
 from attnaudit.corpora.named.deceptive import DECEPTIVE, DECEPTIVE_PAIRS, MULTI30K
 from attnaudit.corpora.named.documents import IMDB, IMDB_STARS, MOVIES, NEWS_SPORTS
-from attnaudit.corpora.named.inference import SICK, SNLI
 from attnaudit.corpora.named.medical import ADR, ANEMIA, DIABETES
 from attnaudit.corpora.named.reading import BABI, CNN
-from attnaudit.corpora.named.sentences import MR, SMS_SPAM, SST, SST5, SUBJ, TREC6
+from attnaudit.corpora.named.sentences import MR, SICK, SMS_SPAM, SNLI, SST, SST5, SUBJ, TREC6
 from attnaudit.corpora.named.zhang import AG_NEWS, AG_NEWS4, AMAZON, YAHOO, YELP
-from attnaudit.corpora.planted.corpora import KINDS, planted_corpus, planted_pairs
+from attnaudit.corpora.planted import KINDS, planted_corpus, planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
 from attnaudit.corpora.spec import PLANTED, CorpusSpec
 

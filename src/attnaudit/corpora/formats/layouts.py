@@ -101,7 +101,7 @@ def whole_table(columns: Columns | None = None) -> Layout:
     """The only table of a folder, whatever its name but that of a split."""
 
     def layout(folder: Path) -> Sources:
-        found = [path for path in sorted(folder.iterdir()) if _is_table(path) and stem_and_format(path)[0].lower() not in SPLIT_NAMES]
+        found = _tables_named(folder, lambda stem: stem not in SPLIT_NAMES)
         return {"all": file_source(found[0], columns or Columns())} if len(found) == 1 else {}
 
     return layout
@@ -116,7 +116,12 @@ def class_files(names: Mapping[str, Sequence[str]], rows: Callable[[Path, str], 
             if label not in found:
                 expected = f"{names[label][0]} next to {', '.join(path.name for path in found.values())}"
                 raise MissingFiles("read corpus", str(folder), f"no file of one class among {listed(folder)}", expected)
-        return {"all": SplitSource(folder, lambda: _one_after_another(found, rows))} if found else {}
+
+        def one_after_another() -> Iterator[Row]:
+            found_rows = ((path.name, row) for label, path in found.items() for row in rows(path, label))
+            return (replace(row, row=number, file=name) for number, (name, row) in enumerate(found_rows))
+
+        return {"all": SplitSource(folder, one_after_another)} if found else {}
 
     return layout
 
@@ -155,21 +160,14 @@ def listed(folder: Path) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"
 
 
-def _one_after_another(files: Mapping[str, Path], rows: Callable[[Path, str], Iterator[Row]]) -> Iterator[Row]:
-    number = 0
-    for label, path in files.items():
-        for row in rows(path, label):
-            yield replace(row, row=number, file=path.name)
-            number += 1
-
-
 def _whole(folder: Path) -> dict[str, Path]:
-    found = [path for path in sorted(folder.iterdir()) if _is_table(path) and stem_and_format(path)[0].lower() == "all"]
+    found = _tables_named(folder, lambda stem: stem == "all")
     if len(found) > 1:
         got = f"both {found[0].name} and {found[1].name}"
         raise InputError("read corpus", str(folder), got, "one file with all rows", "move one of them away")
     return {"all": found[0]} if found else {}
 
 
-def _is_table(path: Path) -> bool:
-    return path.is_file() and stem_and_format(path)[1] in READERS
+def _tables_named(folder: Path, fits: Callable[[str], bool]) -> list[Path]:
+    parts = ((path, *stem_and_format(path)) for path in sorted(folder.iterdir()) if path.is_file())
+    return [path for path, stem, kind in parts if kind in READERS and fits(stem.lower())]

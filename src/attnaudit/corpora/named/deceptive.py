@@ -109,7 +109,7 @@ DECEPTIVE = (
 
 MULTI30K = CorpusEntry(
     name="multi30k_en_de", title="captions of Multi30K in English and German", short="Multi30K",
-    licence="CC BY-NC-SA 4.0, as far as known", class_names=(), paper=ELLIOTT2016, task="translation",
+    licence="CC BY-NC-SA 4.0, as far as known", paper=ELLIOTT2016, task="translation",
     pairs=(PairFiles("src", "trg", "dev", "test_2016_flickr"), PairFiles("en", "de", "val", "test_2016_flickr")),
     homepage="https://github.com/multi30k/dataset", downloads=DOWNLOADS["multi30k_en_de"],
     expected={"paper": {"train": (29000,), "dev": (1014,), "test": (1000,)}},

@@ -188,7 +188,7 @@ def _entry(task: int, title: str) -> CorpusEntry:
     }
     return CorpusEntry(
         name=f"babi{task}", title=f"bAbI task {task} ({title}, 10000 questions)", short=f"bAbI {task}",
-        licence="CC BY 3.0", class_names=(), paper=WESTON2015, task="question_answering",
+        licence="CC BY 3.0", paper=WESTON2015, task="question_answering",
         sources=any_layout(
             split_files(files, question_rows), jsonl_files(pack_rows),
             expected=f"qa{task}_…_train.txt and qa{task}_…_test.txt of {_VERSION}/en-10k, or train.jsonl and test.jsonl",
@@ -253,7 +253,7 @@ _SAMPLE = "a sample of articles cut to four sentences: for trying things out, no
 
 CNN = CorpusEntry(
     name="cnn", title="the CNN questions of DeepMind", short="CNN",
-    licence="not stated; the articles are CNN's", class_names=(), paper=HERMANN2015, task="question_answering",
+    licence="not stated; the articles are CNN's", paper=HERMANN2015, task="question_answering",
     sources=any_layout(
         split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, SPLITS),
         jsonl_files(entity_pack_rows), split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
