@@ -61,13 +61,9 @@ class _Fetch:
 
 
 def fetch_corpus(
-    name: str,
-    data_dir: str | Path | None = None,
-    address: str | None = None,
-    progress: Progress = silent,
-    check: Callable[[Path], None] | None = None,
-    patience: Patience = PATIENCE,
-) -> Fetched:
+    name: str, data_dir: str | Path | None = None, address: str | None = None, progress: Progress = silent,
+    check: Callable[[Path], None] | None = None, patience: Patience = PATIENCE,
+) -> Fetched:  # fmt: skip
     """Put the files of a registered corpus into its folder in ``data_dir``, with a SOURCE.json.
 
     ``address`` takes the place of the upstream one. A corpus that is there already, fetched or not, is left alone. ``check(place)`` is

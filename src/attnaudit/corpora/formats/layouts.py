@@ -76,12 +76,9 @@ def jsonl_files(rows: Rows, needed: Sequence[str] = ("train", "test")) -> Layout
 
 
 def tables(
-    columns: Columns | None = None,
-    classes: Mapping[str, str] | None = None,
-    left_out: Mapping[str, str] | None = None,
-    needed: Sequence[str] = ("train", "test"),
-    note: str = "",
-) -> Layout:
+    columns: Columns | None = None, classes: Mapping[str, str] | None = None, left_out: Mapping[str, str] | None = None,
+    needed: Sequence[str] = ("train", "test"), note: str = "",
+) -> Layout:  # fmt: skip
     """Tables with a header, named train, dev and test, or one named all; ``classes`` and ``left_out`` as in `renamed`."""
 
     def rows(path: Path) -> Iterator[Row]:

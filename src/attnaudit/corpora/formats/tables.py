@@ -58,7 +58,10 @@ def header_indices(path: Path, header: Sequence[str], names: Sequence[str]) -> l
     return [present.index(name.upper()) for name in names]
 
 
-def _positions(path: Path, header: list[str], columns: Columns) -> dict[str, int]:
+def table_rows(path: Path, columns: Columns, read: Callable[[Path], Iterator[Record]] = csv_records) -> Iterator[Row]:
+    """Rows of a comma-separated file with a header, or of one that ``read`` takes apart. Raises InputError."""
+    records = read(path)
+    _, header = next(records, (0, []))
     names = [name.strip() for name in header]
     for name in names:
         if wrong := invalid_utf8(name):
@@ -66,14 +69,7 @@ def _positions(path: Path, header: list[str], columns: Columns) -> dict[str, int
     if columns.rationale is not None:
         raise InputError("read corpus", str(path), "a table without lists", "jsonl or parquet for a column of rationales")
     require_columns(path, names, columns)
-    return {option: names.index(name) for option, name in columns}
-
-
-def table_rows(path: Path, columns: Columns, read: Callable[[Path], Iterator[Record]] = csv_records) -> Iterator[Row]:
-    """Rows of a comma-separated file with a header, or of one that ``read`` takes apart. Raises InputError."""
-    records = read(path)
-    _, header = next(records, (0, []))
-    positions = _positions(path, header, columns)
+    positions = {option: names.index(name) for option, name in columns}
     for row, (line, fields) in enumerate(records):
         if len(fields) == len(header):
             cells: dict[str, Any] = {option: fields[position] for option, position in positions.items()}

@@ -19,12 +19,9 @@ _NO_CLASSES: Mapping[str, str] = {}
 
 
 def class_csv(
-    fields: int,
-    text: Callable[[list[str]], str],
-    classes: Mapping[str, str],
-    left_out: Mapping[str, str] = _NO_CLASSES,
+    fields: int, text: Callable[[list[str]], str], classes: Mapping[str, str], left_out: Mapping[str, str] = _NO_CLASSES,
     files: Mapping[str, Sequence[str]] = _FILES,
-) -> Layout:
+) -> Layout:  # fmt: skip
     """Files of ``fields`` columns; ``text`` makes a text of them, ``classes`` gives the label of an index.
 
     A train file that does not begin with a number has a header, and is of another layout.

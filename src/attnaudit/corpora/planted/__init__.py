@@ -182,12 +182,7 @@ KINDS = {
 
 
 def planted_corpus(
-    kind: PlantedKind | str = "decisive",
-    *,
-    size: int = 2000,
-    length: tuple[int, int] = (10, 40),
-    seed: int = 0,
-    prior: float = 0.7,
+    kind: PlantedKind | str = "decisive", *, size: int = 2000, length: tuple[int, int] = (10, 40), seed: int = 0, prior: float = 0.7
 ) -> Corpus:
     """A corpus whose deciding words are known and marked in each split's ``rationale``.
 

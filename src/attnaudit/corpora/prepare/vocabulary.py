@@ -97,14 +97,9 @@ class WordVectors:
 
 
 def word_vectors(
-    source: str | Path,
-    vocabulary: Vocabulary,
-    train_tokens: Sequence[Sequence[str]],
-    *,
-    dimension: int = 300,
-    seed: int = 0,
+    source: str | Path, vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], *, dimension: int = 300, seed: int = 0,
     missing: Missing | str = "zero",
-) -> WordVectors:
+) -> WordVectors:  # fmt: skip
     """Vectors for every word of ``vocabulary``.
 
     ``source`` is ``corpus`` (word2vec, CBOW, trained on ``train_tokens``; ``<unk>`` stands for words below ``min_df`` or, where there
