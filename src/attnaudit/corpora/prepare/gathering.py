@@ -14,15 +14,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
 from attnaudit.corpora.formats.lines import printable
-from attnaudit.corpora.formats.rows import (
-    BadCell,
-    Row,
-    SplitSource,
-    marked_words,
-    usable_label,
-    usable_spans,
-    usable_text,
-)
+from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, marked_words, usable_label, usable_spans, usable_text
 
 
 @dataclass(frozen=True, slots=True)
