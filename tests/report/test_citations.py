@@ -42,5 +42,5 @@ def test_a_citation_names_up_to_two_authors(authors: str, citation: str):
 
 def test_a_paper_that_bibtex_cannot_read_is_refused():
     for key, authors in (("two words", "Lang, Ken"), ("lang1995", "")):
-        with pytest.raises(InputError, match="cite: paper .*expected a key, authors, title, year"):
+        with pytest.raises(InputError, match=r"cite: paper .*expected a key, authors, title, year"):
             Paper(key, authors, "A Title", "", 1995)
