@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,10 +15,14 @@ from typing import Any, ClassVar
 import polars as pl
 import pytest
 
+import attnaudit
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
+from attnaudit.core.settings import parse_assignments
+from attnaudit.corpora import CORPORA
 from attnaudit.experiments import EXPERIMENTS, audit, by_group, facts, keys, measure_label, register_experiment
+from attnaudit.models.presets import ENCODERS, EncoderSpec, model_preset
 from attnaudit.report import verdict
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.sections.provenance import citations
@@ -24,32 +31,47 @@ from attnaudit.results.charts import Drawing, FigureSpec
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
 from attnaudit.trace import Trace
+from tests.test_cli import answers
 from tests.traces import make_trace
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+SETTINGS = ("corpus.size=60", "corpus.length=10,12", "model.embedding=8", "model.hidden=4", "training.epochs=1")
+RUN = ["run", "planted-decisive", "--encoder", "gated", "--vectors", "random", *(part for name in SETTINGS for part in ("--set", name))]
+TINY_RUN = ("--vectors", "random", "--epochs", "1", "--set", "model.embedding=8", "--set", "model.hidden=4", "--device", "cpu")
 
 
-def example(heading: str) -> str:
-    """The first program below a heading of docs/extending.md."""
-    found = re.search(r"```python\n(.*?)```", PAGE.partition(f"\n## {heading}\n")[2], re.DOTALL)
-    assert found is not None
-    return found.group(1)
+def examples(heading: str) -> list[str]:
+    """The programs below a heading of docs/extending.md."""
+    section = PAGE.split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+def install(folder: Path, heading: str, group: str, entry: str) -> None:
+    """Make the first program of ``heading`` an installed package, with ``entry`` (``name = module:value``) as its entry point."""
+    module = entry.split()[2].split(":")[0]
+    (folder / f"{module}.py").write_text(examples(heading)[0], encoding="utf-8")
+    package = folder / f"{module}-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n", encoding="utf-8")
+    (package / "entry_points.txt").write_text(f"[{group}]\n{entry}\n", encoding="utf-8")
+
+
+def python(code: list[str], path: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(path), *sys.path]), "OMP_NUM_THREADS": "1"}
+    return subprocess.run([sys.executable, *code], env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is known to no other."""
-    monkeypatch.setattr(EXPERIMENTS, "_entries", dict(EXPERIMENTS.items()))
+    for registry in (EXPERIMENTS, CORPORA):
+        monkeypatch.setattr(registry, "_entries", dict(registry.items()))
     monkeypatch.delitem(sys.modules, "concentration", raising=False)
 
 
 def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The documented experiment, found by its entry point: the table, the card row, the figure, the label and the citation."""
-    (tmp_path / "concentration.py").write_text(example("An experiment"), encoding="utf-8")
-    package = tmp_path / "concentration-1.0.dist-info"
-    package.mkdir()
-    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: concentration\nVersion: 1.0\n", encoding="utf-8")
-    (package / "entry_points.txt").write_text("[attnaudit.experiments]\nconcentration = concentration:Concentration\n", encoding="utf-8")
+    install(tmp_path, "An experiment", "attnaudit.experiments", "concentration = concentration:Concentration")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(EXPERIMENTS, "_complete", False)
     trace, out = make_trace(30, (2, 12), seed=4), tmp_path / "audit"
@@ -73,7 +95,7 @@ def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pyte
 
 def test_an_experiment_registered_by_the_call_of_its_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = list(EXPERIMENTS)
-    (tmp_path / "concentration.py").write_text(example("An experiment"), encoding="utf-8")
+    (tmp_path / "concentration.py").write_text(examples("An experiment")[0], encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     import_module("concentration")
     assert list(EXPERIMENTS) == [*before, "concentration"]
@@ -132,3 +154,103 @@ def test_two_tables_with_a_column_of_one_name_are_refused(tmp_path: Path) -> Non
     table.select("instance", "max_alpha").write_parquet(tmp_path / "results" / "twin.parquet")
     with pytest.raises(InputError, match=r"twin\.parquet: column max_alpha, which the table of another experiment has too"):
         read_record(tmp_path).columns(("max_alpha",))
+
+
+def test_an_encoder_registered_in_one_call_runs_to_a_report_that_names_it(tmp_path: Path) -> None:
+    encoder, call = examples("An encoder")
+    program = f"{encoder}\n{call}\nfrom attnaudit.cli import main\nraise SystemExit(main({[*RUN, '--out', str(tmp_path / 'run')]!r}))"
+    done = python(["-c", program], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "gated + additive on planted-decisive" in done.stdout
+    assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+
+
+def test_an_encoder_of_an_installed_package_is_known_to_every_command(tmp_path: Path) -> None:
+    install(tmp_path, "An encoder", "attnaudit.encoders", "gated = my_encoders:GATED")
+    done = python(["-m", "attnaudit", *RUN, "--set", "model.attention_units=3", "--out", str(tmp_path / "run")], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "gated" in python(["-m", "attnaudit", "run", "--help"], tmp_path).stdout
+    near = python(["-m", "attnaudit", "run", "planted-decisive", "--encoder", "gatd"], tmp_path)
+    assert near.returncode == 2
+    assert "did you mean gated?" in near.stderr
+
+
+@pytest.mark.parametrize("encoder", list(ENCODERS))
+def test_every_encoder_answers_questions(encoder: str, tmp_path: Path) -> None:
+    settings = parse_assignments((*SETTINGS, "corpus.size=40"))
+    attnaudit.run("planted-question", tmp_path, encoder=encoder, vectors="random", settings=settings)
+    trace = attnaudit.Trace.read(tmp_path)
+    assert trace.has("loo", "gradient", "question")
+
+
+def test_names_and_widths_need_no_torch(tmp_path: Path) -> None:
+    code = "import sys, attnaudit.models.presets as p; print(p.model_preset('cnn', 'dot').hidden, *p.ENCODERS, 'torch' in sys.modules)"
+    assert python(["-c", code], tmp_path).stdout.split() == ["64", *ENCODERS, "False"]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"name": "bilstm"}, "register encoder: bilstm: a name that is taken"),
+        ({"name": "my encoder"}, "'my encoder': a name that is no identifier"),
+        ({"hidden": 0}, "a width or number of heads below 1"),
+        ({"hidden_of": {"flann": 3}}, "hidden_of: 'flann'; expected one of paper, code2019, flan, han; did you mean flan?"),
+    ],
+)
+def test_an_encoder_that_cannot_be_registered_says_why(given: dict, line: str) -> None:
+    with pytest.raises(InputError, match=re.escape(line)):
+        attnaudit.register_encoder(EncoderSpec(**{"name": "mine", "build": "my_encoders:Mine", "hidden": 4, **given}))
+
+
+def test_a_preset_has_its_own_width_or_the_usual_one() -> None:
+    assert [model_preset("average", "dot", preset).hidden for preset in ("paper", "code2019", "flan", "han")] == [256, 128, 100, 100]
+    assert [model_preset("transformer", "dot", preset).hidden for preset in ("paper", "code2019", "flan")] == [128, 128, 100]
+    assert {model_preset("none", "dot", preset).hidden for preset in ("paper", "code2019", "flan", "han")} == {1}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A data directory with the corpus of the page."""
+    lines = (f"{'pos' if row % 2 else 'neg'}\ta {'lovely' if row % 2 else 'dull'} film about {row} horses and a train" for row in range(60))
+    (tmp_path / "data" / "films").mkdir(parents=True)
+    (tmp_path / "data" / "films" / "films.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path / "data"
+
+
+def test_a_registered_corpus_goes_all_the_way_to_the_page(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exec("\n".join(examples("A corpus")), {"__name__": "films"})
+    listed = {row["name"]: row for row in json.loads(answers(capsys, "corpora", "list", "--data-dir", data, "--json"))}
+    assert listed["films"]["folder"] == str(data / "films")
+    assert listed["films"]["citation"] == "Doe 2024"
+    check = json.loads(answers(capsys, "corpora", "check", "films", "--data-dir", data, "--json"))
+    assert sum(row["rows"] for row in check["classes"]) == 60
+    answers(capsys, "run", "films", "--data-dir", data, "--out", tmp_path / "run", *TINY_RUN)
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "on Silent films" in page
+    assert "title = {Reviews of Silent Films}" in page
+
+
+def test_a_corpus_of_another_package_is_known_to_the_command_line(data: Path, tmp_path: Path) -> None:
+    install(tmp_path, "A corpus", "attnaudit.corpora", "films = films:FILMS")
+    for command, said in (("list", "Doe 2024"), ("check", "negative")):
+        arguments = ["corpora", command, *(["films"] if command == "check" else []), "--data-dir", str(data)]
+        done = python(["-m", "attnaudit", *arguments], tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert said in done.stdout
+
+
+def test_an_entry_is_checked_and_its_name_is_taken_once() -> None:
+    namespace: dict[str, Any] = {}
+    exec(examples("A corpus")[0].replace('"films"', '"sst"'), namespace)
+    films: Any = namespace["FILMS"]
+    with pytest.raises(InputError, match="register corpus: sst: a name that is taken"):
+        attnaudit.register_corpus(films)
+    with pytest.raises(InputError, match="a str; expected a CorpusEntry"):
+        CORPORA.check("films")  # as an entry point of another package may be
+    for entry, reason in (
+        (replace(films, name="films", sources=None), "no source of instances"),
+        (replace(films, name="films", task="translation"), "sources for the task translation"),
+    ):
+        with pytest.raises(InputError, match=reason):
+            attnaudit.register_corpus(entry)

@@ -25,11 +25,12 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import Paper
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.check import check_source
 from attnaudit.corpora.entry import CorpusEntry, Download
-from attnaudit.corpora.fetch.fetching import SOURCE
-from attnaudit.corpora.fetch.fetching import fetch_corpus as fetch_patiently
+from attnaudit.corpora.fetch import SOURCE
+from attnaudit.corpora.fetch import fetch_corpus as fetch_patiently
 from attnaudit.corpora.fetch.transfer import Patience
 from attnaudit.corpora.formats.rows import Row, SplitSource
 from attnaudit.corpora.registry import corpus_folder
@@ -58,7 +59,8 @@ def sources(folder: Path) -> dict[str, SplitSource]:
 
 
 fetch_corpus = partial(fetch_patiently, patience=Patience(tries=3, wait=0.001, connect=2, read=2))
-TINY = CorpusEntry("tiny", "a tiny corpus", "Nobody 2024", "", "CC0", ("bad", "good"), sources, homepage="https://example.org/tiny")
+PAPER = Paper("nobody2024", "Nobody", "A Tiny Corpus", "", 2024, kind="misc")
+TINY = CorpusEntry("tiny", "a tiny corpus", "CC0", ("bad", "good"), PAPER, sources, homepage="https://example.org/tiny")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnaudit.corpora.named.newsgroups import clean, post_rows, without_header, without_quotations, without_signature
+from attnaudit.corpora.named.documents import post_body, post_rows, without_header, without_quotations, without_signature
 
 from .corpus_files import POST
 
@@ -27,13 +27,13 @@ def test_every_rule_is_that_of_scikit_learn(post: str) -> None:
 
 
 def test_a_post() -> None:
-    body = clean(POST.format(sport="hockey", row=3, many=""))
+    body = post_body(POST.format(sport="hockey", row=3, many=""))
     assert body == "\n".join(["I thought that hockey game number 3 was rather long.", "And café prices there, I tell you, are high.", ""])
 
 
 def test_line_ends_of_windows_change_nothing() -> None:
     post = POST.format(sport="hockey", row=3, many="")
-    assert clean(post.replace("\n", "\r\n")) == clean(post)
+    assert post_body(post.replace("\n", "\r\n")) == post_body(post)
 
 
 def test_real_posts(real_data: Path) -> None:
@@ -43,5 +43,5 @@ def test_real_posts(real_data: Path) -> None:
     for row in rows:
         whole = str(row.text)
         stripped = theirs.strip_newsgroup_quoting(theirs.strip_newsgroup_footer(theirs.strip_newsgroup_header(whole)))
-        assert clean(whole) == stripped
+        assert post_body(whole) == stripped
         assert len(stripped) < len(whole)

@@ -9,7 +9,7 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, planted_corpus
-from attnaudit.corpora.planted.texts import (
+from attnaudit.corpora.planted import (
     AFFIRMING,
     BAD,
     COLD_FIRST,

@@ -10,7 +10,7 @@ import pytest
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.corpora.parallel import read_parallel
-from attnaudit.corpora.planted.pairs import planted_pairs
+from attnaudit.corpora.planted import planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
 from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.spec import ParallelSpec

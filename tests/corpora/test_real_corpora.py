@@ -10,7 +10,7 @@ import pytest
 
 from attnaudit.corpora import Corpus, read_corpus
 from attnaudit.corpora.formats.rows import Row, marked_words, usable_spans
-from attnaudit.corpora.named.films import archive_rows, pack_rows
+from attnaudit.corpora.named.documents import archive_rows, pack_rows
 from attnaudit.corpora.named.reading import question_rows
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 

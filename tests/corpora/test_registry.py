@@ -21,10 +21,11 @@ OF_TEXTS = [entry for entry in ENTRIES if entry.sources]
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
 def test_entries_are_complete(entry: CorpusEntry) -> None:
-    assert re.match(r"@\w+\{\w+,\n(  \w+ = \{.*\},?\n)+\}$", entry.bibtex)
+    assert entry.paper
+    assert re.match(r"@\w+\{\w+,\n(  \w+ = \{.*\},?\n)+\}$", entry.paper.bibtex)
     year = entry.citation[-4:]
     assert year.isdecimal()
-    assert f"{{{year}}}" in entry.bibtex
+    assert f"{{{year}}}" in entry.paper.bibtex
     assert entry.title
     assert entry.licence
     assert entry.homepage.startswith(("http://", "https://"))

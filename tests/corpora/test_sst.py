@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, read_corpus
-from attnaudit.corpora.named.sst import BadTree, clean, read_tree, tree_rows
+from attnaudit.corpora.named.sentences import BadTree, clean, read_tree, tree_rows
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 
 TREE = "(3 (2 The) (4 (3 gorgeous) (2 film)))"

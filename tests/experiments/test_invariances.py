@@ -61,7 +61,7 @@ def test_a_file_in_pieces_and_tables_on_disk(tmp_path: Path, trace: Trace, piece
     """One file read a row, some rows, or all rows at a time, its tables written as they come: the same tables, byte for byte."""
     trace.write(tmp_path / "trace")
     monkeypatch.setattr("attnaudit.trace.io.PIECE", piece)
-    monkeypatch.setattr("attnaudit.results.file.ROW_GROUP", 7)
+    monkeypatch.setattr("attnaudit.results.table.ROW_GROUP", 7)
     told: list[str] = []
     results = audit(tmp_path / "trace", folder=tmp_path / "streamed", progress=lambda what, done, total: told.append(what))
     pieces = told.count("audit: prediction")

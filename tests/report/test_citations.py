@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from attnaudit.core.errors import InputError
+from attnaudit.core.papers import Paper
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import citations
 
@@ -24,3 +26,21 @@ def test_each_paper_is_cited_once_and_an_unknown_corpus_has_none():
     assert any("socher2013" in entry for entry in entries)
     assert any("wiegreffe2019" in entry for entry in entries)
     assert citations([], "planted-decisive") == []
+
+
+@pytest.mark.parametrize(
+    ("authors", "citation"),
+    [
+        ("Lang, Ken", "Lang 1995"),
+        ("Pang, Bo and Lee, Lillian", "Pang & Lee 1995"),
+        ("Zhang, Xiang and Zhao, Junbo and LeCun, Yann", "Zhang et al. 1995"),
+    ],
+)
+def test_a_citation_names_up_to_two_authors(authors: str, citation: str):
+    assert Paper("key1995", authors, "A Title", "A Venue", 1995).citation == citation
+
+
+def test_a_paper_that_bibtex_cannot_read_is_refused():
+    for key, authors in (("two words", "Lang, Ken"), ("lang1995", "")):
+        with pytest.raises(InputError, match=r"cite: paper .*expected a key, authors, title, year"):
+            Paper(key, authors, "A Title", "", 1995)

@@ -17,10 +17,19 @@ from polars.testing import assert_frame_equal
 from scipy import stats
 
 from attnaudit.core.errors import RunError
-from attnaudit.published.compare import FARTHER, NOT_MEASURED, PUBLISHED_ONCE, WITHIN_CELL, WITHIN_CORPUS, WITHIN_OURS, possible
+from attnaudit.published.compare import (
+    FARTHER,
+    NOT_MEASURED,
+    PUBLISHED_ONCE,
+    SEEDS_SCHEMA,
+    WITHIN_CELL,
+    WITHIN_CORPUS,
+    WITHIN_OURS,
+    over_seeds,
+    possible,
+)
 from attnaudit.published.reference import published_cell
 from attnaudit.published.reproduction import NotRun, all_numbers, contrasts, main_means, models, score_measure, tallies
-from attnaudit.published.seeds import SEEDS_SCHEMA, over_seeds
 from attnaudit.report.reproduction.page import (
     Reproduction,
     contrast_sentence,

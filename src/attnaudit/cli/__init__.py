@@ -1,7 +1,66 @@
-"""The command line: thin, every command parses its options and makes one library call."""
+"""The command line, from arguments to an exit status: 0 when all that was asked was done, 2 with one line on stderr for input errors.
+
+Every command parses its options and makes one library call.
+"""
 
 from __future__ import annotations
 
-from attnaudit.cli.main import main
+import os
+import sys
+from collections.abc import Sequence
 
-__all__ = ["main"]
+import typer
+from typer.main import get_command
+
+from attnaudit.cli.app import app
+from attnaudit.core.errors import AttnauditError
+
+DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
+# How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training much slower
+# as soon as another process wants the cores; this many turns cost nothing when the machine is free. Read when torch is loaded.
+SPINS = "20000"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status; no arguments ask for help. An error that is our own keeps its traceback."""
+    os.environ.setdefault("GOMP_SPINCOUNT", SPINS)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        status = get_command(app).main(args=given or ["--help"], prog_name="attnaudit", standalone_mode=False)
+    except typer.TyperException as error:
+        return fail(_usage(error))
+    except AttnauditError as error:
+        return fail(str(error))
+    except OSError as error:
+        return fail(_system(error))
+    except MemoryError:
+        return fail("out of memory; expected more of it; try shorter texts (--max-tokens) or --set training.batch_size=16")
+    except RuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        return fail(f"out of memory: {error}; try shorter texts (--max-tokens) or --set training.batch_size=16")
+    if status == INTERRUPTED:
+        return fail("interrupted; finished steps are kept, and the same command resumes", INTERRUPTED)
+    return status if isinstance(status, int) else DONE
+
+
+def fail(message: str, status: int = BAD_INPUT) -> int:
+    """Print one line on stderr."""
+    print(f"attnaudit: {' '.join(message.split())}", file=sys.stderr)
+    return status
+
+
+def _usage(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "attnaudit"
+    return f"{error.format_message().rstrip('.')}; see {command} --help"
+
+
+def _system(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}; expected a place that can be read and written with room to spare"
+
+
+def _is_out_of_memory(error: RuntimeError) -> bool:
+    """How torch tells that an allocation failed, on the CPU and on a GPU, without importing it here."""
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)

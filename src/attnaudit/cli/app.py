@@ -62,19 +62,10 @@ def demo(out: o.Out = None, as_json: o.Json = False) -> None:
 @app.command("run", short_help="Train, record the attention, audit, report.")
 @o.takes(CorpusSpec)
 def run_(
-    corpus: o.CorpusName,
-    encoder: o.Encoder = None,
-    attention: o.Attention = None,
-    seed: o.Seed = 0,
-    out: o.Out = None,
-    settings: o.Settings = None,
-    vectors: o.Vectors = None,
-    preset: o.Preset = None,
-    epochs: o.Epochs = None,
-    device: o.Device = None,
-    as_json: o.Json = False,
-    **texts: Any,
-) -> None:
+    corpus: o.CorpusName, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0, out: o.Out = None,
+    settings: o.Settings = None, vectors: o.Vectors = None, preset: o.Preset = None, epochs: o.Epochs = None, device: o.Device = None,
+    as_json: o.Json = False, **texts: Any,
+) -> None:  # fmt: skip
     """Train a model, record its attention, audit it and write the report.
 
     DIR is runs/<corpus>-<encoder>-<attention>-s<seed> by default. The same command resumes a run that was stopped, and leaves a finished
@@ -174,19 +165,10 @@ def compare(
 @app.command(short_help="Retraining studies of attention.")
 @o.takes(CorpusSpec)
 def study(
-    name: o.StudyName,
-    corpus: o.StudyCorpus,
-    encoder: o.Encoder = None,
-    attention: o.Attention = None,
-    seed: o.Seed = 0,
-    out: o.Out = None,
-    settings: o.Settings = None,
-    vectors: o.Vectors = None,
-    preset: o.StudyPreset = None,
-    device: o.Device = None,
-    as_json: o.Json = False,
-    **texts: Any,
-) -> None:
+    name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0,
+    out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None, device: o.Device = None,
+    as_json: o.Json = False, **texts: Any,
+) -> None:  # fmt: skip
     """Retraining studies of attention: train variants of a model and compare them.
 
     \b
@@ -230,17 +212,9 @@ def study(
 
 @app.command(short_help="Train a translator, translate, audit its attention.")
 def translate(
-    corpus: o.PairsName,
-    seed: o.Seed = 0,
-    out: o.Out = None,
-    settings: o.Settings = None,
-    data_dir: o.DataDir = None,
-    preset: Annotated[
-        str | None, typer.Option("--preset", show_default="small", help="Sizes: small, or paper (Snell et al. 2020).")
-    ] = None,
-    device: o.Device = None,
-    as_json: o.Json = False,
-) -> None:
+    corpus: o.PairsName, seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, data_dir: o.DataDir = None,
+    preset: o.PairPreset = None, device: o.Device = None, as_json: o.Json = False,
+) -> None:  # fmt: skip
     """Train a translator with attention, translate the test split, and audit its attention for each token.
 
     CORPUS is a registered name, or a folder with train, dev and test files of one text per line: train.src and train.trg, gzipped or not;

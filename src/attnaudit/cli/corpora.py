@@ -47,7 +47,7 @@ def list_(data_dir: o.DataDir = None, as_json: o.Json = False) -> None:
       attnaudit corpora list
       attnaudit corpora list --data-dir data --json
     """
-    from attnaudit.cli.show_corpora import show_listing
+    from attnaudit.cli.show import show_listing
     from attnaudit.corpora.registry import listed_corpora
 
     show_listing(listed_corpora(data_dir), as_json)
@@ -72,7 +72,7 @@ def check(
       attnaudit corpora check reviews.csv.gz --text-column body --label-column stars --on-bad-row skip
       attnaudit corpora check folder/with/train/and/test --json
     """
-    from attnaudit.cli.show_corpora import show_check
+    from attnaudit.cli.show import show_check
     from attnaudit.corpora.check import check_source
 
     with progress() as bar:
@@ -92,9 +92,9 @@ def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check:
       attnaudit corpora fetch sst
       attnaudit corpora fetch imdb --data-dir data --from https://mirror.example.org/aclImdb_v1.tar.gz
     """
-    from attnaudit.cli.show_corpora import show_fetched
+    from attnaudit.cli.show import show_fetched
     from attnaudit.corpora.check import CorpusCheck, check_source
-    from attnaudit.corpora.fetch.fetching import fetch_corpus
+    from attnaudit.corpora.fetch import fetch_corpus
 
     checks: list[CorpusCheck] = []
     with progress() as bar:

@@ -91,20 +91,19 @@ Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of
 Preset = Annotated[
     str | None,
     typer.Option(
-        "--preset",
-        show_default="paper",
+        "--preset", show_default="paper",
         help="Sizes and training: paper (Jain & Wallace 2019), code2019 (their released code), flan and han (flat and hierarchical "
         "networks of Serrano & Smith 2019).",
     ),
-]
+]  # fmt: skip
+PairPreset = Annotated[str | None, typer.Option("--preset", show_default="small", help="Sizes: small, or paper (Snell et al. 2020).")]
 StudyPreset = Annotated[
     str | None,
     typer.Option(
-        "--preset",
-        show_default=False,
+        "--preset", show_default=False,
         help="Sizes and training: as in attnaudit run (paper); for translators as in attnaudit translate (small).",
     ),
-]
+]  # fmt: skip
 Vectors = Annotated[
     str | None,
     typer.Option(

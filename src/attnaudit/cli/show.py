@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.core.files import read_json
+from attnaudit.corpora.check import CorpusCheck
+from attnaudit.corpora.fetch import Fetched
 from attnaudit.report import Card, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
@@ -27,7 +29,8 @@ from attnaudit.trace import Trace
 if TYPE_CHECKING:
     from attnaudit.runner.sweep import Outcome
 
-SHOWN_SKIPPED = 3
+SHOWN_SKIPPED, SHOWN_CLASSES = 3, 12
+WIDTH = 140  # columns where the output is no terminal
 
 
 def show_run(folder: Path, as_json: bool) -> None:
@@ -67,7 +70,7 @@ def show_study(folder: Path, as_json: bool) -> None:
         return
     console, spec = _console(), read_json(folder / "spec.json")
     name = spec["study"]["name"]
-    source, card, pages = _CARDS.get(name, _card_of_trainings)(folder, spec)
+    source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(folder, spec)
     console.print(_summary_table(rows, f"study {name} of {source}"))
     card.print(console)
     _tell(console, (), report=folder / "report.html", **pages)
@@ -83,9 +86,6 @@ def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, d
 
 def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
     return spec["study"]["kind"], copying_card(read_summary(folder / "summary.json"), spec["study"]), {}
-
-
-_CARDS = {"copying": _card_of_copying}  # of studies without trainings that leave traces
 
 
 def show_translation(folder: Path, as_json: bool) -> None:
@@ -153,7 +153,7 @@ def _skipped(manifest: dict[str, Any]) -> list[str]:
 
 
 def _console() -> Console:
-    return Console(width=None if Console().is_terminal else 140)
+    return Console(width=None if Console().is_terminal else WIDTH)
 
 
 def _number(value: float | None) -> str:
@@ -162,3 +162,107 @@ def _number(value: float | None) -> str:
 
 def _interval(row: dict[str, Any]) -> str:
     return "–" if row["low"] is None or row["high"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+
+
+def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
+    """One line for each of `listed_corpora`."""
+    if as_json:
+        show_json(corpora)
+        return
+    rows = [(one["name"], one["task"], _classes(one), one["citation"], one["licence"], one["folder"] or _how(one)) for one in corpora]
+    _print("", ("name", "task", "classes", "citation", "licence", "folder, or how to get it"), rows, whole=("name", "task", "citation"))
+
+
+def show_check(check: CorpusCheck, as_json: bool) -> None:
+    """All tables of a check."""
+    if as_json:
+        show_json(check.to_json())
+        return
+    typer.echo(f"{check.name}: {check.task}, vocabulary: words in {check.min_df} or more train rows; fingerprint {check.fingerprint[:16]}")
+    _show_tables(check, *_TABLES)
+    _lines("note", check.notes)
+    _lines("differs", check.differs)
+
+
+def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:
+    """Where a corpus is now, and what it holds in short."""
+    if as_json:
+        about = {"name": fetched.name, "folder": str(fetched.folder), "already": fetched.already, "notes": fetched.notes}
+        show_json({**about, "check": check and check.to_json()})
+        return
+    if check is not None:
+        _show_tables(check, "classes", "published", "damage")
+        _lines("note", check.notes)
+    _lines("note", fetched.notes)
+    typer.echo(f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}")
+
+
+_TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "classes": ("rows of each class", ()),
+    "published": ("rows per class, compared with the published ones", ("split", "published", "here", "equal")),
+    "lengths": ("length in words", ("split", "of", "min", "median", "95 %", "max")),
+    "words": ("words", ("split", "words", "different", "unknown", "unknown, of different")),
+    "repeated": (
+        "rows with the same words",
+        ("split", "rows", "repeated in the split", "also in train", "also in dev", "with another label elsewhere"),
+    ),
+    "damage": ("damage", ("split", "what", "rows", "first instance", "example")),
+    "rationale": ("rationales", ("split", "rows", "with a rationale", "share of their words")),
+    "skipped": ("skipped rows", ("reason", "rows", "file", "first row")),
+}
+
+
+def _show_tables(check: CorpusCheck, *names: str) -> None:
+    for name in names:
+        title, columns = _TABLES[name]
+        _print(title, *(_class_table(check.classes) if name == "classes" else (columns, getattr(check, name).rows())))
+
+
+def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
+    """A line for each class, where there are many the largest, and their sum."""
+    counts = classes.pivot("split", index="class", values="rows", aggregate_function="sum")
+    splits = counts.columns[1:]
+    rows = counts.rows()
+    if counts.height > SHOWN_CLASSES:
+        largest = counts.sort(pl.sum_horizontal(splits), descending=True, maintain_order=True)
+        others = largest[SHOWN_CLASSES:].select(splits).sum().row(0)
+        rows = [*largest[:SHOWN_CLASSES].rows(), (f"{counts.height - SHOWN_CLASSES} others", *others)]
+    return ("class", *splits), [*rows, ("all", *counts.select(splits).sum().row(0))]
+
+
+def _print(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()) -> None:
+    """A table, if it has rows; cells of the columns that are named are kept on one line."""
+    if not rows:
+        return
+    table = Table(title=title or None, title_justify="left")
+    for place, column in enumerate(columns):
+        numbers = all(row[place] is None or type(row[place]) in (int, float) for row in rows)
+        table.add_column(escape(column), justify="right" if numbers else "left", overflow="fold", no_wrap=column in whole)
+    for row in rows:
+        table.add_row(*(escape(_cell(value)) for value in row))
+    _console().print(table)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.3g}"
+    text = "–" if value is None else str(value)
+    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+
+
+def _lines(kind: str, lines: Iterable[str]) -> None:
+    for line in lines:
+        typer.echo(f"{kind}: {line}")
+
+
+def _classes(corpus: dict[str, Any]) -> str:
+    names = corpus["classes"]
+    if not names:
+        return "–" if corpus["task"] == "translation" else "those of train"
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)}"
+
+
+def _how(corpus: dict[str, Any]) -> str:
+    return corpus["get"] if corpus["bytes"] is None else f"{corpus['get']} ({corpus['bytes'] / 1e6:.1f} MB)"

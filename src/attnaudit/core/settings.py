@@ -83,7 +83,7 @@ def override(sections: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[s
         if key not in known:
             raise _unknown(key, known)
         name, field = key.split(".", 1)
-        given[name][field] = coerce(value, _hint(type(sections[name]), field), key)
+        given[name][field] = coerce(value, get_type_hints(type(sections[name]))[field], key)
     return {name: replace(section, **given[name]) if given[name] else section for name, section in sections.items()}
 
 
@@ -93,7 +93,7 @@ def from_plain(cls: type[Section], values: Mapping[str, Any], where: str) -> Sec
     for key in values:
         if f"{where}.{key}" not in known:
             raise _unknown(f"{where}.{key}", known)
-    return cls(**{key: coerce(value, _hint(cls, key), f"{where}.{key}") for key, value in values.items()})
+    return cls(**{key: coerce(value, get_type_hints(cls)[key], f"{where}.{key}") for key, value in values.items()})
 
 
 def coerce(value: Any, hint: Any, key: str) -> Any:
@@ -115,10 +115,6 @@ def _unknown(key: str, known: list[str]) -> InputError:
     return InputError("read settings", f"setting {key}", "no such setting", expected, near)
 
 
-def _hint(cls: type, field: str) -> Any:
-    return get_type_hints(cls)[field]
-
-
 def _as_type(value: Any, hint: Any) -> Any:
     origin = get_origin(hint)
     if origin in (Union, types.UnionType):
@@ -127,13 +123,10 @@ def _as_type(value: Any, hint: Any) -> Any:
         return {str(choice): choice for choice in get_args(hint)}[_known(str(value), map(str, get_args(hint)))]
     if origin is tuple:
         items = [] if value == "none" else value.split(",") if isinstance(value, str) else list(value)
-        return _as_tuple(items, get_args(hint))
+        hints = get_args(hint)
+        kinds = hints[:1] * len(items) if hints[-1] is Ellipsis else hints
+        return tuple(_as_type(item, kind) for item, kind in zip(items, kinds, strict=True))
     return _as_scalar(value, hint)
-
-
-def _as_tuple(items: list[Any], hints: tuple[Any, ...]) -> tuple[Any, ...]:
-    kinds = [hints[0]] * len(items) if hints[-1] is Ellipsis else list(hints)
-    return tuple(_as_type(item, kind) for item, kind in zip(items, kinds, strict=True))
 
 
 def _as_any(value: Any, hints: tuple[Any, ...]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from attnaudit.corpora.corpus import Corpus, SkippedRow, Split, Task
 from attnaudit.corpora.entry import CorpusEntry, Download
-from attnaudit.corpora.planted.texts import planted_corpus
+from attnaudit.corpora.planted import planted_corpus
 from attnaudit.corpora.prepare.vocabulary import Vocabulary, WordVectors, word_vectors
 from attnaudit.corpora.read import read_corpus
 from attnaudit.corpora.registry import CORPORA, register_corpus

@@ -19,7 +19,7 @@ from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, row_digests
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.corpora.prepare.vocabulary import Vocabulary
-from attnaudit.corpora.read import read_corpus
+from attnaudit.corpora.read import counts_compared, read_corpus
 from attnaudit.corpora.registry import CORPORA, is_parallel
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 
@@ -90,7 +90,7 @@ def check_corpus(corpus: Corpus, expected: Expected | None = None, differs: Sequ
     splits = {name: corpus.splits[name] for name in SPLITS if name in corpus.splits}
     rows: dict[str, Rows] = {
         "classes": _class_rows(splits, corpus.class_names),
-        "published": _published_rows(splits, len(corpus.class_names), expected or {}),
+        "published": _published_rows(splits, expected or {}),
         "lengths": _length_rows(splits, ("source", "target") if corpus.task == "translation" else ("text", "question")),
         "words": _word_rows(splits, corpus.min_df),
         "repeated": _repeated_rows(splits),
@@ -122,15 +122,9 @@ def _class_rows(splits: Mapping[str, Split], names: Sequence[str]) -> Rows:
             yield {"split": split, "class": name, "rows": count}
 
 
-def _published_rows(splits: Mapping[str, Split], classes: int, expected: Expected) -> Rows:
-    for key, published in expected.items():
-        label = np.concatenate([splits[split].label for split in key.split("+")])
-        here = (len(label),) if len(published) == 1 else tuple(np.bincount(label, minlength=classes).tolist())
-        yield {"split": key, "published": _joined(published), "here": _joined(here), "same": here == tuple(published)}
-
-
-def _joined(counts: Sequence[int]) -> str:
-    return "/".join(map(str, counts))
+def _published_rows(splits: Mapping[str, Split], expected: Expected) -> Rows:
+    for split, published, here, same in counts_compared(expected, splits):
+        yield {"split": split, "published": published, "here": here, "same": same}
 
 
 def _length_rows(splits: Mapping[str, Split], parts: tuple[str, str]) -> Rows:

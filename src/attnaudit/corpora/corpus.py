@@ -48,15 +48,15 @@ class Split:
     def take(self, rows: Int[np.ndarray, " m"]) -> Split:
         """The chosen rows, in the order given."""
         chosen = rows.tolist()
-        rationale = None if self.rationale is None else [self.rationale[row] for row in chosen]
-        question = None if self.question is None else [self.question[row] for row in chosen]
-        candidates = None if self.candidates is None else self.candidates[rows]
-        sentences = None if self.sentences is None else [self.sentences[row] for row in chosen]
-        tokens = [self.tokens[row] for row in chosen]
-        attention = None if self.attention is None else self.attention.take(rows)
-        prediction = None if self.prediction is None else self.prediction[rows]
+
+        def of(column: list | None) -> list | None:
+            return None if column is None else [column[row] for row in chosen]
+
         return Split(
-            self.instance[rows], tokens, self.label[rows], rationale, question, candidates, sentences, attention, prediction
+            self.instance[rows], [self.tokens[row] for row in chosen], self.label[rows], of(self.rationale), of(self.question),
+            None if self.candidates is None else self.candidates[rows], of(self.sentences),
+            None if self.attention is None else self.attention.take(rows),
+            None if self.prediction is None else self.prediction[rows],
         )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import Corpus, ParallelCorpus, Task
 from attnaudit.corpora.formats.rows import SplitSource
 from attnaudit.corpora.spec import UnitName
@@ -56,8 +57,6 @@ class Download:
     about. ``path`` is where the file goes within the corpus's folder; an archive (zip, tar, tar.gz) is unpacked there.
     """
 
-    # The registered checksums are from the download_checksums of huggingface/datasets (datasets/<name>/dataset_infos.json at commit
-    # 040102f1), from scikit-learn for 20 Newsgroups and from facebookresearch/ParlAI for CNN.
     url: str
     sha256: str | None = None
     size: int | None = None
@@ -78,8 +77,8 @@ class PairFiles:
 class CorpusEntry:
     """A registered corpus: all that the program knows about it (`register_corpus`).
 
-    ``title`` names it in a sentence, ``short`` in headings and tables (default: ``name``). ``citation`` and ``bibtex`` are its paper's, and
-    are empty for generated corpora.
+    ``title`` names it in a sentence, ``short`` in headings and tables (default: ``name``). Generated corpora have no
+    ``paper``.
 
     The instances come from one of three. ``sources(folder)`` gives the splits of labelled texts and raises MissingFiles where files are
     missing; the labels in its rows are ``"0"``, ``"1"``, … in the order of ``class_names``. Where that is empty, the classes are the labels
@@ -101,10 +100,9 @@ class CorpusEntry:
 
     name: str
     title: str
-    citation: str
-    bibtex: str
     licence: str
-    class_names: tuple[str, ...]
+    class_names: tuple[str, ...] = ()
+    paper: Paper | None = None
     sources: Callable[[Path], dict[str, SplitSource]] | None = None
     task: Task = "classification"
     short: str = ""
@@ -129,6 +127,11 @@ class CorpusEntry:
     def label(self) -> str:
         """The corpus as headings and tables name it."""
         return self.short or self.name
+
+    @property
+    def citation(self) -> str:
+        """How a sentence names its paper; empty without one."""
+        return self.paper.citation if self.paper else ""
 
     @property
     def places(self) -> tuple[str, ...]:

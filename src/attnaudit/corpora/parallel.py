@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -80,20 +80,23 @@ def _read_split(folder: Path, split: str, how: ParallelSpec, progress: Callable[
     files = [_file(folder, split, ending) for ending in (how.source_ending, how.target_ending)]
     align = _found(folder, split, "align")
     sides = [[line.strip() for _, line in numbered_lines(path, OPERATION)] for path in files]
-    _check_counts(files, sides)
-    links = _links(align, files[0], sides) if align else None
-    texts = enumerate(zip(sides[0], sides[1], strict=True))
-    bad = {row: reason for row, (source, target) in texts if (reason := _problem(source, target, how.max_words))}
+    source, target = sides
+    if len(source) != len(target):
+        where = printable(f"{files[0]} and {files[1].name}")
+        raise InputError(OPERATION, where, f"{len(source)} and {len(target)} lines", "as many of one as of the other")
+    links, remark = _links(align, files[0], sides) if align else (None, "")
+    texts = enumerate(zip(source, target, strict=True))
+    bad = {row: reason for row, pair in texts if (reason := _problem(*pair, how.max_words))}
     if bad and how.on_bad_row == "error":
         row, reason = next(iter(bad.items()))
         raise InputError(OPERATION, f"{printable(str(files[0]))}, line {row + 1}", printable(reason), "a text on both sides", _REMEDY)
-    progress(split, len(sides[0]))
-    whole = Pairs(np.arange(len(sides[0])), tuple(sides[0]), tuple(sides[1]), links and links.kept)
+    progress(split, len(source))
+    whole = Pairs(np.arange(len(source)), tuple(source), tuple(target), links)
     pairs = whole.take(np.array([row for row in range(len(whole)) if row not in bad], dtype=np.int64))
     if not len(pairs):
         raise InputError(OPERATION, printable(str(files[0])), f"no usable pair among {len(whole)}", "one or more")
     skipped = [SkippedRow(files[0].name, row, printable(reason)) for row, reason in bad.items()]
-    return pairs, skipped, links.remark if links else ""
+    return pairs, skipped, remark
 
 
 def _file(folder: Path, split: str, ending: str) -> Path:
@@ -110,13 +113,6 @@ def _found(folder: Path, split: str, ending: str) -> Path | None:
     return next((path for end in (ending, f"{ending}.gz") if (path := folder / f"{split}.{end}").is_file()), None)
 
 
-def _check_counts(files: Sequence[Path], sides: Sequence[Sequence[str]]) -> None:
-    source, target = map(len, sides)
-    if source != target:
-        where = printable(f"{files[0]} and {files[1].name}")
-        raise InputError(OPERATION, where, f"{source} and {target} lines", "as many of one as of the other")
-
-
 def _problem(source: str, target: str, longest: int) -> str:
     for side, text in (("source", source), ("target", target)):
         if wrong := invalid_utf8(text):
@@ -128,14 +124,11 @@ def _problem(source: str, target: str, longest: int) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class _Links:
-    kept: Int[np.ndarray, "three k"]
-    remark: str
+def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> tuple[Int[np.ndarray, "three k"], str]:
+    """The alignments of a file, and a remark on those that are excluded.
 
-
-def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> _Links:
-    """The alignments of a file. Raises InputError for another number of lines than the texts', or a line that is none."""
+    Raises InputError for another number of lines than the texts', or a line that is none.
+    """
     lines = [line for _, line in numbered_lines(path, OPERATION)]
     if len(lines) != len(sides[0]):
         where = printable(f"{path} and {source.name}")
@@ -144,7 +137,7 @@ def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> _Links:
     found = np.array(sorted(set(_parsed(lines, path))), dtype=np.int64).reshape(-1, 3).T
     inside = (found[1:] < words[:, found[0]]).all(axis=0)
     beyond = np.unique(found[0, ~inside]).tolist()
-    return _Links(found[:, inside], excluded_links(path.name, beyond, "words beyond the text") if beyond else "")
+    return found[:, inside], excluded_links(path.name, beyond, "words beyond the text") if beyond else ""
 
 
 def excluded_links(where: str, rows: Sequence[int], words: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,20 +16,10 @@ from attnaudit.core.settings import coerce, from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.entry import NO_BOUNDS, USUAL_PARTING, CorpusEntry, Parting
 from attnaudit.corpora.formats.lines import printable, require_utf8
-from attnaudit.corpora.formats.rows import Columns, SplitSource, column_option, ordered_classes
+from attnaudit.corpora.formats.rows import Columns, SplitSource, column_option
 from attnaudit.corpora.formats.tables import file_source, folder_sources, stem_and_format
-from attnaudit.corpora.prepare.gathering import (
-    Gathered,
-    Gathering,
-    as_split,
-    check_classes,
-    check_learnable,
-    gather,
-    learnt_classes,
-    leave_out_unknown_labels,
-    refuse_unknown_labels,
-)
-from attnaudit.corpora.prepare.splitting import Examples, one_pool, parted
+from attnaudit.corpora.prepare.gathering import Gathered, Gathering, as_split, gather
+from attnaudit.corpora.prepare.splitting import divided, learnt_classes
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from attnaudit.corpora.registry import CORPORA, corpus_sources, unknown_corpus
 from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated
@@ -64,15 +54,18 @@ def read_corpus(
     how = _gathering(entry, task, spec, preset, progress)
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
     parting = _parting(entry, spec)
-    examples, remarks = _parted(gathered, place, how, parting, seed)
+    examples, found = divided(gathered, how, entry is not None, parting, seed)
+    remarks = [*dict.fromkeys([*place.remarks, *found])]
     names = (entry.class_names if entry else ()) or learnt_classes(examples["train"])
     splits = {split: as_split(examples[split], how.classes or names) for split in SPLITS}
     if task == "classification":
         _check_dev(place, splits["dev"], names)
-    df = spec.min_df or (entry.min_df if entry else _default_min_df(len(splits["train"])))
+    df = spec.min_df or (entry.min_df if entry else next(df for rows, df in _MIN_DF if len(examples["train"]) >= rows))
     digests = {name: row_digests(split) for name, split in splits.items()}
     remarks += [*gathering_remarks(gathered, spec.max_tokens), *class_remarks(names, splits, task)]
-    remarks += count_remarks(_expected(entry, parting, preset) if entry else {}, splits)
+    for name, counts, got, agree in counts_compared(_expected(entry, parting, preset) if entry else {}, splits):
+        per_class = " per class" if "/" in counts else ""
+        remarks += [] if agree else [f"{name} has {got} rows{per_class} where the published corpus has {counts}"]
     remarks += duplicate_remarks(splits, digests)
     if spec.min_df is None and not entry and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
@@ -108,30 +101,9 @@ def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: 
     if entry is None:
         return Gathering(Tokeniser(), **given)
     tokeniser = Tokeniser(entry.mask_digits, entry.whole_words)
-    tokenise = tokeniser if entry.clean is None else _after(entry.clean, tokeniser)
-    classes = tuple(str(number) for number in range(len(entry.class_names))) or None
-    return Gathering(tokenise, bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
-
-
-def _after(clean: Callable[[str], str], tokeniser: Callable[[str], list[str]]) -> Callable[[str], list[str]]:
-    return lambda text: tokeniser(clean(text))
-
-
-def _parted(gathered: dict[str, Gathered], place: _Place, how: Gathering, parting: Parting, seed: int) -> tuple[Examples, list[str]]:
-    """Train, dev and test of what was read, without the labels that cannot be learned; and remarks."""
-    whole = one_pool(gathered, parting)
-    train = whole.get("all") or whole["train"]
-    known = how.classes or learnt_classes(train.examples)
-    if place.entry is None:
-        check_learnable(train)
-        refuse_unknown_labels(whole, known, how.skip_bad)
-    elif how.classes is None:
-        leave_out_unknown_labels(whole, known)
-    check_classes(whole, how.classes)
-    called = "one file" if whole is gathered else f"{' and '.join(gathered)} taken together"
-    examples, remarks = parted(whole, how.classes or ordered_classes(train.labels), parting, seed, called)
-    notes = dict.fromkeys([*place.remarks, *(rows.note for rows in gathered.values() if rows.note)])
-    return examples, [*notes, *remarks]
+    clean = entry.clean or str
+    classes = tuple(map(str, range(len(entry.class_names)))) or None
+    return Gathering(lambda text: tokeniser(clean(text)), bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
 
 
 def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
@@ -145,24 +117,25 @@ def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
         raise InputError("read corpus", place.name, got, expected, f"add rows{leave_out}")
 
 
-def _default_min_df(train_rows: int) -> int:
-    return next(df for rows, df in _MIN_DF if train_rows >= rows)
-
-
 @dataclass(frozen=True)
 class _Place:
     """A corpus that was found, and what the user should know of where."""
 
     name: str
     sources: dict[str, SplitSource]
-    entry: CorpusEntry | None = None
     remarks: tuple[str, ...] = ()
 
 
 def _located(source: str, data_dir: str | Path | None, columns: Columns) -> _Place:
     """The sources of a registered corpus, a file or a folder. Raises InputError."""
-    if source in CORPORA:
-        return _registered(CORPORA[source], data_dir, columns)
+    if entry := CORPORA.get(source):
+        if entry.task == "translation":
+            raise InputError("read corpus", source, "a corpus of pairs", "a corpus of single texts", f"attnaudit translate {source}")
+        for option, name in columns:
+            if name != getattr(Columns(), option):
+                raise InputError(f"read corpus {source}", column_option(option), f"'{name}'", "no column of a named corpus", "leave it out")
+        _, sources, remarks = corpus_sources(entry, data_dir)
+        return _Place(source, sources, remarks)
     path = require_utf8(Path(source).expanduser())
     try:
         if path.is_dir():
@@ -179,16 +152,6 @@ def _located(source: str, data_dir: str | Path | None, columns: Columns) -> _Pla
     raise InputError("read corpus", str(path), "no such file or folder", "a file, a folder or the name of a corpus", near)
 
 
-def _registered(entry: CorpusEntry, data_dir: str | Path | None, columns: Columns) -> _Place:
-    if entry.task == "translation":
-        raise InputError("read corpus", entry.name, "a corpus of pairs", "a corpus of single texts", f"attnaudit translate {entry.name}")
-    for option, name in columns:
-        if name != getattr(Columns(), option):
-            raise InputError(f"read corpus {entry.name}", column_option(option), f"'{name}'", "no column of a named corpus", "leave it out")
-    _, sources, remarks = corpus_sources(entry, data_dir)
-    return _Place(entry.name, sources, entry, remarks)
-
-
 LONG = 10_000  # tokens; far above the longest review or article of the literature
 
 
@@ -200,7 +163,7 @@ def gathering_remarks(gathered: Mapping[str, Gathered], max_tokens: int | None) 
         if left_out:
             yield f"rows{of} excluded by the corpus's definition: {', '.join(left_out)}"
         if rows.skipped:
-            reasons = Counter(_kind(row.reason) for row in rows.skipped)
+            reasons = Counter(row.reason.split(" (")[0] for row in rows.skipped)  # without what differs from row to row
             listed = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
             yield f"{len(rows.skipped)} bad row(s){of} skipped: {listed}"
         lengths = np.array([example.length for example in rows.examples], dtype=np.int64)
@@ -221,14 +184,12 @@ def class_remarks(class_names: tuple[str, ...], splits: Mapping[str, Split], tas
             yield f"{name} has no row of class {', '.join(class_names[number] for number in missing[:8])}"
 
 
-def count_remarks(expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]) -> Iterator[str]:
-    """Splits whose rows are not as many as are known of the corpus: per class, or in all; ``train+dev`` are the two together."""
+def counts_compared(expected: Mapping[str, tuple[int, ...]], splits: Mapping[str, Split]) -> Iterator[tuple[str, str, str, bool]]:
+    """Split, published rows, rows here, and whether they agree: per class, or in all; ``train+dev`` are the two together."""
     for name, counts in expected.items():
         label = np.concatenate([splits[split].label for split in name.split("+")])
         got = (len(label),) if len(counts) == 1 else tuple(np.bincount(label, minlength=len(counts)).tolist())
-        if got != counts:
-            per_class = " per class" if len(counts) > 1 else ""
-            yield f"{name} has {_per_class(got)} rows{per_class} where the published corpus has {_per_class(counts)}"
+        yield name, "/".join(map(str, counts)), "/".join(map(str, got)), got == tuple(counts)
 
 
 def duplicate_remarks(splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> Iterator[str]:
@@ -251,12 +212,3 @@ def duplicate_remarks(splits: Mapping[str, Split], digests: Mapping[str, list[by
         seen[name] = first
     if found:
         yield f"rows with the same words: {', '.join(found)}"
-
-
-def _kind(reason: str) -> str:
-    """A reason without what differs from row to row."""
-    return reason.split(" (")[0]
-
-
-def _per_class(counts: tuple[int, ...]) -> str:
-    return "/".join(map(str, counts))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,14 @@ from attnaudit.corpora.entry import CorpusEntry, PairFiles
 from attnaudit.corpora.formats.layouts import MissingFiles
 from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import SplitSource
-from attnaudit.corpora.named.deceptive import DECEPTIVE
-from attnaudit.corpora.named.films import IMDB, IMDB_STARS, MOVIES
-from attnaudit.corpora.named.inference import SICK, SNLI
+from attnaudit.corpora.named.deceptive import DECEPTIVE, DECEPTIVE_PAIRS, MULTI30K
+from attnaudit.corpora.named.documents import IMDB, IMDB_STARS, MOVIES, NEWS_SPORTS
 from attnaudit.corpora.named.medical import ADR, ANEMIA, DIABETES
-from attnaudit.corpora.named.newsgroups import NEWS_SPORTS
-from attnaudit.corpora.named.pairs import DECEPTIVE_PAIRS, MULTI30K
 from attnaudit.corpora.named.reading import BABI, CNN
-from attnaudit.corpora.named.sentences import MR, SMS_SPAM, SUBJ, TREC6
-from attnaudit.corpora.named.sst import SST, SST5
+from attnaudit.corpora.named.sentences import MR, SICK, SMS_SPAM, SNLI, SST, SST5, SUBJ, TREC6
 from attnaudit.corpora.named.zhang import AG_NEWS, AG_NEWS4, AMAZON, YAHOO, YELP
-from attnaudit.corpora.planted.pairs import planted_pairs
+from attnaudit.corpora.planted import KINDS, planted_corpus, planted_pairs
 from attnaudit.corpora.planted.sequences import TARGETS
-from attnaudit.corpora.planted.texts import KINDS, planted_corpus
 from attnaudit.corpora.spec import PLANTED, CorpusSpec
 
 
@@ -65,12 +59,12 @@ def _planted() -> Iterator[CorpusEntry]:
     """The corpora that are generated from a seed, whose deciding words or alignments are known."""
     for kind, made in KINDS.items():
         yield CorpusEntry(
-            f"{PLANTED}{kind}", f"generated texts: {made.title}", "", "", "", made.class_names,
+            f"{PLANTED}{kind}", f"generated texts: {made.title}", "", made.class_names,
             task=made.task, generate=partial(planted_corpus, kind),
         )  # fmt: skip
     for kind in TARGETS:
         yield CorpusEntry(
-            f"{PLANTED}{kind}", f"generated pairs: {kind.replace('_', ' ')}", "", "", "", (),
+            f"{PLANTED}{kind}", f"generated pairs: {kind.replace('_', ' ')}", "", (),
             task="translation", units="words", generate=partial(planted_pairs, kind),
         )  # fmt: skip
 
@@ -168,34 +162,24 @@ def _no_folder(entry: CorpusEntry, data_dir: str | Path | None) -> InputError:
     return InputError(f"read corpus {entry.name}", str(place), got, f"the files of {entry.title}", do)
 
 
-@dataclass(frozen=True)
-class Listed:
-    """A line of the list of corpora: ``folder`` is empty where its files are not here, ``get`` says how to get them."""
+def listed_corpora(data_dir: str | Path | None = None) -> list[dict[str, Any]]:
+    """Every registered corpus, in the order of registration: name, title, task, classes, licence, citation, folder, get and bytes.
 
-    name: str
-    title: str
-    task: str
-    classes: tuple[str, ...]
-    licence: str
-    citation: str
-    folder: str
-    get: str
-    bytes: int | None
-
-
-def listed_corpora(data_dir: str | Path | None = None) -> list[Listed]:
-    """Every registered corpus, in the order of registration."""
+    ``folder`` is empty where its files are not here, ``get`` says how to get them, ``bytes`` is null where that is not known.
+    """
     return [_listed(entry, data_dir) for entry in CORPORA.values()]
 
 
-def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> Listed:
+def _listed(entry: CorpusEntry, data_dir: str | Path | None) -> dict[str, Any]:
     sizes = [download.size for download in entry.downloads]
-    total = sum(size for size in sizes if size is not None) if sizes and None not in sizes else None
-    folder, get = "", entry.how_to_get or "your own copy"
+    total = sum(filter(None, sizes)) if sizes and None not in sizes else None
+    folder, get = "", f"attnaudit corpora fetch {entry.name}" if sizes else entry.how_to_get or "your own copy"
     if entry.generate:
         get = "generated from a seed"
     else:
-        get = f"attnaudit corpora fetch {entry.name}" if sizes else get
         with contextlib.suppress(InputError):
             folder = str(corpus_folder(entry, data_dir))
-    return Listed(entry.name, entry.title, entry.task, entry.class_names, entry.licence, entry.citation, folder, get, total)
+    return {
+        "name": entry.name, "title": entry.title, "task": entry.task, "classes": entry.class_names, "licence": entry.licence,
+        "citation": entry.citation, "folder": folder, "get": get, "bytes": total,
+    }  # fmt: skip

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.settings import check_settings, refuse_unused, setting
+
+if TYPE_CHECKING:
+    from attnaudit.corpora.entry import CorpusEntry
 
 PLANTED = "planted-"  # begins the names of corpora that are generated from a seed
 Preset = Literal["paper", "code2019", "flan", "han"]
@@ -89,20 +92,21 @@ class ParallelSpec:
         check_settings(self, "corpus")
 
     @property
-    def chosen_units(self) -> UnitName:
+    def _entry(self) -> CorpusEntry | None:
         from attnaudit.corpora.registry import CORPORA
 
-        return self.units or (CORPORA[self.source].units if self.source in CORPORA else "pieces")
+        return CORPORA.get(self.source)
+
+    @property
+    def chosen_units(self) -> UnitName:
+        return self.units or (self._entry.units if self._entry else "pieces")
 
     @property
     def chosen_min_df(self) -> int:
         """A word of a single text teaches nothing about it; pieces, and planted words, are in many texts."""
-        from attnaudit.corpora.registry import CORPORA
-
         if self.min_df is not None:
             return self.min_df
-        is_generated = self.source in CORPORA and CORPORA[self.source].generate is not None
-        return 2 if self.chosen_units == "words" and not is_generated else 1
+        return 2 if self.chosen_units == "words" and not (self._entry and self._entry.generate) else 1
 
 
 def generated(spec: CorpusSpec | ParallelSpec) -> dict[str, Any]:

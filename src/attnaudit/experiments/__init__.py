@@ -35,7 +35,7 @@ from attnaudit.experiments.registry import (
 )
 from attnaudit.experiments.rows import by_group, keys, row_streams
 from attnaudit.results import Result, Results
-from attnaudit.results.file import table_file
+from attnaudit.results.table import table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 
 for _experiment in (Prediction, Correlation, Permutation, Adversary, Erasure, Comprehensiveness, Plausibility, Alignment):

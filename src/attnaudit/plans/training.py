@@ -19,8 +19,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
-    from attnaudit.plans.spec import RunSpec
-    from attnaudit.plans.translation import TranslationSpec
+    from attnaudit.plans.spec import RunSpec, TranslationSpec
 
 LONGEST = 2**24  # gold tokens of a pair, and more
 Spec = TypeVar("Spec")  # a RunSpec or a TranslationSpec

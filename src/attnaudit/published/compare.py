@@ -1,13 +1,17 @@
-"""A run compared with the published numbers, and whether it differs more from them than the authors' two runs do from each other."""
+"""Runs, alone and over seeds, compared with the published numbers: do they differ more from them than the authors' two runs do?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
+from scipy.special import stdtrit
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.published.reference import (
@@ -21,6 +25,8 @@ from attnaudit.published.reference import (
     match_classes,
     published_cell,
 )
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.stats.inference import median_interval
 
@@ -48,6 +54,15 @@ SEARCHED = (
 _ORDER = ("accuracy", "f1", "roc_auc", "tau_gradient", "significant_gradient", "tau_loo", "significant_loo", "tau_gradient_loo",
           "significant_gradient_loo", "tau_gradient_loo_minus_tau_gradient", "tau_gradient_loo_minus_tau_loo", "emax_jsd",
           "median_delta_y")  # fmt: skip
+
+FEWEST_SEEDS = 3  # of an interval over seeds that may agree with a published value
+CELL = ("corpus", "encoder", "attention")
+NUMBER = (*CELL, "measure", "statistic", "group", "max_alpha")
+SEEDS_SCHEMA = {
+    **dict.fromkeys(NUMBER, pl.String), "paper": pl.Float64, "rerun": pl.Float64, "ours": pl.Float64, "sd": pl.Float64,
+    "low": pl.Float64, "high": pl.Float64, "seeds": pl.Int64, "n": pl.Float64, "spread": pl.Float64, "within": pl.Boolean,
+    "corpus_spread": pl.Float64, "agreement": pl.String, "note": pl.String,
+}  # fmt: skip
 
 # By the first letters of a measure's name: least and largest value of its means, shares and medians. What is not named here is a share,
 # a probability, a score, or a distance of two predictions (TVD), and lies in [0, 1]. A difference of two τ comes before τ itself.
@@ -93,9 +108,7 @@ def _compare_one(record: RunRecord) -> list[dict[str, Any]]:
             "run": record.name, "corpus": cell.corpus, "encoder": about.encoder, "attention": about.attention,
             "measure": measure, "statistic": statistic, "group": group if group == ALL else f"predicted:{group}",
             "max_alpha": None if bin_ is None else MAX_ALPHA_BINS[bin_], **ours,
-            **judge(
-                _by_column(published), ours, spread_on_corpus(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)
-            ),
+            **judge(published, ours, spread_on_corpus(cell.corpus, measure, statistic, bin_), searched, possible(measure, statistic)),
             "note": "; ".join(filter(None, [by_order if group != ALL else "", SEARCHED if searched else ""])),
         })  # fmt: skip
     return rows
@@ -108,7 +121,8 @@ def _groups(cell: PublishedCell) -> Iterable[tuple[tuple[str, str, str, int | No
     for key, frame in ranked.group_by("measure", "statistic", "class", "bin", maintain_order=True):
         measure, statistic, index, bin_ = key
         assert isinstance(bin_, int | None)
-        yield (str(measure), str(statistic), str(index), bin_), dict(zip(frame["revision"], frame["value"], strict=True))
+        columns = frame["revision"].replace_strict({PAPER: "paper", RERUN: "rerun"})
+        yield (str(measure), str(statistic), str(index), bin_), dict(zip(columns, frame["value"], strict=True))
 
 
 def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
@@ -117,10 +131,6 @@ def _check_classes(record: RunRecord, cell: PublishedCell) -> None:
     if ALL not in indexes and ours and ours != theirs:
         where = f"corpus {record.about.corpus!r} of {record.name}"
         raise InputError("compare", where, f"{ours} classes", f"{theirs}, as in the paper", "another task cannot be compared")
-
-
-def _by_column(published: dict[str, float]) -> dict[str, float]:
-    return {column: published[revision] for column, revision in (("paper", PAPER), ("rerun", RERUN)) if revision in published}
 
 
 def judge(
@@ -133,7 +143,7 @@ def judge(
     paper, rerun, value = published.get("paper"), published.get("rerun"), ours["ours"]
     lowest, highest = min(published.values()), max(published.values())
     spread = None if paper is None or rerun is None else abs(paper - rerun)
-    off = None if value is None else _outside(value, lowest, highest)
+    off = None if value is None else max(lowest - value, value - highest, 0.0)
     within = None if off is None or spread is None else off <= spread
     agreement = _agreement(off, within, corpus_spread)
     if searched and value is not None and value > highest and within is False:
@@ -171,11 +181,6 @@ def _agreement(off: float | None, within: bool | None, corpus_spread: float | No
     return WITHIN_CORPUS if corpus_spread is not None and off <= corpus_spread else FARTHER
 
 
-def _outside(value: float, low: float, high: float) -> float:
-    """How far outside the interval a value lies, 0 inside it."""
-    return max(low - value, value - high, 0.0)
-
-
 def spread_on_corpus(corpus: str, measure: str, statistic: str, bin_: int | None) -> float | None:
     """`largest_difference`; τ gradient–LOO was published once only, so that all mean τ share the largest one."""
     measures = ["tau_gradient", "tau_loo"] if measure.startswith("tau_") else [measure]
@@ -204,3 +209,82 @@ def _median(instances: pl.DataFrame, measure: str, group: str, bin_: int) -> dic
     low, high = median_interval(values.to_numpy())
     middle = values.median()
     return {"ours": middle if isinstance(middle, float) else None, "low": low, "high": high, "n": len(values)}
+
+
+def over_seeds(runs: Iterable[RunRecord | str | Path], to: str = "jain2019") -> pl.DataFrame:
+    """A row for every published number of every corpus, encoder and attention among the runs.
+
+    ``ours`` is the mean over seeds, ``sd`` their standard deviation, ``low`` and ``high`` the 95 % t interval of the mean; of a single
+    seed ``low`` and ``high`` are its own interval over instances and ``sd`` is null. ``n`` is the mean number of instances. The other
+    columns are those of `compare`, with agreement judged on the mean. An interval never goes beyond what the number can be; one over two
+    seeds says too little to agree with anything. The runs of a cell are to differ in their seed alone. Raises InputError as `compare`
+    does.
+    """
+    compared = compare(runs, to)
+    groups = compared.group_by(*NUMBER, maintain_order=True)
+    return pl.DataFrame([_together(dict(zip(NUMBER, key, strict=True)), rows) for key, rows in groups], schema=SEEDS_SCHEMA)
+
+
+def _together(key: dict[str, Any], rows: pl.DataFrame) -> dict[str, Any]:
+    first = rows.row(0, named=True)
+    known = rows.filter(pl.col("ours").is_not_null())
+    values = known["ours"].to_numpy()
+    bounds = possible(key["measure"], key["statistic"])
+    ours = {"ours": float(values.mean()) if len(values) else None, "n": known["n"].mean()} | interval_over_seeds(values, known, bounds)
+    published = {revision: first[revision] for revision in ("paper", "rerun") if first[revision] is not None}
+    telling = ours | ({"low": None, "high": None} if 1 < len(values) < FEWEST_SEEDS else {})
+    judged = judge(published, telling, first["corpus_spread"], SEARCHED in first["note"], bounds)
+    return {**key, **ours, "seeds": len(values), **judged, "note": first["note"]}
+
+
+def interval_over_seeds(values: np.ndarray, known: pl.DataFrame, bounds: tuple[float, float]) -> dict[str, Any]:
+    """``sd``, ``low`` and ``high`` of one value per seed: the t interval of the mean, or of a single seed its own interval in ``known``.
+
+    The t interval knows nothing of what a measure can be: it is cut to ``bounds``.
+    """
+    if len(values) < 2:
+        own = known.row(0, named=True) if len(values) else {"low": None, "high": None}
+        return {"sd": None, "low": own["low"], "high": own["high"]}
+    sd = float(values.std(ddof=1))
+    half = float(stdtrit(len(values) - 1, 0.975)) * sd / math.sqrt(len(values))
+    mean = float(values.mean())
+    return {"sd": sd, "low": max(mean - half, bounds[0]), "high": min(mean + half, bounds[1])}
+
+
+def with_references(summary: pl.DataFrame, about: About) -> pl.DataFrame:
+    """The summary of a run with ``reference`` and ``source`` in every row that Jain & Wallace 2019 published.
+
+    The number is that of the authors' re-run where there is one, which was selected on dev, as ours is; the paper's tables of April 2019
+    were selected on test.
+    """
+    try:
+        compared = compare([RunRecord("", summary, about)])
+    except InputError:
+        return summary  # no number was published for this corpus or model
+    is_mean = pl.col("statistic").is_in(["mean", "share"]) & pl.col("max_alpha").is_null()
+    published = {(row["measure"], row["group"]): _reference(row) for row in compared.filter(is_mean).iter_rows(named=True)}
+    rows = [row | published.get((row["measure"], row["group"]), {}) for row in summary.iter_rows(named=True)]
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _reference(row: dict[str, Any]) -> dict[str, Any]:
+    revision = "rerun" if row["rerun"] is not None else "paper"
+    return {"reference": row[revision], "source": f"jain2019 {revision}"}
+
+
+def with_study_references(summary: pl.DataFrame, study: str, corpus: str) -> pl.DataFrame:
+    """The summary of a study with ``reference`` and ``source`` where its paper has the number for this corpus.
+
+    Not checked against the papers' pages; models and word vectors there were others.
+    """
+    theirs = published_studies().filter(study=study, corpus=corpus).select("measure", theirs="value", paper="source")
+    overall = pl.col("group") == "all"
+    return summary.join(theirs, on="measure", how="left", maintain_order="left").with_columns(
+        pl.when(overall).then("theirs").alias("reference"), pl.when(overall).then("paper").alias("source")
+    ).select(summary.columns)  # fmt: skip
+
+
+@cache
+def published_studies() -> pl.DataFrame:
+    """{study, corpus, measure, value, source} of every number."""
+    return pl.read_csv(files("attnaudit.published").joinpath("data/studies_published.csv").read_bytes())

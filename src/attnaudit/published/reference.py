@@ -123,11 +123,9 @@ def _correlations() -> pl.DataFrame:
     known = _read("correlations").filter(pl.col("statistic").is_in(_CORRELATIONS))
     wide = known.with_columns(measure=pl.col("statistic").replace(_CORRELATIONS)).drop("statistic")
     long = wide.rename({"significant_fraction": "share"}).unpivot(
-        ["mean", "std", "share"],
-        index=["corpus", "encoder", "attention", "class", "measure", "revision"],
-        variable_name="statistic",
-        value_name="value",
-    )
+        ["mean", "std", "share"], index=["corpus", "encoder", "attention", "class", "measure", "revision"],
+        variable_name="statistic", value_name="value",
+    )  # fmt: skip
     share, difference = pl.col("statistic") == "share", pl.col("measure").str.contains("_minus_")
     named = pl.when(share).then(pl.col("measure").str.replace("tau_", "significant_")).otherwise("measure")
     return long.filter(~(share & difference)).with_columns(measure=named)

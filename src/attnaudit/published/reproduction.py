@@ -8,9 +8,17 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.published.compare import DEGREES, PUBLISHED_ONCE, WITHIN_OURS, agreement_counts, possible
+from attnaudit.published.compare import (
+    CELL,
+    DEGREES,
+    PUBLISHED_ONCE,
+    SEEDS_SCHEMA,
+    WITHIN_OURS,
+    agreement_counts,
+    interval_over_seeds,
+    possible,
+)
 from attnaudit.published.reference import ALL, published_corpus
-from attnaudit.published.seeds import CELL, SEEDS_SCHEMA, interval_over_seeds
 from attnaudit.results.record import RunRecord
 
 ENCODERS, ATTENTIONS = ("bilstm", "cnn", "average"), ("additive", "dot")

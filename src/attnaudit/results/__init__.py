@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from attnaudit.results.summary import CLUSTER, SUMMARY_SCHEMA, summarise_means, summary_row
-from attnaudit.results.table import Result, Results
+from attnaudit.results.table import CLUSTER, SUMMARY_SCHEMA, Result, Results, summarise_means, summary_row
 
 __all__ = ["CLUSTER", "SUMMARY_SCHEMA", "Result", "Results", "summarise_means", "summary_row"]

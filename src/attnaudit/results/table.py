@@ -1,20 +1,113 @@
-"""Results: the tidy table of an experiment and its summary, saved and printed."""
+"""Results: the tidy table of an experiment, its summary with bootstrap intervals over instances, and how both are saved and printed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.core.files import write_json
-from attnaudit.results.file import table_file
-from attnaudit.results.summary import SUMMARY_SCHEMA
+from attnaudit.core.files import atomic, write_json
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
 
+ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
+CLUSTER = "of instance"
+TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
+SUMMARY_SCHEMA = {
+    "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
+    "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String,
+}  # fmt: skip
+
+
+def summary_row(
+    experiment: str, measure: str, value: float | None, low: float | None = None, high: float | None = None, *, n: int,
+    undefined: int = 0, std: float | None = None, group: str = "all", source: str | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """One row of a summary: ``value`` with its interval and spread over ``n`` instances; a number that is NaN is null in the row."""
+    numbers = {"value": value, "std": std, "low": low, "high": high}
+    known = {name: None if number is None or np.isnan(number) else float(number) for name, number in numbers.items()}
+    return {
+        "experiment": experiment, "measure": measure, "group": group, **known, "n": n, "undefined": undefined, "reference": None,
+        "source": source,
+    }  # fmt: skip
+
+
+def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int) -> pl.DataFrame:
+    """Mean, spread and bootstrap interval of every column of every group's frame, `TOGETHER` columns of one group in memory at a time.
+
+    Null and NaN are undefined: excluded from the mean and counted. A boolean column gives a share. ``low`` and ``high`` are the
+    95 % percentile interval over instances; where these have several rows each, a column `CLUSTER` names the instance of each row, and all
+    rows of an instance are drawn together. A measure that is defined nowhere has null figures.
+    """
+    rows: list[dict[str, Any]] = []
+    for group, frame in groups:
+        columns = frame.collect_schema().names()
+        several, measures = [name for name in columns if name == CLUSTER], [name for name in columns if name != CLUSTER]
+        for names in (measures[start : start + TOGETHER] for start in range(0, len(measures), TOGETHER)):
+            read = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan")), pl.col(several)).collect()
+            values = read.select(names).to_numpy()
+            low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
+            rows += [_of_column(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(names)]
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _of_column(experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float) -> dict[str, Any]:
+    """The row of one measure's values, NaN where undefined."""
+    defined = column[~np.isnan(column)]
+    n, undefined = len(defined), len(column) - len(defined)
+    if n == 0:
+        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group)
+    return summary_row(experiment, measure, defined.mean(), low, high, n=n, undefined=undefined, std=defined.std(), group=group)
+
+
+@contextmanager
+def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
+    """A function that adds rows to the Parquet file ``path``; the file is there, whole, once the context ends without an error.
+
+    Its bytes depend on the rows alone, not on the pieces they came in. Raises RunError.
+    """
+    with atomic(path) as temporary:
+        pieces = _Pieces(temporary)
+        try:
+            yield pieces.add
+            pieces.write(pieces.height)
+        finally:
+            pieces.close()
+
+
+class _Pieces:
+    """Rows on their way into a file, in row groups of one size."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.waiting, self.height = path, list[pl.DataFrame](), 0
+        self.writer: pq.ParquetWriter | None = None
+
+    def add(self, rows: pl.DataFrame) -> None:
+        self.waiting.append(rows)
+        self.height += rows.height
+        self.write(self.height - self.height % ROW_GROUP)
+
+    def write(self, height: int) -> None:
+        """Move the first ``height`` waiting rows into the file."""
+        if height == 0:
+            return
+        rows = pl.concat(self.waiting)
+        table = rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest())
+        self.waiting, self.height = [rows[height:]], rows.height - height
+        self.writer = self.writer or pq.ParquetWriter(self.path, table.schema, compression="zstd", write_statistics=False)
+        self.writer.write_table(table, row_group_size=ROW_GROUP)
+
+    def close(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
 
 
 @dataclass(frozen=True)

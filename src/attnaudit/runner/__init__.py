@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.plans.spec import RunSpec, demo_spec
-from attnaudit.plans.translation import TranslationSpec
+from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec
 from attnaudit.runner.audits import audit_into, report_into
 from attnaudit.runner.cells import plan
 from attnaudit.runner.commands import compare, site_into

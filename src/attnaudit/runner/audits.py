@@ -11,7 +11,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import sha256, write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA, content_key, experiment_settings
-from attnaudit.published.join import with_references
+from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
 from attnaudit.runner.store import Record, Store, alone, is_free, read_manifest, read_spec, require_finished, trace_digests
 from attnaudit.runner.tasks import TASKS

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress
-from attnaudit.plans.spec import RunSpec
-from attnaudit.plans.translation import TranslationSpec
+from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.published.compare import compare as compare_records
 from attnaudit.results.record import read_record
 from attnaudit.runner import pipeline

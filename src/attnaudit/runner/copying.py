@@ -22,7 +22,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import SCHEMA, content_key
-from attnaudit.results.file import table_file
+from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS
 from attnaudit.runner.store import Record, Store, alone, check_place
 from attnaudit.runner.tasks.task import refuse_options

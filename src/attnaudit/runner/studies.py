@@ -21,8 +21,8 @@ from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
 from attnaudit.plans.spec import SCHEMA, Teacher, content_key, differences
 from attnaudit.plans.training import TrainingId, usual
-from attnaudit.published.join import with_study_references
-from attnaudit.results.file import table_file
+from attnaudit.published.compare import with_study_references
+from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pipeline import train_into

@@ -15,8 +15,8 @@ from attnaudit.core.progress import Progress, silent, within
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import corpus_sources
 from attnaudit.plans.spec import RunSpec, corpus_settings
+from attnaudit.published.compare import over_seeds
 from attnaudit.published.reproduction import NotRun
-from attnaudit.published.seeds import over_seeds
 from attnaudit.results.record import read_record
 from attnaudit.runner.cells import CORPORA, RUNS, Cell, Finished, found_in, manifest_of, settings_notes
 from attnaudit.runner.pipeline import run

@@ -31,8 +31,7 @@ from attnaudit.trace import Trace
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.corpora.corpus import ParallelCorpus
-    from attnaudit.plans.spec import RunSpec
-    from attnaudit.plans.translation import TranslationSpec
+    from attnaudit.plans.spec import RunSpec, TranslationSpec
 
 _TRANSFORMER = {"encoder": "transformer", "embedding": 128, "hidden": 128, "heads": 4}
 MODELS: dict[str, dict[str, Any]] = {

@@ -58,11 +58,8 @@ class Resuming:
                 break
             except CutOff as error:
                 if number == self.patience.tries:
-                    expected, do = (
-                        "the whole file",
-                        "check the network or proxy; what was received is kept, the same command resumes",
-                    )
-                    raise InputError("fetch", url, f"{error}, {number} times", expected, do) from error
+                    do = "check the network or proxy; what was received is kept, the same command resumes"
+                    raise InputError("fetch", url, f"{error}, {number} times", "the whole file", do) from error
                 time.sleep(self.patience.wait * 2 ** (number - 1))
         self.part.replace(output_file)
         self._origin.unlink(missing_ok=True)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
+from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
 from attnaudit.corpora.formats.tables import READERS, SPLIT_NAMES, file_source, split_tables, stem_and_format
 
@@ -59,22 +60,36 @@ def split_files(files: Mapping[str, Sequence[str]], rows: Rows, needed: Sequence
     return layout
 
 
+def one_file(name: str, rows: Callable[[Path, str], Iterator[Row]], parts: Mapping[str, str]) -> Layout:
+    """One file with all splits: ``rows(path, part)`` reads the part of a split."""
+
+    def layout(folder: Path) -> Sources:
+        path = first_that_fits(folder, (name,))
+        return {split: SplitSource(path, partial(rows, path, part)) for split, part in parts.items()} if path else {}
+
+    return layout
+
+
+def jsonl_files(rows: Rows, needed: Sequence[str] = ("train", "test")) -> Layout:
+    """A jsonl file for each split, gzipped or not."""
+    return split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in SPLITS}, rows, needed)
+
+
 def tables(
-    columns: Columns | None = None,
-    classes: Mapping[str, str] | None = None,
-    left_out: Mapping[str, str] | None = None,
-    needed: Sequence[str] = ("train", "test"),
-    note: str = "",
-) -> Layout:
+    columns: Columns | None = None, classes: Mapping[str, str] | None = None, left_out: Mapping[str, str] | None = None,
+    needed: Sequence[str] = ("train", "test"), note: str = "",
+) -> Layout:  # fmt: skip
     """Tables with a header, named train, dev and test, or one named all; ``classes`` and ``left_out`` as in `renamed`."""
-    columns = columns or Columns()
+
+    def rows(path: Path) -> Iterator[Row]:
+        plain = file_source(path, columns or Columns()).rows()
+        return plain if classes is None else renamed(plain, classes, left_out)
 
     def layout(folder: Path) -> Sources:
         found = split_tables(folder)
         _require_splits(folder, found, needed, {split: f"{split}.csv" for split in needed})
         found = found or _whole(folder)
-        plain = {split: replace(file_source(path, columns), note=note) for split, path in found.items()}
-        return plain if classes is None else {split: renamed_source(source, classes, left_out) for split, source in plain.items()}
+        return {split: SplitSource(path, partial(rows, path), note) for split, path in found.items()}
 
     return layout
 
@@ -83,7 +98,7 @@ def whole_table(columns: Columns | None = None) -> Layout:
     """The only table of a folder, whatever its name but that of a split."""
 
     def layout(folder: Path) -> Sources:
-        found = [path for path in sorted(folder.iterdir()) if _is_table(path) and stem_and_format(path)[0].lower() not in SPLIT_NAMES]
+        found = _tables_named(folder, lambda stem: stem not in SPLIT_NAMES)
         return {"all": file_source(found[0], columns or Columns())} if len(found) == 1 else {}
 
     return layout
@@ -98,15 +113,14 @@ def class_files(names: Mapping[str, Sequence[str]], rows: Callable[[Path, str], 
             if label not in found:
                 expected = f"{names[label][0]} next to {', '.join(path.name for path in found.values())}"
                 raise MissingFiles("read corpus", str(folder), f"no file of one class among {listed(folder)}", expected)
-        return {"all": SplitSource(folder, lambda: _one_after_another(found, rows))} if found else {}
+
+        def one_after_another() -> Iterator[Row]:
+            found_rows = ((path.name, row) for label, path in found.items() for row in rows(path, label))
+            return (replace(row, row=number, file=name) for number, (name, row) in enumerate(found_rows))
+
+        return {"all": SplitSource(folder, one_after_another)} if found else {}
 
     return layout
-
-
-def renamed_source(source: SplitSource, classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> SplitSource:
-    """A source whose labels are `renamed`."""
-    rows = source.rows
-    return replace(source, rows=lambda: renamed(rows(), classes, left_out))
 
 
 def renamed(rows: Iterator[Row], classes: Mapping[str, str], left_out: Mapping[str, str] | None = None) -> Iterator[Row]:
@@ -143,21 +157,14 @@ def listed(folder: Path) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "no files"
 
 
-def _one_after_another(files: Mapping[str, Path], rows: Callable[[Path, str], Iterator[Row]]) -> Iterator[Row]:
-    number = 0
-    for label, path in files.items():
-        for row in rows(path, label):
-            yield replace(row, row=number, file=path.name)
-            number += 1
-
-
 def _whole(folder: Path) -> dict[str, Path]:
-    found = [path for path in sorted(folder.iterdir()) if _is_table(path) and stem_and_format(path)[0].lower() == "all"]
+    found = _tables_named(folder, lambda stem: stem == "all")
     if len(found) > 1:
         got = f"both {found[0].name} and {found[1].name}"
         raise InputError("read corpus", str(folder), got, "one file with all rows", "move one of them away")
     return {"all": found[0]} if found else {}
 
 
-def _is_table(path: Path) -> bool:
-    return path.is_file() and stem_and_format(path)[1] in READERS
+def _tables_named(folder: Path, fits: Callable[[str], bool]) -> list[Path]:
+    parts = ((path, *stem_and_format(path)) for path in sorted(folder.iterdir()) if path.is_file())
+    return [path for path, stem, kind in parts if kind in READERS and fits(stem.lower())]

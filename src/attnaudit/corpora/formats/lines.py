@@ -50,15 +50,16 @@ def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "
         raise InputError(operation, str(path), "an empty file", "a file with rows")
 
 
+def filled_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, int, str]]:
+    """Row, from 0, number, from 1, and text of every line that is not empty. Raises InputError as `numbered_lines` does."""
+    filled = ((number, line) for number, line in numbered_lines(path, encoding=encoding) if line.strip())
+    return ((row, number, line) for row, (number, line) in enumerate(filled))
+
+
 def whole_text(path: Path, encoding: str = "utf-8") -> str:
     """All of a small file; bytes that are not of ``encoding`` become surrogates. Raises InputError."""
     with opened(path) as file:
         return file.read().decode(encoding, errors="surrogateescape").removeprefix(BYTE_ORDER_MARK)
-
-
-def text_lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines of a text, numbered as those of a file."""
-    return enumerate(text.splitlines(keepends=True), start=1)
 
 
 def require_utf8(path: Path) -> Path:

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,6 @@ from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, r
 
 Record = tuple[int, list[str]]  # the line where it begins, its fields
 _LONGEST_FIELD = 2**31 - 1
-
-
-def csv_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """Rows of a comma-separated file with a header. Raises InputError."""
-    return _rows(path, csv_records(path), columns)
-
-
-def tsv_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """Rows of a tab-separated file with a header. Raises InputError."""
-    return _rows(path, tsv_records(path), columns)
 
 
 def csv_records(path: Path, delimiter: str = ",") -> Iterator[Record]:
@@ -55,7 +45,8 @@ def tsv_records(path: Path) -> Iterator[Record]:
     Where every line has the header's number of tabs, a line is a row and a quotation mark inside a text is only that;
     otherwise fields are quoted as in csv. Raises InputError.
     """
-    return _plain_records(path) if _one_row_a_line(path) else csv_records(path, "\t")
+    tabs = {line.count("\t") for _, line in numbered_lines(path) if line.strip("\r\n")}
+    return _plain_records(path) if len(tabs) == 1 else csv_records(path, "\t")
 
 
 def header_indices(path: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
@@ -67,7 +58,10 @@ def header_indices(path: Path, header: Sequence[str], names: Sequence[str]) -> l
     return [present.index(name.upper()) for name in names]
 
 
-def _positions(path: Path, header: list[str], columns: Columns) -> dict[str, int]:
+def table_rows(path: Path, columns: Columns, read: Callable[[Path], Iterator[Record]] = csv_records) -> Iterator[Row]:
+    """Rows of a comma-separated file with a header, or of one that ``read`` takes apart. Raises InputError."""
+    records = read(path)
+    _, header = next(records, (0, []))
     names = [name.strip() for name in header]
     for name in names:
         if wrong := invalid_utf8(name):
@@ -75,13 +69,7 @@ def _positions(path: Path, header: list[str], columns: Columns) -> dict[str, int
     if columns.rationale is not None:
         raise InputError("read corpus", str(path), "a table without lists", "jsonl or parquet for a column of rationales")
     require_columns(path, names, columns)
-    return {option: names.index(name) for option, name in columns}
-
-
-def _rows(path: Path, records: Iterable[Record], columns: Columns) -> Iterator[Row]:
-    records = iter(records)
-    _, header = next(records, (0, []))
-    positions = _positions(path, header, columns)
+    positions = {option: names.index(name) for option, name in columns}
     for row, (line, fields) in enumerate(records):
         if len(fields) == len(header):
             cells: dict[str, Any] = {option: fields[position] for option, position in positions.items()}
@@ -97,11 +85,6 @@ def _long_fields() -> Iterator[None]:
         yield
     finally:
         csv.field_size_limit(before)
-
-
-def _one_row_a_line(path: Path) -> bool:
-    tabs = {line.count("\t") for _, line in numbered_lines(path) if line.strip("\r\n")}
-    return len(tabs) == 1
 
 
 def _plain_records(path: Path) -> Iterator[Record]:
@@ -131,36 +114,28 @@ def jsonl_rows(path: Path, columns: Columns) -> Iterator[Row]:
     return object_rows(path, columns, fields)
 
 
-def object_rows(path: Path, needed: Columns, fields: Callable[[dict[str, Any]], Fields]) -> Iterator[Row]:
-    """A row for each object, with the ``fields`` that are made of it; where that raises BadCell the row is bad.
+def object_rows(
+    path: Path, needed: Columns | None, fields: Callable[[dict[str, Any]], Fields], lines: Iterator[tuple[int, str]] | None = None
+) -> Iterator[Row]:
+    """A row for each object of a file, or of ``lines`` from elsewhere, with the ``fields`` that are made of it.
 
-    Raises InputError when the first object lacks a needed column.
+    Where these raise BadCell, or a line holds no object, the row is bad; empty lines are none. Raises InputError when the first object
+    lacks a needed column.
     """
-    checked = False
-    for row, line, found in objects(path):
+    filled = ((number, line) for number, line in lines or numbered_lines(path) if line.strip())
+    for row, (number, line) in enumerate(filled):
+        found = _object(line)
         if isinstance(found, str):
-            yield Row(row, line, problem=found)
+            yield Row(row, number, problem=found)
             continue
-        if not checked:
+        if needed:
             require_columns(path, list(found), needed)
-            checked = True
-        yield _row(row, line, found, fields)
-
-
-def objects(path: Path, lines: Iterator[tuple[int, str]] | None = None) -> Iterator[tuple[int, int, dict[str, Any] | str]]:
-    """Row, line and object, or what is wrong with it, of each line that is not empty, of a file or of ``lines`` from elsewhere."""
-    row = 0
-    for number, line in numbered_lines(path) if lines is None else lines:
-        if line.strip():
-            yield row, number, _object(line)
-            row += 1
-
-
-def _row(row: int, number: int, found: dict[str, Any], fields: Callable[[dict[str, Any]], Fields]) -> Row:
-    try:
-        return Row(row, number, **fields(found))
-    except BadCell as error:
-        return Row(row, number, problem=str(error))
+            needed = None
+        try:
+            cells = fields(found)
+        except BadCell as error:
+            cells: Fields = {"problem": str(error)}
+        yield Row(row, number, **cells)
 
 
 def _object(line: str) -> dict | str:
@@ -213,7 +188,8 @@ def _values(array: pa.Array) -> list[object]:
 
 
 READERS: dict[str, Callable[[Path, Columns], Iterator[Row]]] = {
-    ".csv": csv_rows, ".tsv": tsv_rows, ".jsonl": jsonl_rows, ".ndjson": jsonl_rows, ".parquet": parquet_rows,
+    ".csv": table_rows, ".tsv": partial(table_rows, read=tsv_records), ".jsonl": jsonl_rows, ".ndjson": jsonl_rows,
+    ".parquet": parquet_rows,
 }  # fmt: skip
 SPLIT_NAMES = {"train": "train", "dev": "dev", "valid": "dev", "val": "dev", "validation": "dev", "test": "test"}
 _KNOWN = ", ".join(READERS)

@@ -1,6 +1,7 @@
-"""The texts of Pruthi et al. 2020, each with a mask of the words that a deceptive attention must keep off: here its rationale.
+"""The corpora of Pruthi et al. 2020: texts, each with a mask of the words that a deceptive attention must keep off, and Multi30K.
 
-These words decide the label (pronouns, gendered words), or hold all that does (the sentence next to one of an encyclopedia).
+The mask is the rationale of a text: its words decide the label (pronouns, gendered words), or hold all that does (the sentence next to
+one of an encyclopedia).
 """
 
 from __future__ import annotations
@@ -11,21 +12,18 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from attnaudit.corpora.entry import CorpusEntry
+from attnaudit.core.papers import ELLIOTT2016, PRUTHI2020
+from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.entry import CorpusEntry, PairFiles
 from attnaudit.corpora.formats.layouts import Layout, Rows, Sources, any_layout, first_that_fits, renamed
 from attnaudit.corpora.formats.lines import numbered_lines
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
 from attnaudit.corpora.formats.tables import file_source
+from attnaudit.corpora.named import DOWNLOADS
 
-_SPLITS = ("train", "dev", "test")
+_HOMEPAGE = "https://github.com/danishpruthi/deceptive-attention"
 _SEXES = {"M": "0", "F": "1", "0": "0", "1": "1"}
 _NUMBERS = {"0": "0", "1": "1"}
-PRUTHI_2020 = """@inproceedings{pruthi2020deceive,
-  title = {Learning to Deceive with Attention-Based Explanations},
-  author = {Pruthi, Danish and Gupta, Mansi and Dhingra, Bhuwan and Neubig, Graham and Lipton, Zachary C.},
-  booktitle = {Proceedings of ACL},
-  year = {2020}
-}"""
 
 
 def tabbed_rows(path: Path) -> Iterator[Row]:
@@ -56,20 +54,12 @@ def _marked(text: str, mask: str | None, name: str) -> list[Span]:
     return word_spans(text, [(k, k + 1) for k, bit in enumerate(bits) if bit == "1"])
 
 
-def _plain(classes: dict[str, str]) -> Layout:
-    """Files as published: ``train.txt`` with ``train.txt.block``."""
-    return _with_masks("{}.txt", "{}.txt.block", classes, tabbed_rows)
-
-
-def _table(classes: dict[str, str]) -> Layout:
-    """Tables ``train.csv`` with ``train.block``, gzipped or not."""
-    return _with_masks("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows())
-
-
 def _with_masks(texts: str, masks: str, classes: dict[str, str], rows: Rows) -> Layout:
+    """A file of texts and one of masks for each split."""
+
     def layout(folder: Path) -> Sources:
         found: Sources = {}
-        for split in _SPLITS:
+        for split in SPLITS:
             text, mask = (first_that_fits(folder, (pattern.format(split),)) for pattern in (texts, masks))
             if text is None or mask is None:
                 return {}
@@ -88,19 +78,18 @@ def _registered(
     counts: dict[str, tuple[int, ...]],
 ) -> CorpusEntry:  # fmt: skip
     return CorpusEntry(
-        name=name,
-        title=title,
-        citation="Pruthi et al. 2020",
-        bibtex=PRUTHI_2020,
-        licence=licence,
-        class_names=class_names,
-        sources=any_layout(_plain(classes), _table(classes), expected="train.txt, dev.txt and test.txt, each with its .block file"),
-        homepage="https://github.com/danishpruthi/deceptive-attention",
-        folders=(name, f"deceptive/{folder}", folder),
+        name=name, title=title,
+        licence=licence, class_names=class_names, paper=PRUTHI2020,
+        sources=any_layout(
+            _with_masks("{}.txt", "{}.txt.block", classes, tabbed_rows),  # as published
+            _with_masks("{}.csv*", "{}.block*", classes, lambda path: file_source(path, Columns()).rows()),
+            expected="train.txt, dev.txt and test.txt, each with its .block file",
+        ),
+        homepage=_HOMEPAGE, folders=(name, f"deceptive/{folder}", folder),
         expected={"paper": counts},
         how_to_get="copy train, dev and test.txt with their .block files from src/classification_tasks/data of the authors' repository",
         differs=("not among the corpora of Jain & Wallace 2019",),
-    )
+    )  # fmt: skip
 
 
 DECEPTIVE = (
@@ -116,4 +105,18 @@ DECEPTIVE = (
         "deceptive_occupation", "biographies of physicians and surgeons", _NUMBERS, ("physician", "surgeon"), "occupation-classification",
         "not stated; biographies of real people", {"train": (17629,), "dev": (1701, 818), "test": (3422, 1615)},
     ),
+)  # fmt: skip
+
+MULTI30K = CorpusEntry(
+    name="multi30k_en_de", title="captions of Multi30K in English and German", short="Multi30K",
+    licence="CC BY-NC-SA 4.0, as far as known", paper=ELLIOTT2016, task="translation",
+    pairs=(PairFiles("src", "trg", "dev", "test_2016_flickr"), PairFiles("en", "de", "val", "test_2016_flickr")),
+    homepage="https://github.com/multi30k/dataset", downloads=DOWNLOADS["multi30k_en_de"],
+    expected={"paper": {"train": (29000,), "dev": (1014,), "test": (1000,)}},
+)  # fmt: skip
+DECEPTIVE_PAIRS = replace(
+    MULTI30K, name="deceptive_en_de", title="captions of Multi30K, tokenised, with word alignments", short="Multi30K, aligned",
+    licence="not stated", paper=PRUTHI2020,
+    pairs=(PairFiles("src", "trg", "dev", "test"), PairFiles("en-de.src", "en-de.trg", "dev", "test")),
+    units="words", homepage=_HOMEPAGE, downloads=DOWNLOADS["deceptive_en_de"],
 )  # fmt: skip

@@ -6,11 +6,13 @@ import hashlib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.papers import JOHNSON2016, NIKFARJAM2015
+from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry
 from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources, any_layout, first_that_fits, listed, tables, whole_table
 from attnaudit.corpora.formats.lines import invalid_utf8
@@ -35,8 +37,7 @@ class Diagnosed:
 
 Task = Callable[[frozenset[str]], Diagnosed]  # of the ICD-9 codes of an admission, without points
 
-Lists = Callable[[], dict[str, "_List"]]  # by split
-
+Lists = Callable[[], dict[str, dict[str, int]]]  # the line of every admission, by split
 Labels = Callable[[], dict[str, Diagnosed]]  # by admission; the table is read when they are first asked for
 
 
@@ -50,7 +51,7 @@ def admission_sources(task: Task) -> Layout:
         if not notes or not diagnoses:
             lacks = _DIAGNOSES[0] if notes else _NOTES[0]
             raise MissingFiles("read corpus", str(folder), f"no {lacks} among {listed(folder)}", "both tables of MIMIC-III")
-        lists = {split: path for split in ("train", "dev", "test") if (path := first_that_fits(folder, (f"{split}_hadm.csv",)))}
+        lists = {split: path for split in SPLITS if (path := first_that_fits(folder, (_list_of(split),)))}
         if lists and not {"train", "test"} <= set(lists):
             raise MissingFiles(
                 "read corpus", str(folder), f"only {', '.join(path.name for path in lists.values())}", "train_hadm.csv and test_hadm.csv"
@@ -59,7 +60,7 @@ def admission_sources(task: Task) -> Layout:
         if lists:
             read = cache(lambda: {split: _admissions(path) for split, path in lists.items()})
             return {split: SplitSource(folder, partial(_listed_rows, notes, labels, read, split)) for split in lists}
-        return {split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT) for split in ("train", "dev", "test")}
+        return {split: SplitSource(folder, partial(_patient_rows, notes, labels, split), _BY_PATIENT) for split in SPLITS}
 
     return layout
 
@@ -68,14 +69,6 @@ def split_of_patient(subject: str) -> str:
     """The split of a patient, the same on every machine."""
     share = int.from_bytes(hashlib.sha256(subject.encode()).digest()[:8], "little") / 2**64
     return next(split for split, end in _UP_TO if share < end)
-
-
-@dataclass(frozen=True)
-class _List:
-    """The admissions of a split, each with its line."""
-
-    file: str
-    lines: dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -112,26 +105,29 @@ def _listed_rows(notes: Path, labels: Labels, lists: Lists, split: str) -> Itera
         if isinstance(note, Row):
             if reports:
                 yield note
-        elif note.admission in expected.lines and note.admission not in shared:
+        elif note.admission in expected and note.admission not in shared:
             yield _row(note, labels(), seen, notes.name)
-        elif not any(note.admission in one.lines for one in lists().values()):
+        elif not any(note.admission in one for one in lists().values()):
             unlisted.add(note.admission)
-    for admission, line in expected.lines.items():
+    for admission, line in expected.items():
         if admission in shared:
             problem = f"an admission that is in {shared[admission]} too ({admission})"
-            yield Row(line - 1, line, problem=problem, file=expected.file)
+            yield Row(line - 1, line, problem=problem, file=_list_of(split))
         elif admission not in seen:
-            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=expected.file)
+            yield Row(line - 1, line, problem=f"an admission without a discharge summary ({admission})", file=_list_of(split))
     if reports:
         without = [number for number in unlisted if number in labels() and labels()[number].label]
         yield from (Row(-1, None, left_out="admissions in no list") for _ in without)
 
 
-def _in_later_lists(lists: dict[str, _List], split: str) -> dict[str, str]:
+def _list_of(split: str) -> str:
+    return f"{split}_hadm.csv"
+
+
+def _in_later_lists(lists: dict[str, dict[str, int]], split: str) -> dict[str, str]:
     """Admissions that dev or test have too, with the file: train, then dev, gives way."""
     order = list(lists)
-    later = [lists[other] for other in order[order.index(split) + 1 :]]
-    return {admission: one.file for one in later for admission in one.lines}
+    return {admission: _list_of(other) for other in order[order.index(split) + 1 :] for admission in lists[other]}
 
 
 def _row(note: _Note, labels: dict[str, Diagnosed], seen: set[str], file: str) -> Row:
@@ -186,8 +182,8 @@ def _codes(path: Path) -> dict[str, frozenset[str]]:
     return {number: frozenset(codes) for number, codes in found.items()}
 
 
-def _admissions(path: Path) -> _List:
-    """The admissions of a file; a header is passed over. Raises InputError."""
+def _admissions(path: Path) -> dict[str, int]:
+    """The admissions of a file, each with its line; a header is passed over. Raises InputError."""
     found: dict[str, int] = {}
     for line, cells in csv_records(path):
         number = _number(cells[0])
@@ -197,7 +193,7 @@ def _admissions(path: Path) -> _List:
             raise InputError("read corpus", f"{path}: line {line}", f"'{number[:40]}'", "the number of an admission (HADM_ID)")
     if not found:
         raise InputError("read corpus", str(path), "no admission", "a number (HADM_ID) in each line")
-    return _List(path.name, found)
+    return found
 
 
 def _number(cell: str) -> str:
@@ -205,13 +201,6 @@ def _number(cell: str) -> str:
 
 
 _HIDDEN = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
-_BIBTEX = """@article{johnson2016mimic,
-  title = {{MIMIC-III}, a Freely Accessible Critical Care Database},
-  author = {Johnson, Alistair E. W. and Pollard, Tom J. and Shen, Lu and Lehman, Li-wei H. and Feng, Mengling and Ghassemi, Mohammad and Moody, Benjamin and Szolovits, Peter and Celi, Leo Anthony and Mark, Roger G.},
-  journal = {Scientific Data},
-  volume = {3},
-  year = {2016}
-}"""  # noqa: E501  (an author list is one line)
 _HOW = "get access at https://physionet.org/content/mimiciii/, then put NOTEEVENTS.csv and DIAGNOSES_ICD.csv (or .csv.gz) into the folder"
 _EXPECTED = "NOTEEVENTS.csv and DIAGNOSES_ICD.csv of MIMIC-III, perhaps with .gz"
 _DIFFERS = (
@@ -239,60 +228,34 @@ def anemia(codes: frozenset[str]) -> Diagnosed:
 
 
 DIABETES = CorpusEntry(
-    name="diabetes",
-    title="MIMIC-III, diabetes",
-    citation="Johnson et al. 2016",
-    bibtex=_BIBTEX,
-    licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on",
-    class_names=("no diabetes", "diabetes"),
+    name="diabetes", title="MIMIC-III, diabetes",
+    licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on", class_names=("no diabetes", "diabetes"),
+    paper=JOHNSON2016,
     sources=any_layout(admission_sources(diabetes), expected=_EXPECTED, within=("1.4",)),
-    homepage="https://physionet.org/content/mimiciii/1.4/",
-    folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
-    min_df=5,
-    clean=clean,
-    bounds={"paper": Bounds(more_than=6, less_than=4000)},
+    homepage="https://physionet.org/content/mimiciii/1.4/", folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
+    min_df=5, clean=clean, bounds={"paper": Bounds(more_than=6, less_than=4000)},
     how_to_get=f"{_HOW} diabetes (or mimic)",
     differs=("the authors' lists of admissions are not published", *_DIFFERS),
-)
+)  # fmt: skip
 
-ANEMIA = CorpusEntry(
-    name="anemia",
-    title="MIMIC-III, anemia",
-    citation="Johnson et al. 2016",
-    bibtex=_BIBTEX,
-    licence=DIABETES.licence,
+ANEMIA = replace(
+    DIABETES, name="anemia", title="MIMIC-III, anemia",
     class_names=("acute", "chronic"),
     sources=any_layout(admission_sources(anemia), expected=_EXPECTED, within=("1.4",)),
-    homepage=DIABETES.homepage,
     folders=("anemia", *DIABETES.folders[1:]),
-    min_df=5,
-    clean=clean,
     bounds={"paper": Bounds(less_than=4000)},
     how_to_get=f"{_HOW} anemia (or mimic)",
     differs=("the authors drew 20 % for test and 15 % of the rest for dev by admission", *_DIFFERS),
-)
+)  # fmt: skip
 
 
 ADR = CorpusEntry(
-    name="adr",
-    title="tweets on adverse drug reactions",
-    short="ADR",
-    citation="Nikfarjam et al. 2015",
-    bibtex="""@article{nikfarjam2015pharmacovigilance,
-  title = {Pharmacovigilance from Social Media: Mining Adverse Drug Reaction Mentions Using Sequence Labeling with Word Embedding Cluster Features},
-  author = {Nikfarjam, Azadeh and Sarker, Abeed and O'Connor, Karen and Ginn, Rachel and Gonzalez, Graciela},
-  journal = {Journal of the American Medical Informatics Association},
-  volume = {22},
-  number = {3},
-  pages = {671--681},
-  year = {2015}
-}""",  # noqa: E501  (a title is one line)
-    licence="health-related tweets: by Twitter's terms only their numbers may be passed on",
-    class_names=("no reaction", "reaction"),
+    name="adr", title="tweets on adverse drug reactions", short="ADR",
+    licence="health-related tweets: by Twitter's terms only their numbers may be passed on", class_names=("no reaction", "reaction"),
+    paper=NIKFARJAM2015,
     sources=any_layout(tables(), whole_table(), expected="train and test, or one file, csv or tsv with columns text and label (0 or 1)"),
     homepage="https://healthlanguageprocessing.org/",
-    min_df=2,
-    bounds={"paper": Bounds(more_than=5, less_than=100)},
+    min_df=2, bounds={"paper": Bounds(more_than=5, less_than=100)},
     how_to_get="withdrawn by the authors who used it: put your own csv or tsv with columns text and label (0 or 1) into the folder adr",
     differs=("the paper's file was withdrawn: with another copy of the tweets numbers are not comparable",),
-)
+)  # fmt: skip

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.entry import CorpusEntry, Download, always
-from attnaudit.corpora.formats.layouts import Layout, any_layout, split_files
+from attnaudit.core.papers import HERMANN2015, WESTON2015
+from attnaudit.corpora.corpus import SPLITS
+from attnaudit.corpora.entry import CorpusEntry, always
+from attnaudit.corpora.formats.layouts import any_layout, jsonl_files, split_files
 from attnaudit.corpora.formats.lines import numbered_lines, whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span
-from attnaudit.corpora.formats.tables import object_rows
+from attnaudit.corpora.formats.tables import jsonl_rows, object_rows
+from attnaudit.corpora.named import DOWNLOADS
 
 _LINE_NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -31,13 +34,19 @@ class Question:
     def passage(self) -> str:
         return " ".join(self.facts.values())
 
-    def evidence(self) -> list[tuple[int, int]]:
+    def evidence(self) -> list[Span]:
         """The characters of the passage that the supporting facts take."""
-        spans, start = {}, 0
-        for number, fact in self.facts.items():
-            spans[number] = (start, start + len(fact))
-            start += len(fact) + 1
+        spans = _spans(self.facts.items())
         return sorted(spans[number] for number in set(self.support))
+
+
+def _spans(sentences: Iterable[tuple[int, str]]) -> dict[int, Span]:
+    """The characters of every sentence, by its number, where they are joined by spaces."""
+    spans, start = {}, 0
+    for number, sentence in sentences:
+        spans[number] = (start, start + len(sentence))
+        start += len(sentence) + 1
+    return spans
 
 
 @dataclass
@@ -116,7 +125,6 @@ def _question(facts: dict[int, str], rest: str) -> Question:
     return Question(dict(facts), cells[0].strip(), cells[1].strip(), tuple(number for number in support if number))
 
 
-_TITLES = {1: "one supporting fact", 2: "two supporting facts", 3: "three supporting facts"}
 _VERSION = "tasks_1-20_v1-2"
 
 
@@ -147,11 +155,8 @@ def _support(found: dict[str, Any]) -> list[Span] | None:
     sentences, numbers, support = found["sentences"], _line_numbers(found, "sentence_ids"), _line_numbers(found, "supporting_ids")
     if not isinstance(sentences, list):
         raise BadCell(f"sentences of type {type(sentences).__name__} where a list was expected")
-    document, start, spans = found.get("document"), 0, {}
-    for number, sentence in zip(numbers, sentences, strict=False):
-        spans[number] = (start, start + len(str(sentence)))
-        start += len(str(sentence)) + 1
-    if " ".join(map(str, sentences)) != document or len(sentences) != len(numbers):
+    spans = _spans(zip(numbers, map(str, sentences), strict=False))
+    if " ".join(map(str, sentences)) != found.get("document") or len(sentences) != len(numbers):
         raise BadCell("sentences that do not make the document")
     missing = [number for number in support if number not in spans]
     if missing:
@@ -177,54 +182,26 @@ def settings(encoder: str, preset: str) -> Mapping[str, Any]:
     return sizes
 
 
-def _files(task: int) -> Layout:
-    names = {"train": "train", "dev": "valid", "test": "test"}
-    return split_files({split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt") for split, name in names.items()}, question_rows)
-
-
-def _tables() -> Layout:
-    return split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in ("train", "dev", "test")}, pack_rows)
-
-
-def _entry(task: int) -> CorpusEntry:
+def _entry(task: int, title: str) -> CorpusEntry:
+    files = {
+        split: (f"qa{task}_*_{name}.txt", f"qa{task}_{name}.txt") for split, name in zip(SPLITS, ("train", "valid", "test"), strict=True)
+    }
     return CorpusEntry(
-        name=f"babi{task}",
-        title=f"bAbI task {task} ({_TITLES[task]}, 10000 questions)",
-        short=f"bAbI {task}",
-        citation="Weston et al. 2015",
-        bibtex="""@article{weston2015towards,
-  title = {Towards AI-Complete Question Answering: A Set of Prerequisite Toy Tasks},
-  author = {Weston, Jason and Bordes, Antoine and Chopra, Sumit and Rush, Alexander M. and van Merri{\\"e}nboer, Bart and Joulin, Armand and Mikolov, Tomas},
-  journal = {arXiv preprint arXiv:1502.05698},
-  year = {2015}
-}""",  # noqa: E501  (an author list is one line)
-        licence="CC BY 3.0",
-        class_names=(),
+        name=f"babi{task}", title=f"bAbI task {task} ({title}, 10000 questions)", short=f"bAbI {task}",
+        licence="CC BY 3.0", paper=WESTON2015, task="question_answering",
         sources=any_layout(
-            _files(task),
-            _tables(),
+            split_files(files, question_rows), jsonl_files(pack_rows),
             expected=f"qa{task}_…_train.txt and qa{task}_…_test.txt of {_VERSION}/en-10k, or train.jsonl and test.jsonl",
             within=(f"{_VERSION}/en-10k", "en-10k", f"{_VERSION}/en", "en"),
         ),
-        task="question_answering",
-        homepage="https://research.facebook.com/downloads/babi/",
-        downloads=(
-        Download(
-            "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz",
-            "0364ebde659f14d11bc21744516c5ec49d3d06cb692733f66680771244998898",
-            15_719_851,
-        ),
-    ),
-        folders=(
-            f"babi{task}", f"babi_qa{task}_10k", "babi", _VERSION, f"babi_qa{task}_10k_partial", f"babi_qa{task}_1k",
-        ),
-        settings=settings,
-        expected={"paper": {"train+dev": (10000,), "test": (1000,)}},
+        homepage="https://research.facebook.com/downloads/babi/", downloads=DOWNLOADS["babi"],
+        folders=(f"babi{task}", f"babi_qa{task}_10k", "babi", _VERSION, f"babi_qa{task}_10k_partial", f"babi_qa{task}_1k"),
+        settings=settings, expected={"paper": {"train+dev": (10000,), "test": (1000,)}},
         differs=("the paper does not say how its dev rows were drawn: here 15 % of train, by answer",),
     )  # fmt: skip
 
 
-BABI = tuple(_entry(task) for task in _TITLES)
+BABI = tuple(_entry(task, f"{count} supporting fact{'s' * (task > 1)}") for task, count in enumerate(("one", "two", "three"), start=1))
 
 
 _ENTITY = re.compile(r"@entity\d+")
@@ -259,12 +236,7 @@ def story_rows(path: Path) -> Iterator[Row]:
 
 def entity_pack_rows(path: Path) -> Iterator[Row]:
     """Rows of a jsonl file with ``document``, ``question`` and ``answer``."""
-    columns = Columns("document", "answer", "question")
-
-    def fields(found: dict[str, Any]) -> dict[str, Any]:
-        return {option: found.get(name) for option, name in columns}
-
-    return map(with_answers, object_rows(path, columns, fields))
+    return map(with_answers, jsonl_rows(path, Columns("document", "answer", "question")))
 
 
 def with_answers(row: Row) -> Row:
@@ -280,38 +252,17 @@ def with_answers(row: Row) -> Row:
 _SAMPLE = "a sample of articles cut to four sentences: for trying things out, not for a result"
 
 CNN = CorpusEntry(
-    name="cnn",
-    title="the CNN questions of DeepMind",
-    short="CNN",
-    citation="Hermann et al. 2015",
-    bibtex="""@inproceedings{hermann2015teaching,
-  title = {Teaching Machines to Read and Comprehend},
-  author = {Hermann, Karl Moritz and Kocisky, Tomas and Grefenstette, Edward and Espeholt, Lasse and Kay, Will and Suleyman, Mustafa and Blunsom, Phil},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2015}
-}""",  # noqa: E501  (an author list is one line)
-    licence="not stated; the articles are CNN's",
-    class_names=(),
+    name="cnn", title="the CNN questions of DeepMind", short="CNN",
+    licence="not stated; the articles are CNN's", paper=HERMANN2015, task="question_answering",
     sources=any_layout(
-        split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, ("train", "dev", "test")),
-        split_files({split: (f"{split}.jsonl", f"{split}.jsonl.gz") for split in ("train", "dev", "test")}, entity_pack_rows),
-        split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
+        split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, SPLITS),
+        jsonl_files(entity_pack_rows), split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
         split_files({"all": ("sample.txt",)}, story_rows, (), _SAMPLE),
         expected="questions/training, questions/validation and questions/test with .question files, or train.jsonl and test.jsonl",
         within=("questions", "cnn/questions", "cnn"),
     ),
-    task="question_answering",
-    homepage="https://cs.nyu.edu/~kcho/DMQA/",
-    downloads=(
-        Download(
-            "https://drive.usercontent.google.com/download?id=0BwmD_VLjROrfTTljRDVZMFJnVWM&export=download&confirm=t",
-            "9405beb90c9267e7769c86fa42720b7e479bcf38c64217c0d3f456ce8cd122ce",
-        ),
-    ),
-    folders=("cnn", "cnn_qa_sample"),
-    min_df=8,
-    whole_words=r"@entity\d+|@placeholder",
-    settings=always({"training.epochs": 25, "training.batch_size": 90}),
+    homepage="https://cs.nyu.edu/~kcho/DMQA/", downloads=DOWNLOADS["cnn"], folders=("cnn", "cnn_qa_sample"),
+    min_df=8, whole_words=r"@entity\d+|@placeholder", settings=always({"training.epochs": 25, "training.batch_size": 90}),
     expected={"paper": {"train": (380298,), "dev": (3924,), "test": (3198,)}},
     differs=("classes are the entities of train; rows of dev and test with other answers are excluded",),
-)
+)  # fmt: skip

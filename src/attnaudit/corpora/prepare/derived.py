@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import compress
 from typing import Literal
 
 import numpy as np
@@ -35,8 +36,8 @@ def _without(split: Split, name: str, removed: Removed) -> tuple[Split, int]:
     kept = [[not marked for marked in row] for row in marks(split, removed, name)]
     rows = np.array([row for row, words in enumerate(kept) if any(words)], dtype=np.int64)
     taken = split.take(rows)
-    tokens = [_chosen(split.tokens[row], kept[row]) for row in rows.tolist()]
-    rationale = None if split.rationale is None else [_chosen(split.rationale[row], kept[row]) for row in rows.tolist()]
+    tokens = [list(compress(split.tokens[row], kept[row])) for row in rows.tolist()]
+    rationale = None if split.rationale is None else [list(compress(split.rationale[row], kept[row])) for row in rows.tolist()]
     sentences = None if split.sentences is None else [_left_of(split.sentences[row], kept[row]) for row in rows.tolist()]
     return replace(taken, tokens=tokens, rationale=rationale, sentences=sentences), len(split) - len(rows)
 
@@ -57,10 +58,6 @@ def marks(split: Split, chosen: Removed, name: str = "the split") -> list[list[b
             got = f"no rationale of instance {split.instance[row]} of {name}" if split.rationale else f"no rationales in {name}"
             raise InputError("mark words", "rationale", got, "the marked words of every text", "give a list of words in its place")
     return split.rationale or []
-
-
-def _chosen(values: list, kept: list[bool]) -> list:
-    return [value for value, stays in zip(values, kept, strict=False) if stays]
 
 
 OPERATION = "take weights from a trace"

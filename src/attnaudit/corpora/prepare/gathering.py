@@ -11,20 +11,10 @@ import numpy as np
 from jaxtyping import Bool
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import SPLITS, SkippedRow, Split
+from attnaudit.corpora.corpus import SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
 from attnaudit.corpora.formats.lines import printable
-from attnaudit.corpora.formats.rows import (
-    BadCell,
-    Row,
-    SplitSource,
-    column_option,
-    marked_words,
-    ordered_classes,
-    usable_label,
-    usable_spans,
-    usable_text,
-)
+from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, marked_words, usable_label, usable_spans, usable_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,16 +61,17 @@ def pooled(parts: Sequence[Gathered]) -> Gathered:
 def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
     """Examples with numbered classes; answers that are no class are not among the candidates."""
     number = {name: index for index, name in enumerate(classes)}
-    rationale = [example.rationale or [] for example in examples]
+
+    def of(name: str) -> list | None:
+        values = [getattr(example, name) for example in examples]
+        return [value or [] for value in values] if any(value is not None for value in values) else None
+
     return Split(
         np.array([example.instance for example in examples], dtype=np.int64),
         [example.tokens for example in examples],
         np.array([number[example.label] for example in examples], dtype=np.int32),
-        rationale if any(example.rationale is not None for example in examples) else None,
-        [example.question or [] for example in examples] if any(example.question for example in examples) else None,
-        _candidates(examples, number),
-        [example.sentences or [] for example in examples] if any(example.sentences for example in examples) else None,
-    )
+        of("rationale"), of("question"), _candidates(examples, number), of("sentences"),
+    )  # fmt: skip
 
 
 def _candidates(examples: Sequence[Example], number: dict[str, int]) -> Bool[np.ndarray, "n C"] | None:
@@ -152,7 +143,7 @@ def _understood(row: Row, how: Gathering) -> Example:
         raise BadCell(row.problem)
     text, label = usable_text(row.text), usable_label(row.label)
     if how.classes is not None and label not in how.classes:
-        raise BadCell(f"label '{label}' where {_listed(how.classes)} was expected")
+        raise BadCell(f"label '{label}' where {listed(how.classes)} was expected")
     if row.evidence is None:
         tokens, marks = how.tokenise(text), None
     else:
@@ -193,62 +184,6 @@ def _apply_bounds(out: Gathered, bounds: Bounds) -> None:
     out.left_out.update({f"at most {bounds.more_than} words": short, f"{below:.0f} words or more": long})
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: tuple[str, ...]) -> str:
+    """The first eight names."""
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
-
-
-_NO_SUCH_CLASS = "add rows of that class to train, or skip such rows: --on-bad-row skip"
-
-
-def learnt_classes(train: Sequence[Example]) -> tuple[str, ...]:
-    """The labels of train and the answers that its rows allow, in order."""
-    names = {example.label for example in train}
-    for example in train:
-        names.update(example.answers or ())
-    return ordered_classes(names)
-
-
-def check_learnable(train: Gathered) -> None:
-    """Raise InputError where a column of labels is none: nearly every row has its own."""
-    names = ordered_classes(train.labels)
-    if len(names) > max(20, len(train.examples) // 2):
-        got = f"{len(names)} different labels in {len(train.examples)} rows"
-        do = f"name the right column with {column_option('label')}"
-        raise InputError("read corpus", str(train.path), got, "classes that many rows share", do)
-
-
-def check_classes(gathered: dict[str, Gathered], classes: tuple[str, ...] | None) -> None:
-    """Raise InputError where train has fewer than two classes, or lacks one of ``classes``, or another split has no row left."""
-    for split, rows in gathered.items():
-        present = set(rows.labels)
-        if split in ("all", "train") and (len(present) == 1 or (classes and present != set(classes))):
-            got = f"only rows of class {', '.join(sorted(present))}"
-            raise InputError("read corpus", str(rows.path), got, f"{len(classes or ()) or 'at least two'} classes to train on")
-        if not present:
-            raise InputError("read corpus", str(rows.path), "no row with a label that train has", f"rows for {split}")
-
-
-def refuse_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...], skip_bad: bool) -> None:
-    """Labels of dev or test that train lacks cannot be learned: raise InputError, or set their rows aside."""
-    for rows in _others(gathered):
-        bad = [example for example in rows.examples if example.label not in known]
-        if bad and not skip_bad:
-            where = f"{rows.path}: row {bad[0].instance}"
-            got = f"label '{bad[0].label}', which no row of train has ({len(bad)} such row(s))"
-            listed = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
-            raise InputError("read corpus", where, got, f"one of {listed}", _NO_SUCH_CLASS)
-        rows.skipped += [SkippedRow(str(rows.path), example.instance, f"label '{example.label}' is not in train") for example in bad]
-        rows.examples = [example for example in rows.examples if example.label in known]
-
-
-def leave_out_unknown_labels(gathered: dict[str, Gathered], known: tuple[str, ...]) -> None:
-    """Rows of dev or test whose label train lacks are excluded and counted."""
-    names = set(known)
-    for rows in _others(gathered):
-        kept = [example for example in rows.examples if example.label in names]
-        rows.left_out["with an answer that train does not have"] += len(rows.examples) - len(kept)
-        rows.examples = kept
-
-
-def _others(gathered: dict[str, Gathered]) -> list[Gathered]:
-    return [gathered[split] for split in SPLITS[1:] if split in gathered]

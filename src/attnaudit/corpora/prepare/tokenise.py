@@ -61,24 +61,13 @@ def sentence_lengths(split: Split) -> Iterator[list[int]]:
     if split.sentences is not None:
         yield from split.sentences
         return
-    language = _rule()
-    for tokens in split.tokens:
-        yield _lengths(language, tokens)
-
-
-def _rule() -> Any:
     import spacy  # here because it takes two seconds
-
-    language = spacy.blank("en")
-    language.add_pipe("sentencizer")
-    return language
-
-
-def _lengths(language: Any, tokens: Sequence[str]) -> list[int]:
     from spacy.tokens import Doc
 
-    document = Doc(language.vocab, words=list(tokens))
-    return [len(sentence) for sentence in language.get_pipe("sentencizer")(document).sents]
+    language: Any = spacy.blank("en")
+    sentencizer = language.add_pipe("sentencizer")
+    for tokens in split.tokens:
+        yield [len(sentence) for sentence in sentencizer(Doc(language.vocab, words=list(tokens))).sents]
 
 
 MARK = "▁"  # what a piece begins with where white space stood

@@ -97,14 +97,9 @@ class WordVectors:
 
 
 def word_vectors(
-    source: str | Path,
-    vocabulary: Vocabulary,
-    train_tokens: Sequence[Sequence[str]],
-    *,
-    dimension: int = 300,
-    seed: int = 0,
+    source: str | Path, vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], *, dimension: int = 300, seed: int = 0,
     missing: Missing | str = "zero",
-) -> WordVectors:
+) -> WordVectors:  # fmt: skip
     """Vectors for every word of ``vocabulary``.
 
     ``source`` is ``corpus`` (word2vec, CBOW, trained on ``train_tokens``; ``<unk>`` stands for words below ``min_df`` or, where there
@@ -178,8 +173,8 @@ def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
     dimension = 0
     for line_number, line in numbered_lines(path, "read vectors"):
         line = line.rstrip()
-        if line_number == 1 and _is_header(line):
-            continue
+        if line_number == 1 and len(pieces := line.split()) == 2 and all(map(str.isdecimal, pieces)):
+            continue  # a header
         dimension = dimension or line.count(" ")
         word, *numbers = line.rsplit(" ", dimension)
         if len(numbers) != dimension or dimension < 2:
@@ -191,11 +186,6 @@ def _from_file(path: Path, vocabulary: Vocabulary) -> dict[int, np.ndarray]:
         got = f"no vector for any of {len(vocabulary)} words" if dimension else "no vector"
         raise InputError("read vectors", str(path), got, "vectors for words of the corpus", "choose vectors of the same language")
     return found
-
-
-def _is_header(line: str) -> bool:
-    pieces = line.split()
-    return len(pieces) == 2 and all(piece.isdecimal() for piece in pieces)
 
 
 def _vector(path: Path, line_number: int, numbers: list[str]) -> np.ndarray:

@@ -70,6 +70,6 @@ def corpus_title(about: About) -> str:
 
 def citations(experiments: Iterable[str], corpus: str) -> list[str]:
     """BibTeX entries of the papers of the experiments that were run and of a registered corpus, each once."""
-    entries = [paper.bibtex for name in experiments for paper in facts(name).papers]
-    entries += [CORPORA[corpus].bibtex] if corpus in CORPORA else []
-    return list(dict.fromkeys(filter(None, entries)))  # a generated corpus has no paper
+    papers = [paper for name in experiments for paper in facts(name).papers]
+    papers += [paper] if corpus in CORPORA and (paper := CORPORA[corpus].paper) else []  # a generated corpus has none
+    return [paper.bibtex for paper in dict.fromkeys(papers)]

@@ -15,7 +15,7 @@ from attnaudit.core.files import atomic, write_text
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.corpora.spec import ParallelSpec
-from attnaudit.plans.translation import TranslationSpec
+from attnaudit.plans.spec import TranslationSpec
 from attnaudit.results import CLUSTER, summarise_means, summary_row
 from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
 from attnaudit.stats.bleu import corpus_bleu

@@ -52,8 +52,7 @@ from attnaudit.trace.probe import STEPS, Probe, step_part
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
     from attnaudit.corpora.corpus import ParallelCorpus
-    from attnaudit.plans.spec import RunSpec
-    from attnaudit.plans.translation import TranslationSpec
+    from attnaudit.plans.spec import RunSpec, TranslationSpec
 
 SHOWN = 8  # instances of the probe whose tokens are kept for a reader to look at
 PROXIES = ("embedding", "logistic")
