@@ -38,6 +38,7 @@ class Alignment:
 
     name = "alignment"
     needs = ("query", "rationale")
+    scope = "traces of translations with reference alignments"
     question = "Does attention find the source words that a target word translates?"
     papers = (SNELL2020,)
     measures = (

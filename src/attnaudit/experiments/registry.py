@@ -108,9 +108,13 @@ def with_settings() -> Iterator[str]:
 
 
 def refusal(experiment: Experiment, trace: Trace) -> str | None:
-    """Why an experiment cannot use a trace; None where it can. A class may say so by a method ``refuses``, after its ``needs``."""
+    """Why an experiment cannot use a trace; None where it can. A class may say so by a method ``refuses``, after its ``needs``.
+
+    Where a class states its ``scope``, such as "traces of translations", that is the reason given for a trace without what it needs.
+    """
     missing = [name for name in experiment.needs if not trace.has(name)]
     if missing:
-        return f"the trace has no column {', '.join(missing)}"
+        scope = getattr(experiment, "scope", "")
+        return f"for {scope} only" if scope else f"the trace has no column {', '.join(missing)}"
     refuses = getattr(experiment, "refuses", None)
     return refuses(trace) if refuses is not None else None
