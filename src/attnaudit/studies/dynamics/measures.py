@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ PAIRS: tuple[Pair, ...] = (
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
 PLACE = ("instance", "query")  # columns that say of what a row is
+FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 ELSEWHERE, REFERENCE_ELSEWHERE = "agreement_alpha_uniform_elsewhere", "agreement_reference_relevance_elsewhere"
 OTHERS = 10  # rows that stand for all others of their kind
 TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
@@ -116,6 +117,22 @@ def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
         list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(uniform)), pl.Series("gold", gold),
         pl.Series("probability", probability),
     )  # fmt: skip
+
+
+def followed(table: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame, dict[str, Float[np.ndarray, "K T"]]]]:
+    """The instances, or gold tokens, whose tokens a table keeps: their numbers, their rows by step and their scores at each step.
+
+    Relevance of a gold token is a log-probability, never above 0: what counts is how it compares with the others', and so it is given
+    minus its mean over the sentence, in nats: above 0 where a position speaks for the token more than most do.
+    """
+    if "tokens" not in table.columns:
+        return
+    kept = table.filter(pl.col("tokens").is_not_null()).sort("step", "instance", maintain_order=True)
+    for number, rows in kept.group_by([name for name in PLACE if name in kept.columns], maintain_order=True):
+        scores = {kind: np.array(rows[kind].to_list()) for kind in FOLLOWED}
+        if len(number) > 1:
+            scores |= {kind: scores[kind] - scores[kind].mean(axis=1, keepdims=True) for kind in FOLLOWED[1:]}
+        yield number, rows, scores
 
 
 def entropy_share(alpha: Ragged) -> np.ndarray:
