@@ -42,14 +42,10 @@ class Alignment:
     question = "Does attention find the source words that a target word translates?"
     papers = (SNELL2020,)
     measures = (
-        Measure(
-            "precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
-            "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher",
-        ),
-        Measure(
-            "aer_{score}", "alignment error rate of the largest score, {score}",
-            "Alignment error rate (Och & Ney 2003) of one link per gold token, to the source unit of largest score, 0 to 1.", "lower",
-        ),
+        Measure("precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
+                "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher"),
+        Measure("aer_{score}", "alignment error rate of the largest score, {score}",
+                "Alignment error rate (Och & Ney 2003) of one link per gold token, to the source unit of largest score, 0 to 1.", "lower"),
         Measure(
             "dictionary_{score}", "share of the n strongest pairs of the dictionary that are translations, of which there are n, {score}",
             "R-precision of the dictionary: of n pairs known to be translations, the share among the n strongest.", "higher",

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
-from attnaudit.experiments.rows import by_group, keys
+from attnaudit.experiments.rows import by_group, check_setting, importance_scores, keys, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -67,34 +66,20 @@ class Correlation:
     question = "Does attention rank tokens as measures of their importance do?"
     papers = (JAIN2019,)
     measures = (
-        Measure(
-            "tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
-            "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower",
-        ),
-        Measure(
-            "tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",
-            "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention.",
-        ),
-        Measure(
-            "tau_{score}", "Kendall τ, attention – {score}",
-            "Kendall τ-b of attention and an importance score over the tokens of an instance, −1 to 1.", "higher",
-        ),
-        Measure(
-            "significant_gradient_loo_bh", "share significant after Benjamini–Hochberg, gradient – leave-one-out",
-            "Share of instances whose τ stays significant when all instances of the group are tested at once.",
-        ),
-        Measure(
-            "significant_{score}_bh", "share significant after Benjamini–Hochberg, attention – {score}",
-            "Share of instances whose τ stays significant when all instances of the group are tested at once.", "higher",
-        ),
-        Measure(
-            "significant_gradient_loo", "share with p ≤ 0.05, gradient – leave-one-out",
-            "Share of instances whose τ differs from 0 at the level of the setting significance.",
-        ),
-        Measure(
-            "significant_{score}", "share with p ≤ 0.05, attention – {score}",
-            "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher",
-        ),
+        Measure("tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
+                "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower"),
+        Measure("tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",
+                "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention."),
+        Measure("tau_{score}", "Kendall τ, attention – {score}",
+                "Kendall τ-b of attention and an importance score over the tokens of an instance, −1 to 1.", "higher"),
+        Measure("significant_gradient_loo_bh", "share significant after Benjamini–Hochberg, gradient – leave-one-out",
+                "Share of instances whose τ stays significant when all instances of the group are tested at once."),
+        Measure("significant_{score}_bh", "share significant after Benjamini–Hochberg, attention – {score}",
+                "Share of instances whose τ stays significant when all instances of the group are tested at once.", "higher"),
+        Measure("significant_gradient_loo", "share with p ≤ 0.05, gradient – leave-one-out",
+                "Share of instances whose τ differs from 0 at the level of the setting significance."),
+        Measure("significant_{score}", "share with p ≤ 0.05, attention – {score}",
+                "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher"),
     )  # fmt: skip
     figures = (
         FigureSpec(
@@ -106,22 +91,19 @@ class Correlation:
     significance: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0 <= self.significance <= 1:
-            raise InputError("audit", "setting correlation.significance", str(self.significance), "a probability from 0 to 1")
+        check_setting(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
-        taken = [f"importance_{name}" for name in ("gradient", "loo", YARDSTICK) if trace.has(f"importance_{name}")]
-        return f"the name of column {', '.join(taken)} is taken by the correlations of every trace" if taken else None
+        return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        further = [name for name in trace.table.column_names if name.startswith("importance_")]
-        scores = {"alpha": trace.alpha, **{name: trace.ragged(name) for name in ("gradient", "loo", *further)}}
-        pairs = {name: ("alpha", name) for name in ("gradient", "loo")}
-        pairs[YARDSTICK] = ("gradient", "loo")
-        pairs |= {name.removeprefix("importance_"): ("alpha", name) for name in further}
+        alpha, scores = trace.alpha, importance_scores(trace)
+        gradient, loo = scores.pop("gradient"), scores.pop("loo")
+        pairs = {"gradient": (alpha, gradient), "loo": (alpha, loo), YARDSTICK: (gradient, loo)}
+        pairs |= {name: (alpha, score) for name, score in scores.items()}
         columns: dict[str, np.ndarray] = {}
-        for name, (one, other) in pairs.items():
-            columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(scores[one], scores[other])
+        for name, pair in pairs.items():
+            columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(*pair)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

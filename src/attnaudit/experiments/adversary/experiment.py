@@ -9,13 +9,22 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, row_streams, vector_column
+from attnaudit.experiments.rows import (
+    by_group,
+    check_setting,
+    keys,
+    list_column,
+    no_single_decision,
+    of_kept_words,
+    row_streams,
+    vector_column,
+)
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -87,15 +96,11 @@ class Adversary:
             "emax_jsd", "ε-max JSD, best found",
             "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2.", "lower",
         ),
-        Measure(
-            "emax_jsd_upper", "ε-max JSD, upper bound",
-            "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower",
-        ),
+        Measure("emax_jsd_upper", "ε-max JSD, upper bound",
+                "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower"),
         Measure("certified", "share where found and bound meet", "Share of instances whose divergence is proven maximal to 1e-3."),
-        Measure(
-            "delta_y", "change of output under the adversary, Δŷ",
-            "Total variation distance between the output and the output under the attention found, at most ε.",
-        ),
+        Measure("delta_y", "change of output under the adversary, Δŷ",
+                "Total variation distance between the output and the output under the attention found, at most ε."),
     )  # fmt: skip
     figures = (
         FigureSpec(
@@ -116,13 +121,9 @@ class Adversary:
     accept: float | None = None
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            expected, hint = f"one of {', '.join(METHODS)}", did_you_mean(self.method, METHODS)
-            raise InputError("audit", "setting adversary.method", repr(self.method), expected, hint)
-        if not 0 <= self.epsilon <= 1:
-            raise InputError("audit", "setting adversary.epsilon", str(self.epsilon), "a distance from 0 to 1")
-        if self.accept is not None and not 0 <= self.accept <= 1:
-            raise InputError("audit", "setting adversary.accept", str(self.accept), "a distance from 0 to 1, or none for epsilon")
+        check_setting(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
+        check_setting(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
+        check_setting(self, "accept", self.accept is None or 0 <= self.accept <= 1, "a distance from 0 to 1, or none for epsilon")
         if not self.learning_rate > 0 or not self.penalty >= 0:
             got = f"{self.learning_rate:g} and {self.penalty:g}"
             raise InputError(
