@@ -14,7 +14,6 @@ from scipy.special import entr
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.relevance import relevance
 from attnaudit.experiments.rows import is_correct, list_column
 from attnaudit.plans.training import row_numbers
 from attnaudit.stats.agreement import agreement, chance_agreement
@@ -22,6 +21,7 @@ from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import seeds_row
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail
 
 Pair = tuple[str, str]
 PAIRS: tuple[Pair, ...] = (
@@ -36,7 +36,40 @@ TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevan
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # C of scikit-learn, the inverse of the penalty: the best on dev is taken
 RESAMPLES = 1000
 NEEDED = ("agreement_reference_alpha", "agreement_reference_uniform", "correct")
+RELEVANCE = "importance_relevance"
 MEASURES = ("xi", "xi_step", "xi_early", "best_accuracy", "best_accuracy_minus_xi", "xi_reached", "xi_threshold")
+
+
+def relevance(trace: Trace) -> Ragged:
+    """The output relevance r of every position, float64, same rows as ``alpha``: the larger, the more it speaks for the gold output.
+
+    A column ``importance_relevance`` is taken as it is: for translation, the log-probability of the gold token with all attention on that
+    position. Else it is read off the readout W h_t of a linear head: of one sigmoid output times 2y − 1, so that it is for the gold class
+    y; of a softmax the column of the gold class. The offset, the same for all positions, is omitted. Raises InputError where neither
+    is there, or a row has no label.
+    """
+    if trace.has(RELEVANCE):
+        column = trace.ragged(RELEVANCE)
+        return column.with_values(column.values.astype(np.float64))
+    if not isinstance(trace.tail, IdentityTail):
+        raise InputError("relevance", "trace", "a tail between positions and output", f"a linear head, or a column {RELEVANCE}")
+    label = _labels(trace)
+    contribution = trace.readout.contribution
+    gold = contribution.spread(label)
+    if contribution.values.shape[1] == 1:
+        return contribution.with_values(contribution.values[:, 0] * (2 * gold - 1))
+    if trace.metadata["activation"] == "sigmoid":
+        raise InputError("relevance", "trace", "several sigmoid outputs", "one sigmoid output, or a softmax")
+    return contribution.with_values(contribution.values[np.arange(len(gold)), gold])
+
+
+def _labels(trace: Trace) -> np.ndarray:
+    if not trace.has("label"):
+        raise InputError("relevance", "trace", "no column label", f"gold labels, or a column {RELEVANCE}")
+    label = trace.array("label").astype(np.int64)
+    if (label < 0).any():
+        raise InputError("relevance", f"instance {trace.instance[int((label < 0).argmax())]}", "no label", "a gold label in every row")
+    return label
 
 
 @dataclass(frozen=True)
