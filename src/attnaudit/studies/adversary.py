@@ -23,7 +23,6 @@ from attnaudit.plans.training import (
     one_attention,
     same_instances,
     seeded,
-    strength_text,
     usual,
     without_scores,
 )
@@ -35,7 +34,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
-from attnaudit.studies.over_seeds import by_seed, mean_rows, seeds_row
+from attnaudit.studies.over_seeds import by_seed, mean_rows, seeds_row, strengths_of
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -123,10 +122,9 @@ class ModelAdversary:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
         curve = []
-        for (kind, strength), part in table.group_by("kind", "strength", maintain_order=True):
-            label = str(kind) if strength is None else f"{kind}_{strength_text(float(strength))}"
+        for label, _, part in strengths_of(table, "kind"):
             rows += mean_rows(self.name, label, part, ("tvd", "jsd", "flipped"), self.seed)
-            if kind == "adversary":
+            if label.startswith("adversary_"):
                 values = by_seed(part, ("tvd", "jsd"))
                 curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
         points = np.array([point for point, _ in curve])

@@ -16,7 +16,7 @@ from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, strength_text, without_scores
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -25,7 +25,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import HARDLY, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row
+from attnaudit.studies.over_seeds import HARDLY, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row, strengths_of
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -148,10 +148,10 @@ class Deceive:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
-        for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
-            label = f"{model}_removed" if strength is None else f"{model}_{strength_text(float(strength))}"
+        for model, strength, part in strengths_of(table):
             known = [name for name in MEASURES if part[name].is_not_null().any()]
-            rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
+            label, columns = (f"{model}_removed", MEASURES[:1]) if strength is None else (model, known)
+            rows += mean_rows(self.name, label, part, columns, self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
     @staticmethod
@@ -280,8 +280,7 @@ class PairDeceive:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
-        for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
-            label = str(model) if strength is None else f"{model}_{strength_text(float(strength))}"
+        for label, strength, part in strengths_of(table):
             tokens = part.filter(pl.col("query").is_not_null())
             pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(pl.col(OF_TOKENS).cast(pl.Float64).mean())
             rows += mean_rows(self.name, label, pairs, OF_TOKENS if strength is not None else OF_TOKENS[:2], self.seed)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.rows import vector_column
+from attnaudit.plans.training import strength_text
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count
@@ -59,13 +61,16 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def mean_rows(experiment: str, label: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
-    """``<measure>_<label>``: means over seeds and instances of ``table``, which has a row for each of both; NaN is excluded and counted."""
-    return means(experiment, table, {f"{measure}_{label}": measure for measure in measures}, seed)
+def mean_rows(experiment: str, label: str, table: pl.DataFrame, columns: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
+    """`means` of ``columns``, called ``<column>_<label>``."""
+    return means(experiment, table, {f"{column}_{label}": column for column in columns}, seed)
 
 
 def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], seed: int, group: str = "all") -> list[Mapping[str, Any]]:
-    """The same under names of their own, each the mean of a column; none of a table without rows."""
+    """Means over seeds and instances of columns of ``table``, which has a row for each of both, under the names of ``measures``.
+
+    NaN is excluded and counted; no rows of a table without any.
+    """
     if table.is_empty():
         return []
     values, rows = by_seed(table, list(measures.values())), []
@@ -75,6 +80,12 @@ def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], see
         known = values.shape[2] - undefined
         rows.append(seeds_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined, group))
     return rows
+
+
+def strengths_of(table: pl.DataFrame, model: str = "model") -> Iterator[tuple[str, float | None, pl.DataFrame]]:
+    """``<model>_<λ>``, λ and rows of every model of a table with columns ``model`` and ``strength``, in its order."""
+    for (name, strength), part in table.group_by(model, "strength", maintain_order=True):
+        yield str(name) if strength is None else f"{name}_{strength_text(float(strength))}", strength, part
 
 
 def by_seed(table: pl.DataFrame, measures: Sequence[str]) -> Float[np.ndarray, "M S n"]:
@@ -122,18 +133,10 @@ def figure_and_model(measure: str, known: Iterable[Measure]) -> tuple[str, str]:
 
 def model_label(model: str) -> str:
     """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance separately within an ε; ``seed``: another seed."""
-    start, _, strength = model.rpartition("_")
-    if not start or not _is_number(strength):
-        number = model.removeprefix("trace")
-        return f"trace {number} that was given" if number.isdecimal() else _MODELS.get(model, model.replace("_removed", ", tokens removed"))
-    return f"each instance separately, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) >= 0
-    except ValueError:
-        return False
+    strong, given = re.fullmatch(r"(.+)_(\d[\d.e+-]*)", model), re.fullmatch(r"trace(\d+)", model)
+    if strong:
+        return f"each instance separately, ε = {strong[2]}" if strong[1] == "frozen" else f"{strong[1]}, λ = {strong[2]}"
+    return f"trace {given[1]} that was given" if given else _MODELS.get(model, model.replace("_removed", ", tokens removed"))
 
 
 def of_models(summary: pl.DataFrame, figure: str, known: Iterable[Measure]) -> pl.DataFrame:
