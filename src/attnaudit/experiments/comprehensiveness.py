@@ -87,7 +87,10 @@ class Comprehensiveness:
             if limits is not None:
                 columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
             columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
-        return keys(trace).with_columns(*columns, *(_mean_of_lists(trace, name) for name in _of_input(trace)))
+        for name in _of_input(trace):
+            column = trace.table.column(name).cast(pa.large_list(pa.float64())).combine_chunks()
+            columns.append(pl.Series(name, column).list.mean().fill_nan(None))
+        return keys(trace).with_columns(columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         chosen = cs.starts_with(*WAYS, *(f"{kind}_{way}" for kind in ("normalised", "input") for way in WAYS))
@@ -103,11 +106,6 @@ def _holds_numbers(trace: Trace, name: str) -> bool:
     kind = trace.table.schema.field(name).type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
-
-
-def _mean_of_lists(trace: Trace, name: str) -> pl.Series:
-    rows = pl.Series(name, trace.table.column(name).cast(pa.large_list(pa.float64())).combine_chunks())
-    return rows.list.mean().fill_nan(None)
 
 
 def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:

@@ -40,17 +40,13 @@ _PAIRS = {
 
 
 def _caption(rows: pl.DataFrame) -> str:
-    means = [f"{pair} {figure(_mean(rows[column]))}" for column, pair in _PAIRS.items() if column in rows.columns]
+    means = {pair: rows[column].fill_nan(None).mean() for column, pair in _PAIRS.items() if column in rows.columns}
+    listed = "; ".join(f"{pair} {figure(mean if isinstance(mean, float) else None)}" for pair, mean in means.items())
     return (
         "Kendall τ of each instance, as shares of its predicted class; ticks at the bottom mark the class means. 1: the same order of "
-        f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {'; '.join(means)}. The last panel is the reference: how far two "
+        f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {listed}. The last panel is the reference: how far two "
         "measures of importance agree with each other."
     )
-
-
-def _mean(values: pl.Series) -> float | None:
-    mean = values.fill_nan(None).mean()
-    return mean if isinstance(mean, float) else None
 
 
 @dataclass(frozen=True)
@@ -138,12 +134,10 @@ class Correlation:
                 continue
             sentence = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
             sentence += rows.apart("correlation", f"tau_{name}") + _over_seeds(rows, name, words)
-            known = (
-                "no gradient–LOO τ is defined"
-                if reference is None
-                else f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}"
-            )
-            label, mark = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}", None if reference is None else reference["value"]
+            known, mark = "no gradient–LOO τ is defined", None
+            if reference is not None:
+                known, mark = f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}", reference["value"]
+            label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
             yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0))
 
 

@@ -71,16 +71,15 @@ class Guide:
         for path in self.traces:
             taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is told before anything is trained
         first = usual(base, base.seed)
-        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": self._adversary(first, base)}
-        chosen = self.weights or (*USUAL, *(["rationale"] if _tells_rationale(corpus) else []))
+        against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
+        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
+        known = all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
+        chosen = self.weights or (*USUAL, *(["rationale"] if known else []))
         guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
         guided = [_guided(base, name, guide, base.seed + k) for name, guide in guides.items() for k in range(self.seeds)]
-        used = [*({"base": first} if guides.get("adversary") else {}).values(), *guides.values()]
+        used = [*([first] if guides.get("adversary") else []), *guides.values()]
         return [*{guide.id: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
-
-    def _adversary(self, first: Training, base: RunSpec) -> Training:
-        return ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         weights = list(dict.fromkeys(("uniform", *(self.weights or WEIGHTS), *(f"trace{k}" for k in range(1, len(self.traces) + 1)))))
@@ -137,20 +136,11 @@ def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int
     return Training(TrainingId("guide", seed, weights), replace(spec, model=model), guide, column)
 
 
-def _tells_rationale(corpus: Corpus) -> bool:
-    """Whether the tokens that matter are known of every text."""
-    return all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
-
-
 def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
     """What their F1, less that of uniform weights, says of weights that led another model."""
     if row["low"] > 0:
         return "So the weights tell another model which tokens matter."
-    if row["high"] < 0:
-        return f"So they do not help another model, which is better without them{_nor_its_own(own, even)}."
-    return "The interval contains 0: no evidence that they transfer."
-
-
-def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:
-    """Where a model's own weights serve it no better, it is no fault of those it was given."""
-    return f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
+    if row["high"] >= 0:
+        return "The interval contains 0: no evidence that they transfer."
+    neither = f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
+    return f"So they do not help another model, which is better without them{neither}."

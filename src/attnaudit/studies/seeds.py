@@ -73,7 +73,7 @@ class Seeds:
         by_seed = {training: traces[training] for training in sorted(traces, key=lambda training: training.seed)}
         same_instances(by_seed)
         base, *others = by_seed.values()
-        measured = [_beside(base, other) for other in others]
+        measured = [_compared(base, other) for other in others]
         medians = {name: np.median([one[name] for one in measured], axis=0) for name in measured[0]}
         columns = [pl.Series(name, values, nan_to_null=True) for name, values in medians.items()]
         return keys(base).with_columns(pl.Series("max_alpha", base.alpha.max()), *columns)
@@ -123,7 +123,7 @@ class Seeds:
         yield StudyFigure("seeds", "How much of attention is chance?", caption, panels)
 
 
-def _beside(base: Trace, other: Trace) -> dict[str, np.ndarray]:
+def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:
     """One more training against the base, a number per instance."""
     again = {f"tau_{name}": kendall_tau(base.ragged(name), other.ragged(name))[0] for name in ("alpha", "gradient", "loo")}
     own = {f"tau_alpha_{name}": kendall_tau(other.alpha, other.ragged(name))[0] for name in ("gradient", "loo")}

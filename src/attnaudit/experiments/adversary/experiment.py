@@ -205,10 +205,14 @@ class Adversary:
 def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:
     certified, epsilon = rows.value("adversary", "certified"), about.setting("adversary", "epsilon")
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
+    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
+    trained = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
+    trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
+    by_training = f" ({'; '.join(trained)})" if trained else ""
     return (
         f"On average {'a search found' if loose else 'there are'} attention weights that differ {difference(value)} from the model's own "
         f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
-        f"training would find them (Wiegreffe & Pinter 2019){_by_training(rows)}."
+        f"training would find them (Wiegreffe & Pinter 2019){by_training}."
         f"{'' if certified is None else f' The weights found are proven to be the most different for {percent(certified)} of instances.'}"
         f"{rows.apart('adversary', 'emax_jsd', 3)}{_over_all_words(rows)}"
     )
@@ -223,14 +227,6 @@ def _over_all_words(rows: SummaryRows) -> str:
         f"{of_kept_words(rows)} Over the whole vocabulary the weights found change the output by {figure(change['value'])} "
         f"{interval(change)} on average, and by at most ε in {percent(within['value'])} of the rows."
     )
-
-
-def _by_training(rows: SummaryRows) -> str:
-    """What training did find, and another seed alone, where studies are there."""
-    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
-    parts = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
-    parts += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
-    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def furthest_trained(rows: SummaryRows) -> tuple[float, float] | None:

@@ -141,7 +141,7 @@ class Erasure:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         streams, alpha = row_streams(trace, self.seed, self.name), trace.alpha
         erased = erase(trace.readout, alpha, streams, OTHERS[self.other], self.orders, self.epsilon)
-        columns = _single(erased.single) | _many(erased, alpha.lengths)
+        columns = _columns(erased, alpha.lengths)
         proven = (erased.removed[:, -1] == 1) | (not isinstance(trace.readout.tail, TanhTail))
         return (
             keys(trace)
@@ -179,17 +179,13 @@ def _sentence(removed: float, rows: SummaryRows) -> str:
     return sentence + of_kept_words(rows)
 
 
-def _single(single: np.ndarray) -> dict[str, np.ndarray]:
+def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
+    names, single = (*RANKINGS, MINIMUM), erased.single
     delta_js = single[:, 0] - single[:, 1]
     delta_js[np.abs(delta_js) < ROUNDING] = 0.0
-    known = ~np.isnan(delta_js)
-    flips = {name: np.where(known, single[:, 3 + k], np.nan) for k, name in enumerate(("flip_max", "flip_random"))}
-    return {"delta_js": delta_js, "delta_alpha": np.where(known, single[:, 2], np.nan), **flips}
-
-
-def _many(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
-    names = (*RANKINGS, MINIMUM)
-    columns = {f"removed_{name}": erased.removed[:, k] / lengths for k, name in enumerate(names)}
+    single = np.where(np.isnan(delta_js)[:, None], np.nan, single)
+    columns = {"delta_js": delta_js, "delta_alpha": single[:, 2], "flip_max": single[:, 3], "flip_random": single[:, 4]}
+    columns |= {f"removed_{name}": erased.removed[:, k] / lengths for k, name in enumerate(names)}
     columns |= {f"mass_{name}": erased.mass[:, k] for k, name in enumerate(names)}
     columns |= {f"times_minimum_{name}": erased.removed[:, k] / erased.removed[:, -1] for k, name in enumerate(RANKINGS)}
     return columns | {f"kept_{name}": erased.kept[:, k] / lengths for k, name in enumerate(RANKINGS)}
