@@ -34,7 +34,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
-from attnaudit.studies.over_seeds import by_seed, mean_rows, seeds_row, strengths_of
+from attnaudit.studies.over_seeds import by_model, by_seed, mean_rows, seeds_row
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -122,7 +122,7 @@ class ModelAdversary:
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
         curve = []
-        for label, _, part in strengths_of(table, "kind"):
+        for label, _, part in by_model(table, "kind"):
             rows += mean_rows(self.name, label, part, ("tvd", "jsd", "flipped"), self.seed)
             if label.startswith("adversary_"):
                 values = by_seed(part, ("tvd", "jsd"))

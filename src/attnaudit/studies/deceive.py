@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.experiment import divergence
@@ -25,7 +25,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import HARDLY, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row, strengths_of
+from attnaudit.studies.over_seeds import HARDLY, by_model, check_names, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -85,10 +85,7 @@ class Deceive:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for model in self.models:
-            if model not in MODELS:
-                hint = did_you_mean(model, MODELS)
-                raise InputError("study", "setting deceive.models", repr(model), f"some of {', '.join(MODELS)}", hint)
+        check_names(self, "models", MODELS)
         if not self.models:
             raise InputError("study", "setting deceive.models", "none", "one model or more")
         _check_strengths(self.strengths)
@@ -148,7 +145,7 @@ class Deceive:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
-        for model, strength, part in strengths_of(table):
+        for model, strength, part in by_model(table):
             known = [name for name in MEASURES if part[name].is_not_null().any()]
             label, columns = (f"{model}_removed", MEASURES[:1]) if strength is None else (model, known)
             rows += mean_rows(self.name, label, part, columns, self.seed)
@@ -280,18 +277,15 @@ class PairDeceive:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
-        for label, strength, part in strengths_of(table):
+        for label, strength, part in by_model(table):
             tokens = part.filter(pl.col("query").is_not_null())
             pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(pl.col(OF_TOKENS).cast(pl.Float64).mean())
             rows += mean_rows(self.name, label, pairs, OF_TOKENS if strength is not None else OF_TOKENS[:2], self.seed)
             if "bleu" in part.columns:
-                rows.append(self._bleu(label, part.filter(pl.col("bleu").is_not_null())))
+                written = part.filter(pl.col("bleu").is_not_null()).sort("seed", "instance").group_by("seed", maintain_order=True)
+                counts = np.array([of_seed["bleu"].to_list() for _, of_seed in written], dtype=np.int64)
+                rows.append(seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1]))
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
-
-    def _bleu(self, label: str, written: pl.DataFrame) -> Mapping[str, Any]:
-        seeds = [part for _, part in written.sort("seed", "instance").group_by("seed", maintain_order=True)]
-        counts = np.array([part["bleu"].to_list() for part in seeds], dtype=np.int64)
-        return seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1])
 
 
 def _place(training: TrainingId) -> tuple[bool, float]:

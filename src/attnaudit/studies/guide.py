@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.results.about import About
@@ -17,7 +17,7 @@ from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.studies.adversary import ModelAdversary
-from attnaudit.studies.over_seeds import COMPARED, compare_models, model_label, of_models, predictions, seeds_and_spread
+from attnaudit.studies.over_seeds import COMPARED, check_names, compare_models, model_label, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ class Guide:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in self.weights or ():
-            if name not in WEIGHTS:
-                hint = did_you_mean(name, WEIGHTS)
-                raise InputError("study", "setting guide.weights", repr(name), f"some of {', '.join(WEIGHTS)}", hint)
+        check_names(self, "weights", WEIGHTS)
         if not self.strength >= 0:
             raise InputError("study", "setting guide.strength (λ)", str(self.strength), "0 or more")
         check_least(self, seeds=1, patience=1, epochs=1)
@@ -114,13 +111,11 @@ class Guide:
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
         """F1 under each set of weights, and the paired difference to uniform weights."""
         gaps, title = of_models(summary, "difference_f1", COMPARED), "Minus F1 with uniform weights"
+        chart = Intervals(gaps, "difference of F1") if gaps.height else "Only uniform weights were given."
+        scores = Intervals(of_models(summary, "f1", COMPARED), "F1")
         panels = (
-            StudyPanel(
-                "F1 by weights", Intervals(of_models(summary, "f1", COMPARED), "F1"), "guide-f1", "F1 of the guided model by weights"
-            ),
-            StudyPanel(title, Intervals(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights")
-            if gaps.height
-            else StudyPanel(title, "Only uniform weights were given."),
+            StudyPanel("F1 by weights", scores, "guide-f1", "F1 of the guided model by weights"),
+            StudyPanel(title, chart, "guide-gap", "Paired difference of F1 by weights"),
         )
         caption = (
             f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the paired difference to uniform weights."

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.experiments.rows import vector_column
-from attnaudit.plans.training import strength_text
+from attnaudit.plans.training import Study, strength_text
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count
@@ -33,6 +33,14 @@ _MODELS = {
     "base": "the base's attention", "uniform": "uniform attention", "learned": "learned with the model", "gradient": "the base's gradients",
     "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
 }  # fmt: skip
+
+
+def check_names(study: Study, setting: str, known: Collection[str]) -> None:
+    """Raise InputError where a setting names what is not ``known``."""
+    for name in getattr(study, setting) or ():
+        if name not in known:
+            expected = f"some of {', '.join(known)}"
+            raise InputError("study", f"setting {study.name}.{setting}", repr(name), expected, did_you_mean(name, known))
 
 
 def predictions(model: str, seed: int, trace: Trace) -> pl.DataFrame:
@@ -82,7 +90,7 @@ def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], see
     return rows
 
 
-def strengths_of(table: pl.DataFrame, model: str = "model") -> Iterator[tuple[str, float | None, pl.DataFrame]]:
+def by_model(table: pl.DataFrame, model: str = "model") -> Iterator[tuple[str, float | None, pl.DataFrame]]:
     """``<model>_<λ>``, λ and rows of every model of a table with columns ``model`` and ``strength``, in its order."""
     for (name, strength), part in table.group_by(model, "strength", maintain_order=True):
         yield str(name) if strength is None else f"{name}_{strength_text(float(strength))}", strength, part

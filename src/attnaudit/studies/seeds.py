@@ -87,8 +87,7 @@ class Seeds:
         row = rows.get("seeds", "jsd")
         if row is None:
             return
-        taus = {name: rows.get("seeds", f"tau_{name}") for name in ("alpha", "gradient", "loo")}
-        told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := taus[name]))
+        told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
         sentence = (
             f"With another seed, attention differs {difference(row['value'])} from the first. Only larger differences, by an adversary or "
             f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {told}): compare its agreement with "
@@ -99,15 +98,9 @@ class Seeds:
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
         """Divergence by bins of the largest weight and by class, and how well scores agree with themselves."""
-        names = [name for name in summary["group"].unique(maintain_order=True).to_list() if name.startswith("max_alpha:")]
-        groups = []
-        for name in names:
-            low, high = map(float, name.removeprefix("max_alpha:").split("-"))
-            inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high + (1e-6 if high == 1 else 0))
-            groups.append((f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]))
-        groups += [
-            (f"predicted {name}", rows["jsd"]) for (name,), rows in table.sort("predicted").group_by("predicted", maintain_order=True)
-        ]
+        classes = table.sort("predicted").group_by("predicted", maintain_order=True)
+        groups = [(f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in _bins()]
+        groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]
         divergences = Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2))
         agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
         taus = Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0))
@@ -137,6 +130,10 @@ def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
         return rows.select("jsd", "tvd", "^tau_.*$")
 
     yield from by_group(table, measures)
-    for low, high in pairwise(BINS):
-        inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high if high < 1 else pl.col("max_alpha") <= 1.0 + 1e-6)
+    for low, high, inside in _bins():
         yield f"max_alpha:{low:g}-{high:g}", measures(table.filter(inside))
+
+
+def _bins() -> Iterator[tuple[float, float, pl.Expr]]:
+    for low, high in pairwise(BINS):
+        yield low, high, pl.col("max_alpha").is_between(low, high if high < 1 else 1.0 + 1e-6, "left" if high < 1 else "both")
