@@ -78,10 +78,8 @@ class Correlation:
                 "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher"),
     )  # fmt: skip
     figures = (
-        FigureSpec(
-            "tau", "Does attention rank tokens as importance measures do?",
-            tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption,
-        ),
+        FigureSpec("tau", "Does attention rank tokens as importance measures do?",
+                   tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption),
     )  # fmt: skip
     seed: int = 0
     significance: float = 0.05

@@ -247,21 +247,17 @@ class PairDeceive:
             if pairs.links is None or not pairs.links.size:
                 expected, do = "alignments in every split", "files <split>.align next to the texts"
                 raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", expected, do)
-        return [
-            training
-            for seed in range(base.seed, base.seed + self.seeds)
-            for training in (*(self._deceiving(base, strength, seed) for strength in sorted(self.strengths)), self._uniform(base, seed))
-        ]
+        return [training for seed in range(base.seed, base.seed + self.seeds) for training in self._of_seed(base, seed)]
 
-    def _deceiving(self, base: TranslationSpec, strength: float, seed: int) -> Training:
+    def _of_seed(self, base: TranslationSpec, seed: int) -> Iterator[Training]:
         from attnaudit.training.settings import DeceivePairs
 
-        spec = replace(seeded(base, seed), objective=DeceivePairs(strength))
-        return Training(TrainingId("deceive", seed, base.model.attention, strength), spec, writes=True)
-
-    def _uniform(self, base: TranslationSpec, seed: int) -> Training:
-        spec = replace(seeded(base, seed), model=replace(base.model, attention="uniform"))
-        return Training(TrainingId("deceive", seed, "uniform"), spec, writes=True)
+        spec = seeded(base, seed)
+        for strength in sorted(self.strengths):
+            identity = TrainingId("deceive", seed, base.model.attention, strength)
+            yield Training(identity, replace(spec, objective=DeceivePairs(strength)), writes=True)
+        uniform = replace(spec, model=replace(base.model, attention="uniform"))
+        yield Training(TrainingId("deceive", seed, "uniform"), uniform, writes=True)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
@@ -354,11 +350,8 @@ def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]
         covered = [int(corpus.splits[name].instance[row]) for row, places in enumerate(rows) if places and all(places)]
         more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
         counts += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
-    return (
-        f"Instances without any other token, whose penalty would be infinite, are trained on their label alone: {', '.join(counts)}."
-        if counts
-        else ""
-    )
+    note = "Instances without any other token, whose penalty would be infinite, are trained on their label alone: "
+    return f"{note}{', '.join(counts)}." if counts else ""
 
 
 def _deceived(before: Mapping[str, SummaryRow], after: Mapping[str, SummaryRow], bare: SummaryRow | None, without: str) -> str:

@@ -103,13 +103,9 @@ class Adversary:
                 "Total variation distance between the output and the output under the attention found, at most ε."),
     )  # fmt: skip
     figures = (
-        FigureSpec(
-            "emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",),
-        ),
-        FigureSpec(
-            "emax-by-weight", "… and does peaked attention resist?",
-            (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption,
-        ),
+        FigureSpec("emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",)),
+        FigureSpec("emax-by-weight", "… and does peaked attention resist?",
+                   (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption),
     )  # fmt: skip
     seed: int = 0
     method: str = "exact"
