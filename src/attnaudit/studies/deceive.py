@@ -25,7 +25,17 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import HARDLY, by_model, check_names, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row
+from attnaudit.studies.over_seeds import (
+    HARDLY,
+    by_model,
+    check_names,
+    figure_and_model,
+    mean_rows,
+    of_models,
+    placed,
+    seeds_and_spread,
+    seeds_row,
+)
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -102,31 +112,20 @@ class Deceive:
                 source = f"words {', '.join(self.words)}" if self.words else "the rationale"
                 do = "give deceive.words as they appear in the texts that were read (lower case, for most)"
                 raise InputError("study", f"impermissible tokens, {source}", f"none in {name}", "some in every split", do)
-        note = _covered_note(corpus, marked)
-        return [
-            training
-            for seed, model in product(range(base.seed, base.seed + self.seeds), self.models)
-            for training in (
-                *(self._deceiving(base, model, strength, seed, note) for strength in sorted(self.strengths)),
-                self._removed(base, model, seed),
-            )
-        ]
+        pairs, note = product(range(base.seed, base.seed + self.seeds), self.models), _covered_note(corpus, marked)
+        return [training for seed, model in pairs for training in self._of_model(seeded(base, seed), model, note)]
 
-    def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int, note: str) -> Training:
+    def _of_model(self, spec: RunSpec, model: str, note: str) -> Iterator[Training]:
+        """The trainings of one of the study's own models, whose word vectors start at random."""
         from attnaudit.training.settings import Deceive as Objective
 
-        objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
-        spec = replace(self._small(seeded(base, seed), model), objective=objective)
-        return Training(TrainingId("deceive", seed, model, strength), spec, note=note)
-
-    def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
-        spec = without_scores(self._small(seeded(base, seed), model))
-        return Training(TrainingId("removed", seed, model), replace(spec, corpus=replace(spec.corpus, removed=self.words or "rationale")))
-
-    def _small(self, spec: RunSpec, model: str) -> RunSpec:
-        """The study's own model, whose word vectors start at random, and its training."""
         training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
-        return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
+        spec = replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
+        for strength in sorted(self.strengths):
+            objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
+            yield Training(TrainingId("deceive", spec.seed, model, strength), replace(spec, objective=objective), note=note)
+        removed = replace(without_scores(spec), corpus=replace(spec.corpus, removed=self.words or "rationale"))
+        yield Training(TrainingId("removed", spec.seed, model), removed)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
@@ -305,7 +304,7 @@ def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | 
     covered = marked.reduce(np.logical_and)
     mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
     taus = {f"tau_{name}": kendall_tau(trace.alpha, trace.ragged(name))[0] for name in scores}
-    return _placed(trace).with_columns(
+    return placed(trace).with_columns(
         pl.Series("accuracy", is_correct(trace).astype(np.float64)), pl.Series("mass", np.where(known & ~covered, mass, np.nan)),
         *(pl.Series(name, tau) for name, tau in taus.items()), pl.Series("jsd", divergence(honest.alpha, trace.alpha)),
         pl.Series("covered", covered),
@@ -314,13 +313,9 @@ def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | 
 
 def _unmeasured(trace: Trace) -> pl.DataFrame:
     """The rows of a model whose texts lack the impermissible tokens: only its accuracy is known."""
-    unknown = [pl.lit(None, dtype=pl.Float64).alias(name) for name in ("mass", "tau_loo", "tau_gradient", "jsd")]
-    right = pl.Series("accuracy", is_correct(trace).astype(np.float64))
-    return _placed(trace).with_columns(right, *unknown, pl.lit(False).alias("covered"))
-
-
-def _placed(trace: Trace) -> pl.DataFrame:
-    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in ("instance", "query") if trace.has(name)})
+    unknown = {name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")}
+    accuracy = pl.Series(is_correct(trace).astype(np.float64))
+    return placed(trace).with_columns(accuracy=accuracy, **unknown, covered=pl.lit(False))
 
 
 def _over_heads(rows: pl.DataFrame, several: bool) -> pl.DataFrame:
@@ -332,9 +327,9 @@ def _over_heads(rows: pl.DataFrame, several: bool) -> pl.DataFrame:
 
 def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """A row for each pair of test, with what BLEU is counted from."""
-    counts = bleu_counts([row["translation"] for row in pairs], [row["reference"] for row in pairs])
-    instances = pl.Series("instance", [row["instance"] for row in pairs], dtype=pl.Int64)
-    return pl.DataFrame([instances, pl.Series("bleu", counts.tolist(), dtype=pl.List(pl.Int64))])
+    written, references, instances = ([row[name] for row in pairs] for name in ("translation", "reference", "instance"))
+    counts = bleu_counts(written, references).tolist()
+    return pl.DataFrame({"instance": instances, "bleu": counts}, schema={"instance": pl.Int64, "bleu": pl.List(pl.Int64)})
 
 
 def _check_strengths(strengths: Sequence[float]) -> None:

@@ -21,6 +21,7 @@ from attnaudit.stats.classification import resampled_over_seeds
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
+PLACE = ("instance", "query")  # columns that say of what a row is
 FIGURES = ("accuracy", "f1", "roc_auc")
 COMPARED = (
     Measure("difference_accuracy", "accuracy, minus the reference"), Measure("difference_f1", "F1, minus the reference"),
@@ -41,6 +42,11 @@ def check_names(study: Study, setting: str, known: Collection[str]) -> None:
         if name not in known:
             expected = f"some of {', '.join(known)}"
             raise InputError("study", f"setting {study.name}.{setting}", repr(name), expected, did_you_mean(name, known))
+
+
+def placed(trace: Trace) -> pl.DataFrame:
+    """The instance of every row, and in a translation which of its gold tokens (``query``)."""
+    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in PLACE if trace.has(name)})
 
 
 def predictions(model: str, seed: int, trace: Trace) -> pl.DataFrame:

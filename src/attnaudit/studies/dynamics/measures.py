@@ -19,7 +19,7 @@ from attnaudit.plans.training import row_numbers
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import seeds_row
+from attnaudit.studies.over_seeds import PLACE, placed, seeds_row
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail
 
@@ -28,7 +28,6 @@ PAIRS: tuple[Pair, ...] = (
     ("alpha", "relevance"), ("alpha", "uniform"), ("alpha", "loo"), ("alpha", "embedding"), ("alpha", "logistic"),
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
-PLACE = ("instance", "query")  # columns that say of what a row is
 FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 ELSEWHERE, REFERENCE_ELSEWHERE = "agreement_alpha_uniform_elsewhere", "agreement_reference_relevance_elsewhere"
 OTHERS = 10  # rows that stand for all others of their kind
@@ -53,23 +52,17 @@ def relevance(trace: Trace) -> Ragged:
         return column.with_values(column.values.astype(np.float64))
     if not isinstance(trace.tail, IdentityTail):
         raise InputError("relevance", "trace", "a tail between positions and output", f"a linear head, or a column {RELEVANCE}")
-    label = _labels(trace)
-    contribution = trace.readout.contribution
+    if not trace.has("label"):
+        raise InputError("relevance", "trace", "no column label", f"gold labels, or a column {RELEVANCE}")
+    label, contribution = trace.array("label").astype(np.int64), trace.readout.contribution
+    if (label < 0).any():
+        raise InputError("relevance", f"instance {trace.instance[int((label < 0).argmax())]}", "no label", "a gold label in every row")
     gold = contribution.spread(label)
     if contribution.values.shape[1] == 1:
         return contribution.with_values(contribution.values[:, 0] * (2 * gold - 1))
     if trace.metadata["activation"] == "sigmoid":
         raise InputError("relevance", "trace", "several sigmoid outputs", "one sigmoid output, or a softmax")
     return contribution.with_values(contribution.values[np.arange(len(gold)), gold])
-
-
-def _labels(trace: Trace) -> np.ndarray:
-    if not trace.has("label"):
-        raise InputError("relevance", "trace", "no column label", f"gold labels, or a column {RELEVANCE}")
-    label = trace.array("label").astype(np.int64)
-    if (label < 0).any():
-        raise InputError("relevance", f"instance {trace.instance[int((label < 0).argmax())]}", "no label", "a gold label in every row")
-    return label
 
 
 @dataclass(frozen=True)
@@ -129,12 +122,7 @@ def uniform_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
 
 
 def correct_rows(trace: Trace) -> pl.DataFrame:
-    return _placed(trace).with_columns(pl.Series("correct", is_correct(trace)))
-
-
-def _placed(trace: Trace) -> pl.DataFrame:
-    """The instance of every row, and in a translation which of its gold tokens (``query``)."""
-    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in PLACE if trace.has(name)})
+    return placed(trace).with_columns(pl.Series("correct", is_correct(trace)))
 
 
 def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
@@ -145,7 +133,7 @@ def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
         gold, probability = trace.table.column("gold").to_pylist(), probability * trace.array("covered")  # of the whole vocabulary
     else:
         gold = [trace.class_names[k] for k in label]
-    return _placed(trace).with_columns(
+    return placed(trace).with_columns(
         pl.Series("tokens", trace.table.column("tokens").to_pylist()), list_column("alpha", trace.alpha),
         list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(uniform)), pl.Series("gold", gold),
         pl.Series("probability", probability),

@@ -32,7 +32,6 @@ from attnaudit.studies.dynamics import facts
 from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
     PAIRS,
-    PLACE,
     REFERENCE_ELSEWHERE,
     TO_REFERENCE,
     CountModel,
@@ -45,7 +44,7 @@ from attnaudit.studies.dynamics.measures import (
     token_rows,
     uniform_rows,
 )
-from attnaudit.studies.over_seeds import means
+from attnaudit.studies.over_seeds import PLACE, means
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
 
@@ -169,14 +168,11 @@ class Dynamics:
         for step, trace in self._steps(traces, training):
             rows = model_rows(trace, finished)
             if uniform is not None and step is not None:
-                tokens = self._tokens(trace, traces[replace(uniform, part=step_part(step))])
+                alike, some = traces[replace(uniform, part=step_part(step))], self.shown(trace)
+                same_instances({"a step": trace, "the same step under uniform attention": alike})
+                tokens = token_rows(trace.take(some), alike.take(some))
                 rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
             yield _named(rows, "base", training, step)
-
-    def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
-        same_instances({"a step": trace, "the same step under uniform attention": uniform})
-        some = self.shown(trace)
-        return token_rows(trace.take(some), uniform.take(some))
 
     def _steps(self, traces: Mapping[TrainingId, Trace], training: TrainingId) -> Iterator[tuple[int | None, Trace]]:
         """The traces of one training: of every step, then that of the finished model."""
