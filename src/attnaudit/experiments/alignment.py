@@ -149,7 +149,5 @@ def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
 
 
 def _marks(trace: Trace, lengths: np.ndarray) -> pl.Series:
-    if not trace.has("rationale"):
-        return pl.Series([None] * int(lengths.sum()), dtype=pl.Float64)
-    rows = trace.table.column("rationale").to_pylist()
+    rows = trace.table.column("rationale").to_pylist() if trace.has("rationale") else [None] * len(lengths)
     return pl.Series([mark for row, size in zip(rows, lengths.tolist(), strict=True) for mark in (row or [None] * size)]).cast(pl.Float64)

@@ -25,17 +25,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import (
-    HARDLY,
-    by_model,
-    check_names,
-    figure_and_model,
-    mean_rows,
-    of_models,
-    placed,
-    seeds_and_spread,
-    seeds_row,
-)
+from attnaudit.studies.over_seeds import HARDLY, by_model, check_names, mean_rows, of_models, placed, seeds_and_spread, seeds_row
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -153,8 +143,8 @@ class Deceive:
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         """Attention on the impermissible tokens before and after, and what became of the accuracy."""
-        found = [figure_and_model(measure, Deceive.measures) for study, measure in rows.rows if study == "deceive"]
-        names = [model.rpartition("_") for measure, model in found if measure == "mass"]
+        measured = [measure for study, measure in rows.rows if study == "deceive" and not measure.startswith("mass_max_")]
+        names = [measure.removeprefix("mass_").rpartition("_") for measure in measured if measure.startswith("mass_")]
         if not names:
             return
         models = [model for model, _, _ in names]

@@ -167,10 +167,9 @@ def _compared(scores: Mapping[str, Ragged], pairs: Iterable[Pair]) -> list[pl.Se
     """A(u, v) and τ of every pair both of which are known."""
     columns = []
     for u, v in pairs:
-        if u not in scores or v not in scores:
-            continue
-        columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
-        columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
+        if u in scores and v in scores:
+            columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
+            columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
     return columns
 
 
@@ -245,9 +244,16 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     _, seeds, _, instances = values.shape
     each = _figures(values.mean(axis=3), steps)
     drawn = zip(resample_keys(seed, RESAMPLES), drawn_seeds(seed, RESAMPLES, seeds), strict=True)
-    resampled = [_mean_known(_figures(values[:, chosen] @ resample(key, instances) / instances, steps)) for key, chosen in drawn]
-    found = zip(MEASURES, each, np.array(resampled).T, strict=True)
-    return [_row(experiment, name, of_seed, again, instances) for name, of_seed, again in found]
+    resampled = np.array([_figures(values[:, chosen] @ resample(key, instances) / instances, steps) for key, chosen in drawn])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no seed has such a checkpoint: the mean is NaN, as it should be
+        found = zip(MEASURES, each, np.nanmean(resampled, axis=2).T, strict=True)
+    rows = []
+    for name, of_seed, again in found:  # over the seeds that have the figure; where none has it, no interval says what others might have
+        known = of_seed[~np.isnan(of_seed)]
+        over = (known, again) if len(known) else (of_seed[:1], np.full_like(again, np.nan))
+        rows.append(seeds_row(experiment, name, *over, instances, len(of_seed) - len(known)))
+    return rows
 
 
 def timing_of_seeds(fresh: pl.DataFrame) -> pl.DataFrame:
@@ -265,13 +271,6 @@ def _by_seed(fresh: pl.DataFrame) -> tuple[Float[np.ndarray, "3 S K n"], Int64[n
     return np.moveaxis(ordered.reshape(seeds, len(steps), instances, len(NEEDED)), 3, 0), steps
 
 
-def _row(experiment: str, name: str, of_seed: np.ndarray, resampled: np.ndarray, instances: int) -> Mapping[str, Any]:
-    """Over the seeds that have the figure; where none has it, no interval says what others might have."""
-    known = of_seed[~np.isnan(of_seed)]
-    over = (known, resampled) if len(known) else (of_seed[:1], np.full_like(resampled, np.nan))
-    return seeds_row(experiment, name, *over, instances, len(of_seed) - len(known))
-
-
 def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) -> Float[np.ndarray, "M S"]:
     """The measures of every seed from its means at every step, NaN where no checkpoint agrees better."""
     alpha, uniform, right = means
@@ -281,9 +280,3 @@ def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) 
     xi = np.where(there, right[seeds, first], np.nan)
     best, early = right.max(axis=1), np.where(there, first <= (steps[0] == 0), np.nan)
     return np.array([xi, np.where(there, steps[first], np.nan), early, best, best - xi, alpha.max(axis=1), uniform[:, 0]])
-
-
-def _mean_known(values: Float[np.ndarray, "M S"]) -> Float[np.ndarray, " M"]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # no seed has such a checkpoint: the mean is NaN, as it should be
-        return np.nanmean(values, axis=1)
