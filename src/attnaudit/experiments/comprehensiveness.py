@@ -14,7 +14,7 @@ from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
-from attnaudit.experiments.rows import by_group, check_setting, importance_scores, keys, no_single_decision, row_streams, vector_column
+from attnaudit.experiments.rows import by_group, importance_scores, keys, no_single_decision, require, row_streams, vector_column
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
@@ -62,7 +62,7 @@ class Comprehensiveness:
     orders: int = 5
 
     def __post_init__(self) -> None:
-        check_setting(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
+        require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
 
     def refuses(self, trace: Trace) -> str | None:
         named = {name.removeprefix("importance_") for name in trace.table.column_names if name.startswith("importance_")}

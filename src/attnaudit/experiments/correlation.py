@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import JAIN2019
-from attnaudit.experiments.rows import by_group, check_setting, importance_scores, keys, taken_names
+from attnaudit.experiments.rows import by_group, importance_scores, keys, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -85,7 +85,7 @@ class Correlation:
     significance: float = 0.05
 
     def __post_init__(self) -> None:
-        check_setting(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
+        require(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
         return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")

@@ -81,7 +81,7 @@ def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
     return f"the name of column {taken} is taken by {by}" if taken else None
 
 
-def check_setting(experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()) -> None:
+def require(experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()) -> None:
     """Raise InputError where a setting of an experiment is not ``valid``."""
     if not valid:
         value = getattr(experiment, name)

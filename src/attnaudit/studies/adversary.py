@@ -15,17 +15,7 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, divergence, furthest_trained, trained_adversaries
-from attnaudit.plans.training import (
-    Layout,
-    Training,
-    TrainingId,
-    check_least,
-    one_attention,
-    same_instances,
-    seeded,
-    usual,
-    without_scores,
-)
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, seeded, usual, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row

@@ -15,16 +15,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
-from attnaudit.experiments.rows import (
-    by_group,
-    check_setting,
-    keys,
-    list_column,
-    no_single_decision,
-    of_kept_words,
-    row_streams,
-    vector_column,
-)
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -117,9 +108,9 @@ class Adversary:
     accept: float | None = None
 
     def __post_init__(self) -> None:
-        check_setting(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
-        check_setting(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
-        check_setting(self, "accept", self.accept is None or 0 <= self.accept <= 1, "a distance from 0 to 1, or none for epsilon")
+        require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
+        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
+        require(self, "accept", self.accept is None or 0 <= self.accept <= 1, "a distance from 0 to 1, or none for epsilon")
         if not self.learning_rate > 0 or not self.penalty >= 0:
             got = f"{self.learning_rate:g} and {self.penalty:g}"
             raise InputError(

@@ -13,7 +13,7 @@ from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
-from attnaudit.experiments.rows import by_group, check_setting, keys, list_column, no_single_decision, of_kept_words, row_streams
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -131,9 +131,9 @@ class Erasure:
     epsilon: float = 0.01
 
     def __post_init__(self) -> None:
-        check_setting(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
-        check_setting(self, "other", self.other in OTHERS, f"one of {', '.join(OTHERS)}", OTHERS)
-        check_setting(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
+        require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
+        require(self, "other", self.other in OTHERS, f"one of {', '.join(OTHERS)}", OTHERS)
+        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
         return no_single_decision(trace)

@@ -28,22 +28,7 @@ from attnaudit.plans.training import (
 )
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.measures import Measure
-from attnaudit.studies.dynamics import facts
-from attnaudit.studies.dynamics.measures import (
-    ELSEWHERE,
-    PAIRS,
-    REFERENCE_ELSEWHERE,
-    TO_REFERENCE,
-    CountModel,
-    Finished,
-    Pair,
-    correct_rows,
-    model_rows,
-    relevance,
-    timing_rows,
-    token_rows,
-    uniform_rows,
-)
+from attnaudit.studies.dynamics import facts, measures
 from attnaudit.studies.over_seeds import PLACE, means
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
@@ -147,30 +132,30 @@ class Dynamics:
         *ours, uniform, embedding = watched
         same_instances({training: traces[training] for training in watched})
         test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
-        known = {"reference": test.alpha, "uniform": relevance(traces[uniform])}
-        finished = Finished(row_numbers(test), known | {name: score for name, (score, _) in proxies.items()})
+        known = {"reference": test.alpha, "uniform": measures.relevance(traces[uniform])}
+        finished = measures.Finished(row_numbers(test), known | {name: score for name, (score, _) in proxies.items()})
         parts = [rows for k, one in enumerate(ours) for rows in self._of_seed(traces, one, finished, uniform if k == 0 else None)]
-        parts += [_named(uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
+        parts += [_named(measures.uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
         return pl.concat([*parts, *(_named(rows, name, embedding, None) for name, (_, rows) in proxies.items())], how="diagonal")
 
     def _proxies(self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId) -> dict[str, tuple[Ragged, pl.DataFrame]]:
         """What knows co-occurrence alone, by name, on the rows of ``test``: its relevance, and whether it is right."""
-        found = {"embedding": (relevance(traces[embedding]), correct_rows(traces[embedding]))}
+        found = {"embedding": (measures.relevance(traces[embedding]), measures.correct_rows(traces[embedding]))}
         if self.counts:
-            counts = CountModel.fit(traces[replace(embedding, part="teacher")])
-            found["logistic"] = counts.relevance(test), correct_rows(test).with_columns(correct=counts.correct(test))
+            counts = measures.CountModel.fit(traces[replace(embedding, part="teacher")])
+            found["logistic"] = counts.relevance(test), measures.correct_rows(test).with_columns(correct=counts.correct(test))
         return found
 
     def _of_seed(
-        self, traces: Mapping[TrainingId, Trace], training: TrainingId, finished: Finished, uniform: TrainingId | None
+        self, traces: Mapping[TrainingId, Trace], training: TrainingId, finished: measures.Finished, uniform: TrainingId | None
     ) -> Iterator[pl.DataFrame]:
         """The rows of one training, with the tokens of some where ``uniform`` is the training with uniform attention."""
         for step, trace in self._steps(traces, training):
-            rows = model_rows(trace, finished)
+            rows = measures.model_rows(trace, finished)
             if uniform is not None and step is not None:
                 alike, some = traces[replace(uniform, part=step_part(step))], self.shown(trace)
                 same_instances({"a step": trace, "the same step under uniform attention": alike})
-                tokens = token_rows(trace.take(some), alike.take(some))
+                tokens = measures.token_rows(trace.take(some), alike.take(some))
                 rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
             yield _named(rows, "base", training, step)
 
@@ -187,10 +172,10 @@ class Dynamics:
         for step in (None, *self.steps):
             group = "all" if step is None else f"step:{step}"
             here = pl.col("step").is_null() if step is None else pl.col("step") == step
-            for part, measures in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
-                known = {name: column for name, column in measures.items() if column in flat.columns}
+            for part, columns in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
+                known = {name: column for name, column in columns.items() if column in flat.columns}
                 rows += means(self.name, part.filter(here), known, self.seed, group)
-        rows += timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
+        rows += measures.timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
@@ -226,19 +211,15 @@ def _named(rows: pl.DataFrame, model: str, training: TrainingId, step: int | Non
     return rows.select(*names, pl.all())
 
 
-def _compared(pairs: Iterable[Pair]) -> dict[str, str]:
-    names = [f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs]
-    return dict(zip(names, names, strict=True))
+def _same(*names: str, pairs: Iterable[measures.Pair] = ()) -> dict[str, str]:
+    """Measures called like the columns that they are means of."""
+    return {name: name for name in (*names, *(f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs))}
 
 
-_OWN = {  # measures, and the columns they are means of
-    "accuracy": "correct", "entropy": "entropy", "chance": "chance", ELSEWHERE: ELSEWHERE, **_compared(PAIRS),
-}  # fmt: skip
-_TO_REFERENCE = _compared(TO_REFERENCE)
+_OWN = {"accuracy": "correct", **_same("entropy", "chance", measures.ELSEWHERE, pairs=measures.PAIRS)}
+_TO_REFERENCE = _same(pairs=measures.TO_REFERENCE)
+_UNIFORM = {"accuracy": "correct", **_same(measures.REFERENCE_ELSEWHERE, pairs=measures.TO_REFERENCE[1:2])}
 _OTHERS = {
-    "uniform": {
-        f"{name}_uniform": column
-        for name, column in {"accuracy": "correct", REFERENCE_ELSEWHERE: REFERENCE_ELSEWHERE, **_compared(TO_REFERENCE[1:2])}.items()
-    },
+    "uniform": {f"{name}_uniform": column for name, column in _UNIFORM.items()},
     **{name: {f"accuracy_{name}": "correct"} for name in PROXIES},
-}  # fmt: skip
+}
