@@ -59,7 +59,6 @@ class Plausibility:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """How well attention finds the tokens that are known, or annotated, to matter."""
         for kind, measure, question in (
             ("precision", "precision at the number of known tokens", Plausibility.question),
             ("auprc", "AUPRC", "Does attention rank them first?"),

@@ -134,7 +134,6 @@ class ModelAdversary:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """How far attention moves at the same predictions: of trained models, and of each instance separately."""
         row = rows.get("adversary", "area")
         if row is None:
             return

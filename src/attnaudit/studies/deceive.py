@@ -142,7 +142,6 @@ class Deceive:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """Attention on the impermissible tokens before and after, and what became of the accuracy."""
         measured = [measure for study, measure in rows.rows if study == "deceive" and not measure.startswith("mass_max_")]
         names = [measure.removeprefix("mass_").rpartition("_") for measure in measured if measure.startswith("mass_")]
         if not names:
@@ -172,7 +171,6 @@ class Deceive:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """Accuracy, attention on the impermissible tokens, and what an audit sees, by model and λ."""
         titles = {
             "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
         }  # fmt: skip

@@ -109,7 +109,6 @@ class Guide:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """F1 under each set of weights, and the paired difference to uniform weights."""
         gaps, title = of_models(summary, "difference_f1", COMPARED), "Minus F1 with uniform weights"
         chart = Intervals(gaps, "difference of F1") if gaps.height else "Only uniform weights were given."
         scores = Intervals(of_models(summary, "f1", COMPARED), "F1")

@@ -83,7 +83,6 @@ class Seeds:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """How far attention moves, and how well scores agree with themselves."""
         row = rows.get("seeds", "jsd")
         if row is None:
             return
@@ -97,7 +96,6 @@ class Seeds:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """Divergence by bins of the largest weight and by class, and how well scores agree with themselves."""
         classes = table.sort("predicted").group_by("predicted", maintain_order=True)
         groups = [(f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in _bins()]
         groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]

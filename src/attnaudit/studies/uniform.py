@@ -57,7 +57,6 @@ class Uniform:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """F1 of both models."""
         row, base, even = (rows.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
         if row is None or base is None or even is None:
             return
@@ -75,7 +74,6 @@ class Uniform:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """F1, accuracy and ROC-AUC of both models."""
         titles = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
         charts = {name: Intervals(of_models(summary, name, COMPARED), title) for name, title in titles.items()}
         panels = tuple(

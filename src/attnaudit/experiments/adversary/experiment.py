@@ -106,6 +106,7 @@ class Adversary:
     learning_rate: float = 0.01
     penalty: float = 500.0
     accept: float | None = None
+    refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:
         require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
@@ -118,9 +119,6 @@ class Adversary:
             )
         if self.k < 1 or self.steps < 0:
             raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
-
-    def refuses(self, trace: Trace) -> str | None:
-        return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha

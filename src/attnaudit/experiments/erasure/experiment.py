@@ -129,14 +129,12 @@ class Erasure:
     orders: int = 5
     other: str = "any"
     epsilon: float = 0.01
+    refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:
         require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
         require(self, "other", self.other in OTHERS, f"one of {', '.join(OTHERS)}", OTHERS)
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
-
-    def refuses(self, trace: Trace) -> str | None:
-        return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         streams, alpha = row_streams(trace, self.seed, self.name), trace.alpha
