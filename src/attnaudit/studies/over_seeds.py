@@ -117,12 +117,10 @@ def defined_mean(values: Float[np.ndarray, "S n"]) -> Float[np.ndarray, " S"]:
 
 def _stacked(table: pl.DataFrame, models: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Labels (n,) and probabilities (M, S, n, K). Raises InputError where models have not the same seeds and instances."""
-    seeds = {model: table.filter(pl.col("model") == model)["seed"].unique().sort().to_list() for model in models}
+    seeds = {model: table.filter(model=model)["seed"].unique().sort().to_list() for model in models}
     if len({tuple(one) for one in seeds.values()}) > 1:
         raise InputError("compare models", "seeds", str(seeds), "the same seeds of every model")
-    ordered = [
-        table.filter((pl.col("model") == model) & (pl.col("seed") == seed)).sort("instance") for model in models for seed in seeds[model]
-    ]
+    ordered = [table.filter(model=model, seed=seed).sort("instance") for model in models for seed in seeds[model]]
     first = ordered[0].select("instance", "label")
     if not all(first.equals(other.select("instance", "label")) for other in ordered):
         raise InputError("compare models", "traces", "of different instances", "traces of the same test split")
