@@ -237,8 +237,7 @@ def _measured(
     attended, relevant = alpha.argmax(2), relevance.argmax(2)
     symbols, expected = source.t(), source.t()[:, right]
     return {
-        "loss": -logp.gather(2, gold[..., None]),
-        "token": logp.argmax(2) == gold,
+        "loss": -logp.gather(2, gold[..., None]), "token": logp.argmax(2) == gold,
         "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == expected,
         "relevance": relevant == right, "relevance_least": relevance.argmin(2) == right,
         "relevance_symbol": symbols.gather(1, relevant) == expected,

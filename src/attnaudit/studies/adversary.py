@@ -1,6 +1,4 @@
-"""Can the same predictions be reached with another attention? Trained to predict as the base does, and to attend elsewhere (Wiegreffe &
-Pinter 2019).
-"""
+"""Can another attention reach the same predictions? Trained to predict as the base does, and attend elsewhere (Wiegreffe & Pinter 2019)."""
 
 from __future__ import annotations
 

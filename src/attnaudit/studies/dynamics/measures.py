@@ -112,9 +112,7 @@ def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.
 
 
 def uniform_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
-    """A row for each row of a trace of the model with uniform attention: how its relevance, here and elsewhere, agrees with the reference's
-    attention.
-    """
+    """A row for each row of a trace with uniform attention: how its relevance, here or elsewhere, agrees with the reference's attention."""
     scores = {"relevance": relevance(trace), **finished.of(trace)}
     elsewhere = elsewhere_agreement(trace, scores["reference"], scores["relevance"])
     agreed = pl.Series(REFERENCE_ELSEWHERE, elsewhere, nan_to_null=True)
