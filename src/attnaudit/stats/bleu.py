@@ -31,7 +31,7 @@ def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
     return _score(counts.tolist())
 
 
-def _score(counts: Sequence[Any]) -> float:
+def _score(counts: Any) -> float:
     from sacrebleu.metrics.bleu import BLEU
 
     matching, total, (length, reference) = list(counts[:ORDERS]), list(counts[ORDERS:-2]), map(int, counts[-2:])
