@@ -97,7 +97,7 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
     assert results.left_out == {
         "correlation": "the trace has no column gradient",
         "plausibility": "the trace has no column rationale",
-        "alignment": "the trace has no column query, rationale",
+        "alignment": "for traces of translations with reference alignments only",
     }
     with pytest.raises(TraceError, match="correlation: the trace has no column gradient"):
         audit(trace, ["correlation"])

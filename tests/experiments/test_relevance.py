@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.experiments.relevance import relevance
+from attnaudit.studies.dynamics.measures import relevance
 from attnaudit.trace import Trace
 from tests.traces import make_trace
 

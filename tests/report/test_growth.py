@@ -18,7 +18,7 @@ from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.study_page import study_card, study_tables
 from attnaudit.results.about import About
 from attnaudit.results.measures import label_of
-from attnaudit.studies.dynamics import Dynamics
+from attnaudit.studies.dynamics.study import Dynamics
 from tests.report.runs import summary_of
 from tests.studies.identity import identified
 from tests.studies.test_dynamics import STEPS, STUDY, some

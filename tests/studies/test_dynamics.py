@@ -12,7 +12,6 @@ from scipy.stats import kendalltau
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.relevance import relevance
 from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
     OTHERS,
@@ -22,6 +21,7 @@ from attnaudit.studies.dynamics.measures import (
     CountModel,
     elsewhere_agreement,
     entropy_share,
+    relevance,
     timing_of_seeds,
     timing_rows,
 )

@@ -24,7 +24,7 @@ from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies import PAIR_STUDIES
 from attnaudit.studies.deceive import PairDeceive
-from attnaudit.studies.dynamics import PairDynamics
+from attnaudit.studies.dynamics.study import PairDynamics
 from attnaudit.trace import Trace
 from tests.pairs import write_pairs
 from tests.studies.identity import shuffled_traces

@@ -25,7 +25,7 @@ from attnaudit.runner import RunSpec, StudySpec, run_study
 from attnaudit.runner.studies import AUDIT, TRAININGS, key_of
 from attnaudit.studies import STUDIES, Training
 from attnaudit.studies.deceive import MODELS
-from attnaudit.studies.dynamics import Dynamics
+from attnaudit.studies.dynamics.study import Dynamics
 from attnaudit.studies.over_seeds import model_label
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import Probe

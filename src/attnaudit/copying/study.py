@@ -122,7 +122,7 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     won = seeds.filter(pl.col("outcome") == "succeeded").drop_nulls("lead")
     rows.append(_share("relevance_first", won["lead"] > 0))
     rows.append(_share("attention_first", won["lead"] < 0))
-    heads = _heads(seeds)
+    heads = len(final["heads"][0]) if len(final["heads"][0]) > 1 else 0
     for group, part in [("all", seeds), *((name, seeds.filter(outcome=name)) for name in OUTCOMES if name in seeds["outcome"])]:
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]
         rows += [_median(name, part[name], group) for name in (*_OTHERS, "relevance_step", "attention_step", "lead")]
@@ -132,18 +132,9 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _heads(final: pl.DataFrame) -> int:
-    """Of a model of several, how many there are."""
-    count = len(final["heads"][0])
-    return count if count > 1 else 0
-
-
 def _share(measure: str, chosen: pl.Series) -> dict[str, Any]:
-    n, low, high = len(chosen), None, None
-    if n:
-        low, high = wilson_interval(int(chosen.sum()), n)
-    value = float(chosen.sum()) / n if n else None
-    return summary_row(NAME, measure, value, low, high, n=n)
+    n, successes = len(chosen), int(chosen.sum())
+    return summary_row(NAME, measure, *((successes / n, *wilson_interval(successes, n)) if n else (None, None, None)), n=n)
 
 
 def _median(measure: str, values: pl.Series, group: str) -> dict[str, Any]:

@@ -136,45 +136,42 @@ class _Work:
         if self.stage < number:
             self.stage = number
             self.models.reset_optimizer()
-        purpose = f"stage {number}"
         if self.models.steps == 0:
-            self._measure(number)
+            self._probe(number)
         while self.models.steps < stage.steps:
             first = self.models.steps
             steps = min(config.every, stage.steps - first)
             self.models.advance(
-                self.pool, lambda seed, step: config.pair(stage.sequences, seed, purpose, step * config.batch, config.batch), steps, first,
-                begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform, tell=partial(self.told, steps),
+                self.pool, lambda seed, step: config.pair(stage.sequences, seed, f"stage {number}", step * config.batch, config.batch),
+                steps, first, begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform,
+                tell=partial(self.told, steps),
             )  # fmt: skip
-            self._measure(number)
+            self._probe(number)
             self._save()
 
+    def _probe(self, number: int) -> None:
+        self.curves += self._rows(self.config.stages[number], "probe", self.config.probe, stage=number, step=self.models.steps)
+
     def ended(self) -> Trained:
-        """The last word: every seed on test sequences."""
+        """Every seed on test sequences."""
         stage, config = self.config.stages[-1], self.config
-        source, gold = config.pair(stage.sequences, 0, "test", 0, config.test)
-        found = self.models.each(self.pool, lambda place: self._on(place, stage, source, gold))
-        alpha = self.models.each(self.pool, lambda place: self._alpha(place, stage, source[:1], gold[:1]))
-        final = [{"seed": seed, **asdict(one)} for seed, one in zip(config.seeds, found, strict=True)]
-        return Trained(self.curves, final, np.stack(alpha))
+        xs, ys = as_tensors(*config.pair(stage.sequences, 0, "test", 0, 1))
 
-    def _measure(self, number: int) -> None:
-        stage, config = self.config.stages[number], self.config
-        source, gold = config.pair(stage.sequences, 0, "probe", 0, config.probe)
-        found = self.models.each(self.pool, lambda place: self._on(place, stage, source, gold))
-        rows = zip(config.seeds, found, strict=True)
-        self.curves += [{"seed": seed, "stage": number, "step": self.models.steps, **asdict(one)} for seed, one in rows]
+        def alpha(place: int) -> np.ndarray:
+            made = forward(config.sizes, self.models.of(place), Workspace(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
+            return made.alpha[0].mean(0).numpy()
 
-    def _on(self, place: int, stage: Stage, source: np.ndarray, gold: np.ndarray) -> Measured:
-        positions = right_positions(self.config.target, source.shape[1])
-        return measure(
-            self.config.sizes, self.models.of(place), self.models.room(), source, gold, stage.sequences.begin, positions, stage.uniform
-        )
+        return Trained(self.curves, self._rows(stage, "test", config.test), np.stack(self.models.each(self.pool, alpha)))
 
-    def _alpha(self, place: int, stage: Stage, source: np.ndarray, gold: np.ndarray) -> np.ndarray:
-        xs, ys = as_tensors(source, gold)
-        made = forward(self.config.sizes, self.models.of(place), Workspace(), xs, shifted(ys, stage.sequences.begin), stage.uniform)
-        return made.alpha[0].mean(0).numpy()
+    def _rows(self, stage: Stage, purpose: str, count: int, /, **labels: int) -> list[dict[str, Any]]:
+        """A row for each seed: what it does with ``count`` sequences."""
+        config, begin = self.config, stage.sequences.begin
+        pair, positions = config.pair(stage.sequences, 0, purpose, 0, count), right_positions(config.target, stage.sequences.length)
+
+        def one(place: int) -> Measured:
+            return measure(config.sizes, self.models.of(place), self.models.room(), *pair, begin, positions, stage.uniform)
+
+        return [{"seed": seed, **labels, **asdict(row)} for seed, row in zip(config.seeds, self.models.each(self.pool, one), strict=True)]
 
     def told(self, steps: int) -> None:
         """So many more steps of one seed are done."""
@@ -185,10 +182,9 @@ class _Work:
         if self.keep is None or time.monotonic() - self.saved < PAUSE:
             return
         state = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.config)}
+        tensors = {"weights": self.models.weights, "moments": self.models.moments}
         with atomic(self.keep / FILE) as temporary:
-            save_file(
-                {"weights": self.models.weights, "moments": self.models.moments}, temporary, metadata={"attnaudit": json.dumps(state)}
-            )
+            save_file(tensors, temporary, metadata={"attnaudit": json.dumps(state)})
         self.saved = time.monotonic()
 
     def _restore(self, path: Path) -> None:
@@ -241,8 +237,7 @@ def _measured(
     attended, relevant = alpha.argmax(2), relevance.argmax(2)
     symbols, expected = source.t(), source.t()[:, right]
     return {
-        "loss": -logp.gather(2, gold[..., None]),
-        "token": logp.argmax(2) == gold,
+        "loss": -logp.gather(2, gold[..., None]), "token": logp.argmax(2) == gold,
         "attention": attended == right, "attention_symbol": symbols.gather(1, attended) == expected,
         "relevance": relevant == right, "relevance_least": relevance.argmin(2) == right,
         "relevance_symbol": symbols.gather(1, relevant) == expected,

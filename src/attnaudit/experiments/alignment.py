@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
 
 from attnaudit.core.papers import SNELL2020
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
@@ -38,17 +37,14 @@ class Alignment:
 
     name = "alignment"
     needs = ("query", "rationale")
+    scope = "traces of translations with reference alignments"
     question = "Does attention find the source words that a target word translates?"
     papers = (SNELL2020,)
     measures = (
-        Measure(
-            "precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
-            "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher",
-        ),
-        Measure(
-            "aer_{score}", "alignment error rate of the largest score, {score}",
-            "Alignment error rate (Och & Ney 2003) of one link per gold token, to the source unit of largest score, 0 to 1.", "lower",
-        ),
+        Measure("precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
+                "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher"),
+        Measure("aer_{score}", "alignment error rate of the largest score, {score}",
+                "Alignment error rate (Och & Ney 2003) of one link per gold token, to the source unit of largest score, 0 to 1.", "lower"),
         Measure(
             "dictionary_{score}", "share of the n strongest pairs of the dictionary that are translations, of which there are n, {score}",
             "R-precision of the dictionary: of n pairs known to be translations, the share among the n strongest.", "higher",
@@ -60,19 +56,20 @@ class Alignment:
         return None if trace.task == "translation" else "its rows are not the gold tokens of a translator"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        marks = trace.ragged("rationale")
-        known = marks.lengths > 0
-        rows = np.flatnonzero(known)
-        told = marks.take(rows)
-        aligned = told.with_values(told.values.astype(np.float64)).sum()
-        columns = {"aligned": aligned, "chance": aligned / told.lengths}
+        all_marks = trace.ragged("rationale")
+        rows = np.flatnonzero(all_marks.lengths)
+        marks = all_marks.take(rows)
+        aligned = marks.with_values(marks.values.astype(np.float64)).sum()
+        columns = {"aligned": aligned, "chance": aligned / marks.lengths}
         for name, column in SCORES.items():
             if trace.has(column):
                 score = trace.ragged(column).take(rows)
-                greatest = score.values == score.spread(score.max())
-                hits = score.with_values((greatest & told.values).astype(np.float64)).sum()
-                columns[f"hit_{name}"] = hits / score.with_values(greatest.astype(np.float64)).sum()
-        return keys(trace).with_columns(_spread(name, values, known) for name, values in columns.items())
+                largest = score.values == score.spread(score.max())
+                hits = score.with_values((largest & marks.values).astype(np.float64)).sum()
+                columns[f"hit_{name}"] = hits / score.with_values(largest.astype(np.float64)).sum()
+        table = np.full((len(trace), len(columns)), np.nan)
+        table[rows] = np.column_stack(list(columns.values()))
+        return keys(trace).with_columns(pl.Series(name, table[:, k], nan_to_null=True) for k, name in enumerate(columns))
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         table = table.lazy().collect()
@@ -94,12 +91,6 @@ class Alignment:
         known = "" if relevance is None else f"output relevance {figure(relevance['value'])} {interval(relevance)}, "
         mark = None if relevance is None else float(relevance["value"])
         yield card_row(Alignment.question, "precision at 1", row, f"{known}random position {figure(chance['value'])}", sentence, mark=mark)
-
-
-def _spread(name: str, values: Float[np.ndarray, " k"], known: np.ndarray) -> pl.Series:
-    column = np.full(len(known), np.nan)
-    column[known] = values
-    return pl.Series(name, column, nan_to_null=True)
 
 
 def _rows(experiment: str, sums: pl.DataFrame, n: int, undefined: int, seed: int) -> Iterator[dict[str, Any]]:
@@ -148,17 +139,15 @@ def dictionary_rows(pairs: pl.DataFrame) -> list[dict[str, Any]]:
     """
     known = pairs.drop_nulls("aligned").with_columns(right=pl.col("aligned") >= TRANSLATES)
     n = int(known["right"].sum())
-    rows = [_precision(name, known.sort(name, descending=True, maintain_order=True).head(n)["right"]) for name in ("relevance", "alpha")]
+    top = {name: known.sort(name, descending=True, maintain_order=True).head(n)["right"] for name in ("relevance", "alpha")}
+    found = {name: int(right.sum()) for name, right in top.items()}
+    rows = [
+        summary_row(Alignment.name, f"dictionary_{name}", right / max(n, 1), *wilson_interval(right, n), n=n)
+        for name, right in found.items()
+    ]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA).to_dicts() if n else []
 
 
-def _precision(score: str, right: pl.Series) -> dict[str, Any]:
-    successes, n = int(right.sum()), len(right)
-    return summary_row(Alignment.name, f"dictionary_{score}", successes / max(n, 1), *wilson_interval(successes, n), n=n)
-
-
 def _marks(trace: Trace, lengths: np.ndarray) -> pl.Series:
-    if not trace.has("rationale"):
-        return pl.Series([None] * int(lengths.sum()), dtype=pl.Float64)
-    rows = trace.table.column("rationale").to_pylist()
+    rows = trace.table.column("rationale").to_pylist() if trace.has("rationale") else [None] * len(lengths)
     return pl.Series([mark for row, size in zip(rows, lengths.tolist(), strict=True) for mark in (row or [None] * size)]).cast(pl.Float64)

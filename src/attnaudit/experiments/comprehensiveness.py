@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +10,11 @@ import polars.selectors as cs
 import pyarrow as pa
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.papers import DEYOUNG2020
-from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
-from attnaudit.experiments.rows import by_group, keys, no_single_decision, row_streams, vector_column
+from attnaudit.experiments.rows import by_group, importance_scores, keys, no_single_decision, require, row_streams, vector_column
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
@@ -48,37 +45,24 @@ class Comprehensiveness:
     question = "Are the tokens of most attention needed for the prediction, and enough for it?"
     papers = (DEYOUNG2020,)
     measures = (
-        Measure(
-            "normalised_comprehensiveness_{score}", "comprehensiveness between its exact bounds, {score}",
-            "Where the comprehensiveness lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "higher",
-        ),
-        Measure(
-            "normalised_sufficiency_{score}", "sufficiency between its exact bounds, {score}",
-            "Where the sufficiency lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "lower",
-        ),
-        Measure(
-            "input_comprehensiveness_{score}", "fall of the predicted class, top tokens deleted from the text, {score}",
-            "Comprehensiveness with the tokens deleted from the text and the whole model run again.", "higher",
-        ),
-        Measure(
-            "input_sufficiency_{score}", "fall of the predicted class, text of the top tokens alone, {score}",
-            "Sufficiency with the other tokens deleted from the text and the whole model run again.", "lower",
-        ),
-        Measure(
-            "comprehensiveness_{score}", "fall of the predicted class without the top tokens (AOPC), {score}",
-            "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of tokens, mean of the five.", "higher",
-        ),
-        Measure(
-            "sufficiency_{score}", "fall of the predicted class with the top tokens alone (AOPC), {score}",
-            "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.", "lower",
-        ),
+        Measure("normalised_comprehensiveness_{score}", "comprehensiveness between its exact bounds, {score}",
+                "Where the comprehensiveness lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "higher"),
+        Measure("normalised_sufficiency_{score}", "sufficiency between its exact bounds, {score}",
+                "Where the sufficiency lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "lower"),
+        Measure("input_comprehensiveness_{score}", "fall of the predicted class, top tokens deleted from the text, {score}",
+                "Comprehensiveness with the tokens deleted from the text and the whole model run again.", "higher"),
+        Measure("input_sufficiency_{score}", "fall of the predicted class, text of the top tokens alone, {score}",
+                "Sufficiency with the other tokens deleted from the text and the whole model run again.", "lower"),
+        Measure("comprehensiveness_{score}", "fall of the predicted class without the top tokens (AOPC), {score}",
+                "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of tokens, mean of the five.", "higher"),
+        Measure("sufficiency_{score}", "fall of the predicted class with the top tokens alone (AOPC), {score}",
+                "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.", "lower"),
     )  # fmt: skip
     seed: int = 0
     orders: int = 5
 
     def __post_init__(self) -> None:
-        if not 1 <= self.orders <= MOST_ORDERS:
-            raise InputError("audit", "setting comprehensiveness.orders", str(self.orders), f"1 to {MOST_ORDERS:,} random orders")
+        require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
 
     def refuses(self, trace: Trace) -> str | None:
         named = {name.removeprefix("importance_") for name in trace.table.column_names if name.startswith("importance_")}
@@ -93,7 +77,8 @@ class Comprehensiveness:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha
-        found = {name: falls(readout, alpha, score) for name, score in _scores(trace)}
+        scores = {"attention": alpha, **importance_scores(trace)}
+        found = {name: falls(readout, alpha, score) for name, score in scores.items()}
         found["random"] = falls_by_chance(readout, alpha, row_streams(trace, self.seed, self.name), self.orders)
         limits = bounds(readout, alpha) if one_logit_decides(readout) and readout.candidates is None else None
         columns: list[pl.Series] = []
@@ -103,20 +88,13 @@ class Comprehensiveness:
                 columns += [_normalised(f"normalised_{way}_{name}", fall[:, k], limits[:, k]) for name, fall in found.items()]
             columns += [vector_column(f"{way}_at_{name}", fall[:, k]) for name, fall in found.items()]
         for name in _of_input(trace):
-            columns.append(_mean_of_lists(trace, name))
+            column = trace.table.column(name).cast(pa.large_list(pa.float64())).combine_chunks()
+            columns.append(pl.Series(name, column).list.mean().fill_nan(None))
         return keys(trace).with_columns(columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         chosen = cs.starts_with(*WAYS, *(f"{kind}_{way}" for kind in ("normalised", "input") for way in WAYS))
         return summarise_means(self.name, by_group(table, lambda rows: rows.select(chosen)), self.seed)
-
-
-def _scores(trace: Trace) -> Iterator[tuple[str, Ragged]]:
-    yield "attention", trace.alpha
-    further = [name for name in trace.table.column_names if name.startswith("importance_")]
-    for name in ("gradient", "loo", *further):
-        if trace.has(name):
-            yield name.removeprefix("importance_"), trace.ragged(name)
 
 
 def _of_input(trace: Trace) -> list[str]:
@@ -128,12 +106,6 @@ def _holds_numbers(trace: Trace, name: str) -> bool:
     kind = trace.table.schema.field(name).type
     lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
     return lists and (pa.types.is_floating(kind.value_type) or pa.types.is_integer(kind.value_type))
-
-
-def _mean_of_lists(trace: Trace, name: str) -> pl.Series:
-    column = trace.table.column(name)
-    rows = pl.Series(name, column.cast(pa.large_list(pa.float64())).combine_chunks())
-    return rows.list.mean().fill_nan(None).alias(name)
 
 
 def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
-from attnaudit.experiments.rows import by_group, keys
+from attnaudit.experiments.rows import by_group, importance_scores, keys, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -41,17 +40,13 @@ _PAIRS = {
 
 
 def _caption(rows: pl.DataFrame) -> str:
-    means = [f"{pair} {figure(_mean(rows[column]))}" for column, pair in _PAIRS.items() if column in rows.columns]
+    means = {pair: rows[column].fill_nan(None).mean() for column, pair in _PAIRS.items() if column in rows.columns}
+    listed = "; ".join(f"{pair} {figure(mean if isinstance(mean, float) else None)}" for pair, mean in means.items())
     return (
         "Kendall τ of each instance, as shares of its predicted class; ticks at the bottom mark the class means. 1: the same order of "
-        f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {'; '.join(means)}. The last panel is the reference: how far two "
+        f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {listed}. The last panel is the reference: how far two "
         "measures of importance agree with each other."
     )
-
-
-def _mean(values: pl.Series) -> float | None:
-    mean = values.fill_nan(None).mean()
-    return mean if isinstance(mean, float) else None
 
 
 @dataclass(frozen=True)
@@ -67,61 +62,42 @@ class Correlation:
     question = "Does attention rank tokens as measures of their importance do?"
     papers = (JAIN2019,)
     measures = (
-        Measure(
-            "tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
-            "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower",
-        ),
-        Measure(
-            "tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",
-            "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention.",
-        ),
-        Measure(
-            "tau_{score}", "Kendall τ, attention – {score}",
-            "Kendall τ-b of attention and an importance score over the tokens of an instance, −1 to 1.", "higher",
-        ),
-        Measure(
-            "significant_gradient_loo_bh", "share significant after Benjamini–Hochberg, gradient – leave-one-out",
-            "Share of instances whose τ stays significant when all instances of the group are tested at once.",
-        ),
-        Measure(
-            "significant_{score}_bh", "share significant after Benjamini–Hochberg, attention – {score}",
-            "Share of instances whose τ stays significant when all instances of the group are tested at once.", "higher",
-        ),
-        Measure(
-            "significant_gradient_loo", "share with p ≤ 0.05, gradient – leave-one-out",
-            "Share of instances whose τ differs from 0 at the level of the setting significance.",
-        ),
-        Measure(
-            "significant_{score}", "share with p ≤ 0.05, attention – {score}",
-            "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher",
-        ),
+        Measure("tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
+                "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower"),
+        Measure("tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",
+                "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention."),
+        Measure("tau_{score}", "Kendall τ, attention – {score}",
+                "Kendall τ-b of attention and an importance score over the tokens of an instance, −1 to 1.", "higher"),
+        Measure("significant_gradient_loo_bh", "share significant after Benjamini–Hochberg, gradient – leave-one-out",
+                "Share of instances whose τ stays significant when all instances of the group are tested at once."),
+        Measure("significant_{score}_bh", "share significant after Benjamini–Hochberg, attention – {score}",
+                "Share of instances whose τ stays significant when all instances of the group are tested at once.", "higher"),
+        Measure("significant_gradient_loo", "share with p ≤ 0.05, gradient – leave-one-out",
+                "Share of instances whose τ differs from 0 at the level of the setting significance."),
+        Measure("significant_{score}", "share with p ≤ 0.05, attention – {score}",
+                "Share of instances whose τ differs from 0 at the level of the setting significance.", "higher"),
     )  # fmt: skip
     figures = (
-        FigureSpec(
-            "tau", "Does attention rank tokens as importance measures do?",
-            tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption,
-        ),
+        FigureSpec("tau", "Does attention rank tokens as importance measures do?",
+                   tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption),
     )  # fmt: skip
     seed: int = 0
     significance: float = 0.05
 
     def __post_init__(self) -> None:
-        if not 0 <= self.significance <= 1:
-            raise InputError("audit", "setting correlation.significance", str(self.significance), "a probability from 0 to 1")
+        require(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")
 
     def refuses(self, trace: Trace) -> str | None:
-        taken = [f"importance_{name}" for name in ("gradient", "loo", YARDSTICK) if trace.has(f"importance_{name}")]
-        return f"the name of column {', '.join(taken)} is taken by the correlations of every trace" if taken else None
+        return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        further = [name for name in trace.table.column_names if name.startswith("importance_")]
-        scores = {"alpha": trace.alpha, **{name: trace.ragged(name) for name in ("gradient", "loo", *further)}}
-        pairs = {name: ("alpha", name) for name in ("gradient", "loo")}
-        pairs[YARDSTICK] = ("gradient", "loo")
-        pairs |= {name.removeprefix("importance_"): ("alpha", name) for name in further}
+        alpha, scores = trace.alpha, importance_scores(trace)
+        gradient, loo = scores.pop("gradient"), scores.pop("loo")
+        pairs = {"gradient": (alpha, gradient), "loo": (alpha, loo), YARDSTICK: (gradient, loo)}
+        pairs |= {name: (alpha, score) for name, score in scores.items()}
         columns: dict[str, np.ndarray] = {}
-        for name, (one, other) in pairs.items():
-            columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(scores[one], scores[other])
+        for name, pair in pairs.items():
+            columns[f"tau_{name}"], columns[f"p_{name}"] = kendall_tau(*pair)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -156,12 +132,10 @@ class Correlation:
                 continue
             sentence = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
             sentence += rows.apart("correlation", f"tau_{name}") + _over_seeds(rows, name, words)
-            known = (
-                "no gradient–LOO τ is defined"
-                if reference is None
-                else f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}"
-            )
-            label, mark = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}", None if reference is None else reference["value"]
+            known, mark = "no gradient–LOO τ is defined", None
+            if reference is not None:
+                known, mark = f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}", reference["value"]
+            label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
             yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0))
 
 

@@ -11,7 +11,7 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
-from attnaudit.experiments.rows import by_group, keys
+from attnaudit.experiments.rows import by_group, importance_scores, keys, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -37,28 +37,19 @@ class Plausibility:
     measures = (
         Measure("precision_chance", "precision of a random order (share of known tokens)", "Precision of a random order, on average."),
         Measure("auprc_chance", "average precision of a random order", "Average precision that a random order reaches on average."),
-        Measure(
-            "precision_{score}", "precision at the number of known tokens, {score}",
-            "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.", "higher",
-        ),
-        Measure(
-            "auprc_{score}", "average precision, {score}",
-            "Average precision of the whole ranking in finding the rationale tokens, 0 to 1.", "higher",
-        ),
+        Measure("precision_{score}", "precision at the number of known tokens, {score}",
+                "Share of rationale tokens among as many top-ranked tokens as the rationale has, 0 to 1.", "higher"),
+        Measure("auprc_{score}", "average precision, {score}",
+                "Average precision of the whole ranking in finding the rationale tokens, 0 to 1.", "higher"),
     )  # fmt: skip
     seed: int = 0
 
     def refuses(self, trace: Trace) -> str | None:
-        taken = [f"importance_{name}" for name in ("attention", "gradient", "loo", "chance") if trace.has(f"importance_{name}")]
-        return f"the name of column {', '.join(taken)} is taken by a score of every trace" if taken else None
+        return taken_names(trace, ("attention", "gradient", "loo", "chance"), "a score of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        further = [name for name in trace.table.column_names if name.startswith("importance_")]
-        scores = {"attention": trace.alpha}
-        scores |= {name.removeprefix("importance_"): trace.ragged(name) for name in ("gradient", "loo", *further) if trace.has(name)}
-        rationale = trace.ragged("rationale")
-        columns: dict[str, np.ndarray] = {}
-        for name, score in scores.items():
+        rationale, columns = trace.ragged("rationale"), dict[str, np.ndarray]()
+        for name, score in {"attention": trace.alpha, **importance_scores(trace)}.items():
             columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(score, rationale)
         columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(rationale, trace.alpha.lengths)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
@@ -68,7 +59,6 @@ class Plausibility:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """How well attention finds the tokens that are known, or annotated, to matter."""
         for kind, measure, question in (
             ("precision", "precision at the number of known tokens", Plausibility.question),
             ("auprc", "AUPRC", "Does attention rank them first?"),

@@ -66,10 +66,9 @@ class Prediction:
         scores = classification_scores(labelled["label"].to_numpy(), predicted_class(probabilities), probabilities, seed=self.seed)
         majority = float(np.bincount(labelled["label"].to_numpy()).max()) / len(labelled) if len(labelled) else None
         known, missing = len(labelled), len(rows) - len(labelled)
-        values = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
         summary = [
-            summary_row(self.name, name, value, scores.low[k], scores.high[k], n=known, undefined=missing)
-            for k, (name, value) in enumerate(values.items())
+            summary_row(self.name, name, getattr(scores, name), scores.low[k], scores.high[k], n=known, undefined=missing)
+            for k, name in enumerate(("accuracy", "f1", "roc_auc"))
         ]
         summary.append(summary_row(self.name, "majority", majority, n=known, undefined=missing))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)

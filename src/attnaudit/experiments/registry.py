@@ -64,20 +64,17 @@ class Facts(NamedTuple):
     summary rows into rows of the verdict card; ``figures`` say what the report draws of its table.
     """
 
-    question: str
-    papers: tuple[Paper, ...]
-    measures: tuple[Measure, ...]
-    card_rows: CardRows
-    figures: tuple[FigureSpec, ...]
+    question: str = ""
+    papers: tuple[Paper, ...] = ()
+    measures: tuple[Measure, ...] = ()
+    card_rows: CardRows = lambda rows, about: ()
+    figures: tuple[FigureSpec, ...] = ()
 
 
 def facts(name: str) -> Facts:
     """The facts of the registered experiment ``name``, all empty for an unknown one: results may be of an experiment of elsewhere."""
     stated = EXPERIMENTS.get(name, object)
-    return Facts(
-        question=getattr(stated, "question", ""), papers=getattr(stated, "papers", ()), measures=getattr(stated, "measures", ()),
-        card_rows=getattr(stated, "card_rows", lambda rows, about: ()), figures=getattr(stated, "figures", ()),
-    )  # fmt: skip
+    return Facts(**{name: getattr(stated, name) for name in Facts._fields if hasattr(stated, name)})
 
 
 def measure_label(measure: str, experiment: str | None = None) -> str:
@@ -108,9 +105,13 @@ def with_settings() -> Iterator[str]:
 
 
 def refusal(experiment: Experiment, trace: Trace) -> str | None:
-    """Why an experiment cannot use a trace; None where it can. A class may say so by a method ``refuses``, after its ``needs``."""
+    """Why an experiment cannot use a trace; None where it can. A class may say so by a method ``refuses``, after its ``needs``.
+
+    Where a class states its ``scope``, such as "traces of translations", that is the reason given for a trace without what it needs.
+    """
     missing = [name for name in experiment.needs if not trace.has(name)]
     if missing:
-        return f"the trace has no column {', '.join(missing)}"
+        scope = getattr(experiment, "scope", "")
+        return f"for {scope} only" if scope else f"the trace has no column {', '.join(missing)}"
     refuses = getattr(experiment, "refuses", None)
     return refuses(trace) if refuses is not None else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,6 +11,7 @@ import polars.selectors as cs
 import pyarrow as pa
 from jaxtyping import Bool, Float, UInt64
 
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
@@ -65,6 +67,26 @@ def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFram
     predicted = rows.select(pl.col("predicted").unique()).collect()["predicted"]
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
         yield f"predicted:{name}", measured(rows.filter(pl.col("predicted") == name))
+
+
+def importance_scores(trace: Trace) -> dict[str, Ragged]:
+    """Gradient, leave-one-out and every ``importance_<name>`` that a trace has, by name."""
+    columns = ("gradient", "loo", *(name for name in trace.table.column_names if name.startswith("importance_")))
+    return {name.removeprefix("importance_"): trace.ragged(name) for name in columns if trace.has(name)}
+
+
+def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:
+    """Why columns ``importance_<name>`` of these ``names`` cannot be used; None where the trace has none."""
+    taken = ", ".join(f"importance_{name}" for name in names if trace.has(f"importance_{name}"))
+    return f"the name of column {taken} is taken by {by}" if taken else None
+
+
+def require(experiment: Any, name: str, valid: bool, expected: str, choices: Iterable[str] = ()) -> None:
+    """Raise InputError where a setting of an experiment is not ``valid``."""
+    if not valid:
+        value = getattr(experiment, name)
+        hint = did_you_mean(value, choices) if choices else ""
+        raise InputError("audit", f"setting {experiment.name}.{name}", repr(value), expected, hint)
 
 
 def no_single_decision(trace: Trace) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from attnaudit.results.words import count, figure
@@ -193,6 +194,31 @@ class StepLines:
 
 
 @dataclass(frozen=True)
+class SeedLines:
+    """A line for each seed of ``rows`` {seed, step, value, outcome}, a share of positions, in the colour of its outcome."""
+
+    rows: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class FirstSteps:
+    """Two steps of each seed of ``rows`` {seed, relevance_step, attention_step}, joined."""
+
+    rows: pl.DataFrame
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A cell for each of the ``weights`` (T, S), darker the larger, darkest from ``full`` on."""
+
+    weights: np.ndarray
+    full: float = 0.3
+
+
+StudyChart = Intervals | Quartiles | Distances | StepLines | SeedLines | FirstSteps | Matrix
+
+
+@dataclass(frozen=True)
 class StudyPanel:
     """One chart of a study, or the reason why there is none.
 
@@ -200,7 +226,7 @@ class StudyPanel:
     """
 
     title: str
-    chart: Intervals | Quartiles | Distances | StepLines | str
+    chart: StudyChart | str
     name: str = ""
     label: str = ""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -27,9 +28,13 @@ def bleu_counts(written: Sequence[str], references: Sequence[str]) -> Int64[np.n
 
 def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
     """BLEU, from 0 to 100, of counts summed over a corpus."""
+    return _score(counts.tolist())
+
+
+def _score(counts: Any) -> float:
     from sacrebleu.metrics.bleu import BLEU
 
-    matching, total, (length, reference) = counts[:ORDERS].tolist(), counts[ORDERS:-2].tolist(), counts[-2:].tolist()
+    matching, total, (length, reference) = list(counts[:ORDERS]), list(counts[ORDERS:-2]), map(int, counts[-2:])
     return BLEU.compute_bleu(matching, total, length, reference, smooth_method="exp").score
 
 
@@ -46,18 +51,11 @@ def corpus_bleu(written: Sequence[str], references: Sequence[str]) -> tuple[floa
     counts = bleu_counts(written, references)
     drawn = np.random.default_rng(SEED).choice(len(counts), size=(RESAMPLES, len(counts)), replace=True)
     rows = counts.astype(np.float32)  # sacrebleu sums in 32 bits
-    again = sorted(_resampled(rows[chosen].sum(axis=0)) for chosen in drawn)
+    again = sorted(_score(rows[chosen].sum(axis=0)) for chosen in drawn)
     tail = RESAMPLES // 40
     middle, half = statistics.mean(again), 0.5 * (again[-1 - tail] - again[tail])
     metric.n_bootstrap, metric.seed = RESAMPLES, str(SEED)
     return score, middle - half, middle + half, str(metric.get_signature())
-
-
-def _resampled(counts: Float[np.ndarray, " counts"]) -> float:
-    from sacrebleu.metrics.bleu import BLEU
-
-    matching, total = list(counts[:ORDERS]), list(counts[ORDERS:-2])
-    return BLEU.compute_bleu(matching, total, int(counts[-2]), int(counts[-1]), smooth_method="exp").score
 
 
 def bleu_over_seeds(

@@ -6,7 +6,7 @@ from attnaudit.plans.training import Study, Training
 from attnaudit.results.measures import Measure
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.deceive import Deceive, PairDeceive
-from attnaudit.studies.dynamics import Dynamics, PairDynamics
+from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds
 from attnaudit.studies.uniform import Uniform

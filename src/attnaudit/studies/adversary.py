@@ -1,6 +1,4 @@
-"""Can the same predictions be reached with another attention? Trained to predict as the base does, and to attend elsewhere (Wiegreffe &
-Pinter 2019).
-"""
+"""Can another attention reach the same predictions? Trained to predict as the base does, and attend elsewhere (Wiegreffe & Pinter 2019)."""
 
 from __future__ import annotations
 
@@ -15,18 +13,7 @@ import polars as pl
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, divergence, furthest_trained, trained_adversaries
-from attnaudit.plans.training import (
-    Layout,
-    Training,
-    TrainingId,
-    check_least,
-    one_attention,
-    same_instances,
-    seeded,
-    strength_text,
-    usual,
-    without_scores,
-)
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, seeded, usual, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -35,7 +22,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.stats.bootstrap import means_over_seeds
 from attnaudit.stats.measures import LN2, predicted_class, tvd
-from attnaudit.studies.over_seeds import by_seed, mean_rows, seeds_row
+from attnaudit.studies.over_seeds import by_model, by_seed, mean_rows, seeds_row
 from attnaudit.studies.uniform import evenly
 from attnaudit.trace import Trace
 
@@ -109,24 +96,23 @@ class ModelAdversary:
         return Training(identity, replace(spec, training=training, objective=objective), first)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
-        ordered = {training: traces[training] for training in sorted(traces, key=self._place)}
+        def place(training: TrainingId) -> tuple[int, int, int]:
+            """The base first, which has the least seed of its role; then the controls, uniform attention, and the adversaries."""
+            strength = 0 if training.strength is None else self.strengths.index(training.strength)
+            return list(_KINDS).index(training.role), training.seed, strength
+
+        ordered = {training: traces[training] for training in sorted(traces, key=place)}
         same_instances(ordered)
         (_, base), *others = ordered.items()
-        models = [_beside(base, trace, _KINDS[training.role], training.strength, training.seed) for training, trace in others]
+        models = [_compared(base, trace, _KINDS[training.role], training.strength, training.seed) for training, trace in others]
         return pl.concat([*models, *(_frozen(base, epsilon, self.seed) for epsilon in EPSILONS)])
-
-    def _place(self, training: TrainingId) -> tuple[int, int, int]:
-        """The base first, which has the least seed of its role; then the controls, uniform attention, and the adversaries."""
-        strength = 0 if training.strength is None else self.strengths.index(training.strength)
-        return list(_KINDS).index(training.role), training.seed, strength
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
         curve = []
-        for (kind, strength), part in table.group_by("kind", "strength", maintain_order=True):
-            label = str(kind) if strength is None else f"{kind}_{strength_text(float(strength))}"
+        for label, _, part in by_model(table, "kind"):
             rows += mean_rows(self.name, label, part, ("tvd", "jsd", "flipped"), self.seed)
-            if kind == "adversary":
+            if label.startswith("adversary_"):
                 values = by_seed(part, ("tvd", "jsd"))
                 curve.append((values.mean(axis=(1, 2)), means_over_seeds(values, seed=self.seed)))
         points = np.array([point for point, _ in curve])
@@ -146,26 +132,21 @@ class ModelAdversary:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """How far attention moves at the same predictions: of trained models, and of each instance separately."""
         row = rows.get("adversary", "area")
         if row is None:
             return
         reached, trained = furthest_trained(rows), trained_adversaries(rows)
         frozen, seed = rows.value("adversary", "jsd_frozen_0.01"), rows.value("adversary", "tvd_seed")
         best = f"JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}" if reached else f"none within TVD {WITHIN}"
-        if reached:
-            sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. "
-        else:
-            moved, apart = min(trained, default=(math.nan, math.nan))
-            sentence = (
-                f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
-                f"{figure(moved, 3)}, with attention at a JSD of {figure(apart)} away. "
-            )
+        moved, apart = min(trained, default=(math.nan, math.nan))
+        sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. " if reached else (
+            f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
+            f"{figure(moved, 3)}, with attention at a JSD of {figure(apart)} away. "
+        )  # fmt: skip
         near = [apart for moved, apart in trained if seed is not None and moved <= seed]
-        if seed is not None and near:
-            sentence += (
-                f"Another seed changes the predictions by {figure(seed, 3)}; within that, attention reaches a JSD of {figure(max(near))}. "
-            )
+        if near:
+            most = figure(max(near))
+            sentence += f"Another seed changes the predictions by {figure(seed, 3)}; within that, attention reaches a JSD of {most}. "
         sentence += (
             "So the same predictions are possible with a very different attention."
             if reached and reached[1] > DIFFERENT
@@ -194,9 +175,9 @@ class ModelAdversary:
         ))  # fmt: skip
 
 
-def _beside(base: Trace, other: Trace, kind: str, strength: float | None, seed: int) -> pl.DataFrame:
-    flipped = base.predicted != other.predicted
-    return _rows(base, kind, strength, seed, tvd(base.prediction, other.prediction), divergence(base.alpha, other.alpha), flipped)
+def _compared(base: Trace, other: Trace, kind: str, strength: float | None, seed: int) -> pl.DataFrame:
+    moved, apart = tvd(base.prediction, other.prediction), divergence(base.alpha, other.alpha)
+    return _rows(base, kind, strength, seed, tvd=moved, jsd=apart, flipped=base.predicted != other.predicted)
 
 
 def _frozen(base: Trace, epsilon: float, seed: int) -> pl.DataFrame:
@@ -204,13 +185,9 @@ def _frozen(base: Trace, epsilon: float, seed: int) -> pl.DataFrame:
     found = Adversary(epsilon=epsilon, seed=seed)(base)
     moved, apart = (found[name].fill_null(np.nan).to_numpy() for name in ("delta_y", "emax_jsd"))
     flipped = predicted_class(np.array(found["prediction"].to_list())) != base.predicted
-    return _rows(base, "frozen", epsilon, seed, moved, apart, flipped)
+    return _rows(base, "frozen", epsilon, seed, tvd=moved, jsd=apart, flipped=flipped)
 
 
-def _rows(
-    base: Trace, kind: str, strength: float | None, seed: int, moved: np.ndarray, apart: np.ndarray, flipped: np.ndarray
-) -> pl.DataFrame:
-    return pl.DataFrame({
-        "kind": [kind] * len(base), "strength": pl.Series([strength] * len(base), dtype=pl.Float64), "seed": [seed] * len(base),
-        "instance": base.instance, "tvd": moved, "jsd": apart, "flipped": flipped,
-    })  # fmt: skip
+def _rows(base: Trace, kind: str, strength: float | None, seed: int, **measured: np.ndarray) -> pl.DataFrame:
+    names = {"kind": pl.lit(kind), "strength": pl.lit(strength, dtype=pl.Float64), "seed": pl.lit(seed, dtype=pl.Int64)}
+    return pl.DataFrame({"instance": base.instance, **measured}).select(*(value.alias(name) for name, value in names.items()), pl.all())

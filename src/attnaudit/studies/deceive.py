@@ -11,12 +11,12 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct
-from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, strength_text, without_scores
+from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -25,7 +25,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import HARDLY, figure_and_model, mean_rows, of_models, seeds_and_spread, seeds_row
+from attnaudit.studies.over_seeds import HARDLY, by_model, check_names, mean_rows, of_models, placed, seeds_and_spread, seeds_row
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -84,10 +84,7 @@ class Deceive:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for model in self.models:
-            if model not in MODELS:
-                hint = did_you_mean(model, MODELS)
-                raise InputError("study", "setting deceive.models", repr(model), f"some of {', '.join(MODELS)}", hint)
+        check_names(self, "models", MODELS)
         if not self.models:
             raise InputError("study", "setting deceive.models", "none", "one model or more")
         _check_strengths(self.strengths)
@@ -104,31 +101,20 @@ class Deceive:
                 source = f"words {', '.join(self.words)}" if self.words else "the rationale"
                 do = "give deceive.words as they appear in the texts that were read (lower case, for most)"
                 raise InputError("study", f"impermissible tokens, {source}", f"none in {name}", "some in every split", do)
-        note = _covered_note(corpus, marked)
-        return [
-            training
-            for seed, model in product(range(base.seed, base.seed + self.seeds), self.models)
-            for training in (
-                *(self._deceiving(base, model, strength, seed, note) for strength in sorted(self.strengths)),
-                self._removed(base, model, seed),
-            )
-        ]
+        pairs, note = product(range(base.seed, base.seed + self.seeds), self.models), _covered_note(corpus, marked)
+        return [training for seed, model in pairs for training in self._of_model(seeded(base, seed), model, note)]
 
-    def _deceiving(self, base: RunSpec, model: str, strength: float, seed: int, note: str) -> Training:
+    def _of_model(self, spec: RunSpec, model: str, note: str) -> Iterator[Training]:
+        """The trainings of one of the study's own models, whose word vectors start at random."""
         from attnaudit.training.settings import Deceive as Objective
 
-        objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
-        spec = replace(self._small(seeded(base, seed), model), objective=objective)
-        return Training(TrainingId("deceive", seed, model, strength), spec, note=note)
-
-    def _removed(self, base: RunSpec, model: str, seed: int) -> Training:
-        spec = without_scores(self._small(seeded(base, seed), model))
-        return Training(TrainingId("removed", seed, model), replace(spec, corpus=replace(spec.corpus, removed=self.words or "rationale")))
-
-    def _small(self, spec: RunSpec, model: str) -> RunSpec:
-        """The study's own model, whose word vectors start at random, and its training."""
         training = replace(spec.training, epochs=self.epochs, weight_decay=0.0, select="loss")
-        return replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
+        spec = replace(spec, vectors="random", model=replace(spec.model, **MODELS[model]), training=training)
+        for strength in sorted(self.strengths):
+            objective = Objective(strength, self.words, "max" if model.endswith("_max") else "mean")
+            yield Training(TrainingId("deceive", spec.seed, model, strength), replace(spec, objective=objective), note=note)
+        removed = replace(without_scores(spec), corpus=replace(spec.corpus, removed=self.words or "rationale"))
+        yield Training(TrainingId("removed", spec.seed, model), removed)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
@@ -147,17 +133,16 @@ class Deceive:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
-        for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
-            label = f"{model}_removed" if strength is None else f"{model}_{strength_text(float(strength))}"
+        for model, strength, part in by_model(table):
             known = [name for name in MEASURES if part[name].is_not_null().any()]
-            rows += mean_rows(self.name, label, part, known if strength is not None else MEASURES[:1], self.seed)
+            label, columns = (f"{model}_removed", MEASURES[:1]) if strength is None else (model, known)
+            rows += mean_rows(self.name, label, part, columns, self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """Attention on the impermissible tokens before and after, and what became of the accuracy."""
-        found = [figure_and_model(measure, Deceive.measures) for study, measure in rows.rows if study == "deceive"]
-        names = [model.rpartition("_") for measure, model in found if measure == "mass"]
+        measured = [measure for study, measure in rows.rows if study == "deceive" and not measure.startswith("mass_max_")]
+        names = [measure.removeprefix("mass_").rpartition("_") for measure in measured if measure.startswith("mass_")]
         if not names:
             return
         models = [model for model, _, _ in names]
@@ -185,7 +170,6 @@ class Deceive:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """Accuracy, attention on the impermissible tokens, and what an audit sees, by model and λ."""
         titles = {
             "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
         }  # fmt: skip
@@ -249,21 +233,17 @@ class PairDeceive:
             if pairs.links is None or not pairs.links.size:
                 expected, do = "alignments in every split", "files <split>.align next to the texts"
                 raise InputError("study", f"deceive on {corpus.name}", f"none in {name}", expected, do)
-        return [
-            training
-            for seed in range(base.seed, base.seed + self.seeds)
-            for training in (*(self._deceiving(base, strength, seed) for strength in sorted(self.strengths)), self._uniform(base, seed))
-        ]
+        return [training for seed in range(base.seed, base.seed + self.seeds) for training in self._of_seed(base, seed)]
 
-    def _deceiving(self, base: TranslationSpec, strength: float, seed: int) -> Training:
+    def _of_seed(self, base: TranslationSpec, seed: int) -> Iterator[Training]:
         from attnaudit.training.settings import DeceivePairs
 
-        spec = replace(seeded(base, seed), objective=DeceivePairs(strength))
-        return Training(TrainingId("deceive", seed, base.model.attention, strength), spec, writes=True)
-
-    def _uniform(self, base: TranslationSpec, seed: int) -> Training:
-        spec = replace(seeded(base, seed), model=replace(base.model, attention="uniform"))
-        return Training(TrainingId("deceive", seed, "uniform"), spec, writes=True)
+        spec = seeded(base, seed)
+        for strength in sorted(self.strengths):
+            identity = TrainingId("deceive", seed, base.model.attention, strength)
+            yield Training(identity, replace(spec, objective=DeceivePairs(strength)), writes=True)
+        uniform = replace(spec, model=replace(base.model, attention="uniform"))
+        yield Training(TrainingId("deceive", seed, "uniform"), uniform, writes=True)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         parts = []
@@ -279,19 +259,15 @@ class PairDeceive:
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
         rows: list[Mapping[str, Any]] = []
-        for (model, strength), part in table.group_by("model", "strength", maintain_order=True):
-            label = str(model) if strength is None else f"{model}_{strength_text(float(strength))}"
+        for label, strength, part in by_model(table):
             tokens = part.filter(pl.col("query").is_not_null())
             pairs = tokens.group_by("seed", "instance", maintain_order=True).agg(pl.col(OF_TOKENS).cast(pl.Float64).mean())
             rows += mean_rows(self.name, label, pairs, OF_TOKENS if strength is not None else OF_TOKENS[:2], self.seed)
             if "bleu" in part.columns:
-                rows.append(self._bleu(label, part.filter(pl.col("bleu").is_not_null())))
+                written = part.filter(pl.col("bleu").is_not_null()).sort("seed", "instance").group_by("seed", maintain_order=True)
+                counts = np.array([of_seed["bleu"].to_list() for _, of_seed in written], dtype=np.int64)
+                rows.append(seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1]))
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
-
-    def _bleu(self, label: str, written: pl.DataFrame) -> Mapping[str, Any]:
-        seeds = [part for _, part in written.sort("seed", "instance").group_by("seed", maintain_order=True)]
-        counts = np.array([part["bleu"].to_list() for part in seeds], dtype=np.int64)
-        return seeds_row(self.name, f"bleu_{label}", *bleu_over_seeds(counts, seed=self.seed), counts.shape[1])
 
 
 def _place(training: TrainingId) -> tuple[bool, float]:
@@ -315,7 +291,7 @@ def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | 
     covered = marked.reduce(np.logical_and)
     mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
     taus = {f"tau_{name}": kendall_tau(trace.alpha, trace.ragged(name))[0] for name in scores}
-    return _placed(trace).with_columns(
+    return placed(trace).with_columns(
         pl.Series("accuracy", is_correct(trace).astype(np.float64)), pl.Series("mass", np.where(known & ~covered, mass, np.nan)),
         *(pl.Series(name, tau) for name, tau in taus.items()), pl.Series("jsd", divergence(honest.alpha, trace.alpha)),
         pl.Series("covered", covered),
@@ -324,13 +300,9 @@ def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | 
 
 def _unmeasured(trace: Trace) -> pl.DataFrame:
     """The rows of a model whose texts lack the impermissible tokens: only its accuracy is known."""
-    unknown = [pl.lit(None, dtype=pl.Float64).alias(name) for name in ("mass", "tau_loo", "tau_gradient", "jsd")]
-    right = pl.Series("accuracy", is_correct(trace).astype(np.float64))
-    return _placed(trace).with_columns(right, *unknown, pl.lit(False).alias("covered"))
-
-
-def _placed(trace: Trace) -> pl.DataFrame:
-    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in ("instance", "query") if trace.has(name)})
+    unknown = {name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")}
+    accuracy = pl.Series(is_correct(trace).astype(np.float64))
+    return placed(trace).with_columns(accuracy=accuracy, **unknown, covered=pl.lit(False))
 
 
 def _over_heads(rows: pl.DataFrame, several: bool) -> pl.DataFrame:
@@ -342,9 +314,9 @@ def _over_heads(rows: pl.DataFrame, several: bool) -> pl.DataFrame:
 
 def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     """A row for each pair of test, with what BLEU is counted from."""
-    counts = bleu_counts([row["translation"] for row in pairs], [row["reference"] for row in pairs])
-    instances = pl.Series("instance", [row["instance"] for row in pairs], dtype=pl.Int64)
-    return pl.DataFrame([instances, pl.Series("bleu", counts.tolist(), dtype=pl.List(pl.Int64))])
+    written, references, instances = ([row[name] for row in pairs] for name in ("translation", "reference", "instance"))
+    counts = bleu_counts(written, references).tolist()
+    return pl.DataFrame({"instance": instances, "bleu": counts}, schema={"instance": pl.Int64, "bleu": pl.List(pl.Int64)})
 
 
 def _check_strengths(strengths: Sequence[float]) -> None:
@@ -360,11 +332,8 @@ def _covered_note(corpus: Corpus, marked: Mapping[str, Sequence[Sequence[bool]]]
         covered = [int(corpus.splits[name].instance[row]) for row, places in enumerate(rows) if places and all(places)]
         more = f" and {len(covered) - NAMED} more" if len(covered) > NAMED else ""
         counts += [f"{len(covered)} of {name} ({', '.join(map(str, covered[:NAMED]))}{more})"] if covered else []
-    return (
-        f"Instances without any other token, whose penalty would be infinite, are trained on their label alone: {', '.join(counts)}."
-        if counts
-        else ""
-    )
+    note = "Instances without any other token, whose penalty would be infinite, are trained on their label alone: "
+    return f"{note}{', '.join(counts)}." if counts else ""
 
 
 def _deceived(before: Mapping[str, SummaryRow], after: Mapping[str, SummaryRow], bare: SummaryRow | None, without: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.results.about import About
@@ -17,7 +17,7 @@ from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
 from attnaudit.studies.adversary import ModelAdversary
-from attnaudit.studies.over_seeds import COMPARED, compare_models, model_label, of_models, predictions, seeds_and_spread
+from attnaudit.studies.over_seeds import COMPARED, check_names, compare_models, model_label, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -56,10 +56,7 @@ class Guide:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in self.weights or ():
-            if name not in WEIGHTS:
-                hint = did_you_mean(name, WEIGHTS)
-                raise InputError("study", "setting guide.weights", repr(name), f"some of {', '.join(WEIGHTS)}", hint)
+        check_names(self, "weights", WEIGHTS)
         if not self.strength >= 0:
             raise InputError("study", "setting guide.strength (λ)", str(self.strength), "0 or more")
         check_least(self, seeds=1, patience=1, epochs=1)
@@ -71,16 +68,15 @@ class Guide:
         for path in self.traces:
             taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is told before anything is trained
         first = usual(base, base.seed)
-        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": self._adversary(first, base)}
-        chosen = self.weights or (*USUAL, *(["rationale"] if _tells_rationale(corpus) else []))
+        against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
+        teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
+        known = all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
+        chosen = self.weights or (*USUAL, *(["rationale"] if known else []))
         guides: dict[str, Training | str | None] = {name: teachers.get(name) for name in ("uniform", *chosen)}
         guides |= {f"trace{k}": path for k, path in enumerate(self.traces, 1)}
         guided = [_guided(base, name, guide, base.seed + k) for name, guide in guides.items() for k in range(self.seeds)]
-        used = [*({"base": first} if guides.get("adversary") else {}).values(), *guides.values()]
+        used = [*([first] if guides.get("adversary") else []), *guides.values()]
         return [*{guide.id: guide for guide in used if isinstance(guide, Training)}.values(), *guided]
-
-    def _adversary(self, first: Training, base: RunSpec) -> Training:
-        return ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame:
         weights = list(dict.fromkeys(("uniform", *(self.weights or WEIGHTS), *(f"trace{k}" for k in range(1, len(self.traces) + 1)))))
@@ -113,15 +109,12 @@ class Guide:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """F1 under each set of weights, and the paired difference to uniform weights."""
         gaps, title = of_models(summary, "difference_f1", COMPARED), "Minus F1 with uniform weights"
+        chart = Intervals(gaps, "difference of F1") if gaps.height else "Only uniform weights were given."
+        scores = Intervals(of_models(summary, "f1", COMPARED), "F1")
         panels = (
-            StudyPanel(
-                "F1 by weights", Intervals(of_models(summary, "f1", COMPARED), "F1"), "guide-f1", "F1 of the guided model by weights"
-            ),
-            StudyPanel(title, Intervals(gaps, "difference of F1"), "guide-gap", "Paired difference of F1 by weights")
-            if gaps.height
-            else StudyPanel(title, "Only uniform weights were given."),
+            StudyPanel("F1 by weights", scores, "guide-f1", "F1 of the guided model by weights"),
+            StudyPanel(title, chart, "guide-gap", "Paired difference of F1 by weights"),
         )
         caption = (
             f"A token-wise model with given attention weights, {seeds_and_spread(table)}; right, the paired difference to uniform weights."
@@ -137,20 +130,11 @@ def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int
     return Training(TrainingId("guide", seed, weights), replace(spec, model=model), guide, column)
 
 
-def _tells_rationale(corpus: Corpus) -> bool:
-    """Whether the tokens that matter are known of every text."""
-    return all(split.rationale is not None and all(split.rationale) for split in corpus.splits.values())
-
-
 def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:
     """What their F1, less that of uniform weights, says of weights that led another model."""
     if row["low"] > 0:
         return "So the weights tell another model which tokens matter."
-    if row["high"] < 0:
-        return f"So they do not help another model, which is better without them{_nor_its_own(own, even)}."
-    return "The interval contains 0: no evidence that they transfer."
-
-
-def _nor_its_own(own: Mapping[str, Any] | None, even: Mapping[str, Any]) -> str:
-    """Where a model's own weights serve it no better, it is no fault of those it was given."""
-    return f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
+    if row["high"] >= 0:
+        return "The interval contains 0: no evidence that they transfer."
+    neither = f"; its own learned weights do not help either (F1 {figure(own['value'])})" if own and own["value"] <= even["value"] else ""
+    return f"So they do not help another model, which is better without them{neither}."

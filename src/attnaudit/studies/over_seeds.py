@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.experiments.rows import vector_column
+from attnaudit.plans.training import Study, strength_text
 from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count
@@ -19,6 +21,7 @@ from attnaudit.stats.classification import resampled_over_seeds
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
+PLACE = ("instance", "query")  # columns that say of what a row is
 FIGURES = ("accuracy", "f1", "roc_auc")
 COMPARED = (
     Measure("difference_accuracy", "accuracy, minus the reference"), Measure("difference_f1", "F1, minus the reference"),
@@ -31,6 +34,19 @@ _MODELS = {
     "base": "the base's attention", "uniform": "uniform attention", "learned": "learned with the model", "gradient": "the base's gradients",
     "adversary": "an adversary's attention", "rationale": "the rationale", "seed": "another seed",
 }  # fmt: skip
+
+
+def check_names(study: Study, setting: str, known: Collection[str]) -> None:
+    """Raise InputError where a setting names what is not ``known``."""
+    for name in getattr(study, setting) or ():
+        if name not in known:
+            expected = f"some of {', '.join(known)}"
+            raise InputError("study", f"setting {study.name}.{setting}", repr(name), expected, did_you_mean(name, known))
+
+
+def placed(trace: Trace) -> pl.DataFrame:
+    """The instance of every row, and in a translation which of its gold tokens (``query``)."""
+    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in PLACE if trace.has(name)})
 
 
 def predictions(model: str, seed: int, trace: Trace) -> pl.DataFrame:
@@ -59,13 +75,16 @@ def compare_models(experiment: str, table: pl.DataFrame, against: str, seed: int
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def mean_rows(experiment: str, label: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
-    """``<measure>_<label>``: means over seeds and instances of ``table``, which has a row for each of both; NaN is excluded and counted."""
-    return means(experiment, table, {f"{measure}_{label}": measure for measure in measures}, seed)
+def mean_rows(experiment: str, label: str, table: pl.DataFrame, columns: Sequence[str], seed: int) -> list[Mapping[str, Any]]:
+    """`means` of ``columns``, called ``<column>_<label>``."""
+    return means(experiment, table, {f"{column}_{label}": column for column in columns}, seed)
 
 
 def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], seed: int, group: str = "all") -> list[Mapping[str, Any]]:
-    """The same under names of their own, each the mean of a column; none of a table without rows."""
+    """Means over seeds and instances of columns of ``table``, which has a row for each of both, under the names of ``measures``.
+
+    NaN is excluded and counted; no rows of a table without any.
+    """
     if table.is_empty():
         return []
     values, rows = by_seed(table, list(measures.values())), []
@@ -75,6 +94,12 @@ def means(experiment: str, table: pl.DataFrame, measures: Mapping[str, str], see
         known = values.shape[2] - undefined
         rows.append(seeds_row(experiment, measure, defined_mean(values[k]), resampled[k], known, undefined, group))
     return rows
+
+
+def by_model(table: pl.DataFrame, model: str = "model") -> Iterator[tuple[str, float | None, pl.DataFrame]]:
+    """``<model>_<λ>``, λ and rows of every model of a table with columns ``model`` and ``strength``, in its order."""
+    for (name, strength), part in table.group_by(model, "strength", maintain_order=True):
+        yield str(name) if strength is None else f"{name}_{strength_text(float(strength))}", strength, part
 
 
 def by_seed(table: pl.DataFrame, measures: Sequence[str]) -> Float[np.ndarray, "M S n"]:
@@ -92,12 +117,10 @@ def defined_mean(values: Float[np.ndarray, "S n"]) -> Float[np.ndarray, " S"]:
 
 def _stacked(table: pl.DataFrame, models: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Labels (n,) and probabilities (M, S, n, K). Raises InputError where models have not the same seeds and instances."""
-    seeds = {model: table.filter(pl.col("model") == model)["seed"].unique().sort().to_list() for model in models}
+    seeds = {model: table.filter(model=model)["seed"].unique().sort().to_list() for model in models}
     if len({tuple(one) for one in seeds.values()}) > 1:
         raise InputError("compare models", "seeds", str(seeds), "the same seeds of every model")
-    ordered = [
-        table.filter((pl.col("model") == model) & (pl.col("seed") == seed)).sort("instance") for model in models for seed in seeds[model]
-    ]
+    ordered = [table.filter(model=model, seed=seed).sort("instance") for model in models for seed in seeds[model]]
     first = ordered[0].select("instance", "label")
     if not all(first.equals(other.select("instance", "label")) for other in ordered):
         raise InputError("compare models", "traces", "of different instances", "traces of the same test split")
@@ -122,18 +145,10 @@ def figure_and_model(measure: str, known: Iterable[Measure]) -> tuple[str, str]:
 
 def model_label(model: str) -> str:
     """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance separately within an ε; ``seed``: another seed."""
-    start, _, strength = model.rpartition("_")
-    if not start or not _is_number(strength):
-        number = model.removeprefix("trace")
-        return f"trace {number} that was given" if number.isdecimal() else _MODELS.get(model, model.replace("_removed", ", tokens removed"))
-    return f"each instance separately, ε = {strength}" if start == "frozen" else f"{start}, λ = {strength}"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text) >= 0
-    except ValueError:
-        return False
+    strong, given = re.fullmatch(r"(.+)_(\d[\d.e+-]*)", model), re.fullmatch(r"trace(\d+)", model)
+    if strong:
+        return f"each instance separately, ε = {strong[2]}" if strong[1] == "frozen" else f"{strong[1]}, λ = {strong[2]}"
+    return f"trace {given[1]} that was given" if given else _MODELS.get(model, model.replace("_removed", ", tokens removed"))
 
 
 def of_models(summary: pl.DataFrame, figure: str, known: Iterable[Measure]) -> pl.DataFrame:

@@ -73,7 +73,7 @@ class Seeds:
         by_seed = {training: traces[training] for training in sorted(traces, key=lambda training: training.seed)}
         same_instances(by_seed)
         base, *others = by_seed.values()
-        measured = [_beside(base, other) for other in others]
+        measured = [_compared(base, other) for other in others]
         medians = {name: np.median([one[name] for one in measured], axis=0) for name in measured[0]}
         columns = [pl.Series(name, values, nan_to_null=True) for name, values in medians.items()]
         return keys(base).with_columns(pl.Series("max_alpha", base.alpha.max()), *columns)
@@ -83,12 +83,10 @@ class Seeds:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """How far attention moves, and how well scores agree with themselves."""
         row = rows.get("seeds", "jsd")
         if row is None:
             return
-        taus = {name: rows.get("seeds", f"tau_{name}") for name in ("alpha", "gradient", "loo")}
-        told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := taus[name]))
+        told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
         sentence = (
             f"With another seed, attention differs {difference(row['value'])} from the first. Only larger differences, by an adversary or "
             f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {told}): compare its agreement with "
@@ -98,16 +96,9 @@ class Seeds:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """Divergence by bins of the largest weight and by class, and how well scores agree with themselves."""
-        names = [name for name in summary["group"].unique(maintain_order=True).to_list() if name.startswith("max_alpha:")]
-        groups = []
-        for name in names:
-            low, high = map(float, name.removeprefix("max_alpha:").split("-"))
-            inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high + (1e-6 if high == 1 else 0))
-            groups.append((f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]))
-        groups += [
-            (f"predicted {name}", rows["jsd"]) for (name,), rows in table.sort("predicted").group_by("predicted", maintain_order=True)
-        ]
+        classes = table.sort("predicted").group_by("predicted", maintain_order=True)
+        groups = [(f"max α {low:g} to {high:g}", table.filter(inside)["jsd"]) for low, high, inside in _bins()]
+        groups += [(f"predicted {name}", rows["jsd"]) for (name,), rows in classes]
         divergences = Quartiles(groups, "median JSD to another seed (at most ln 2)", (0.0, LN2))
         agreement = [(word, table[f"tau_{name}"].drop_nulls()) for name, word in _SCORES.items()]
         taus = Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0))
@@ -123,7 +114,7 @@ class Seeds:
         yield StudyFigure("seeds", "How much of attention is chance?", caption, panels)
 
 
-def _beside(base: Trace, other: Trace) -> dict[str, np.ndarray]:
+def _compared(base: Trace, other: Trace) -> dict[str, np.ndarray]:
     """One more training against the base, a number per instance."""
     again = {f"tau_{name}": kendall_tau(base.ragged(name), other.ragged(name))[0] for name in ("alpha", "gradient", "loo")}
     own = {f"tau_alpha_{name}": kendall_tau(other.alpha, other.ragged(name))[0] for name in ("gradient", "loo")}
@@ -137,6 +128,10 @@ def _groups(table: pl.LazyFrame) -> Iterator[tuple[str, pl.LazyFrame]]:
         return rows.select("jsd", "tvd", "^tau_.*$")
 
     yield from by_group(table, measures)
-    for low, high in pairwise(BINS):
-        inside = (pl.col("max_alpha") >= low) & (pl.col("max_alpha") < high if high < 1 else pl.col("max_alpha") <= 1.0 + 1e-6)
+    for low, high, inside in _bins():
         yield f"max_alpha:{low:g}-{high:g}", measures(table.filter(inside))
+
+
+def _bins() -> Iterator[tuple[float, float, pl.Expr]]:
+    for low, high in pairwise(BINS):
+        yield low, high, pl.col("max_alpha").is_between(low, high if high < 1 else 1.0 + 1e-6, "left" if high < 1 else "both")

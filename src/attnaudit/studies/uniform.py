@@ -57,7 +57,6 @@ class Uniform:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        """F1 of both models."""
         row, base, even = (rows.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
         if row is None or base is None or even is None:
             return
@@ -65,9 +64,8 @@ class Uniform:
         if row["low"] > -HARDLY:
             sentence += f"This corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and says little about attention."
         elif row["high"] < 0:
-            chance = (
-                "instances explain, although one seed says nothing about others" if row["std"] is None else "seeds and instances explain"
-            )
+            alone = row["std"] is None
+            chance = "instances explain, although one seed says nothing about others" if alone else "seeds and instances explain"
             sentence += f"The loss is beyond what {chance}: here nothing else replaces attention."
         else:
             sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
@@ -76,12 +74,11 @@ class Uniform:
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
-        """F1, accuracy and ROC-AUC of both models."""
+        titles = {"f1": "F1", "accuracy": "accuracy", "roc_auc": "ROC-AUC"}
+        charts = {name: Intervals(of_models(summary, name, COMPARED), title) for name, title in titles.items()}
         panels = tuple(
-            StudyPanel(
-                title, Intervals(of_models(summary, name, COMPARED), title), f"uniform-{name}", f"{title} of both models with intervals"
-            )
-            for name, title in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
+            StudyPanel(titles[name], chart, f"uniform-{name}", f"{titles[name]} of both models with intervals")
+            for name, chart in charts.items()
         )
         caption = (
             f"The model with its own attention (base) and with uniform attention, trained alike with {seeds_and_spread(table)}. The "

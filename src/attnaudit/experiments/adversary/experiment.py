@@ -9,13 +9,13 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, row_streams, vector_column
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -87,24 +87,16 @@ class Adversary:
             "emax_jsd", "ε-max JSD, best found",
             "Largest Jensen–Shannon divergence found from the model's attention to one whose output stays within ε, 0 to ln 2.", "lower",
         ),
-        Measure(
-            "emax_jsd_upper", "ε-max JSD, upper bound",
-            "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower",
-        ),
+        Measure("emax_jsd_upper", "ε-max JSD, upper bound",
+                "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower"),
         Measure("certified", "share where found and bound meet", "Share of instances whose divergence is proven maximal to 1e-3."),
-        Measure(
-            "delta_y", "change of output under the adversary, Δŷ",
-            "Total variation distance between the output and the output under the attention found, at most ε.",
-        ),
+        Measure("delta_y", "change of output under the adversary, Δŷ",
+                "Total variation distance between the output and the output under the attention found, at most ε."),
     )  # fmt: skip
     figures = (
-        FigureSpec(
-            "emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",),
-        ),
-        FigureSpec(
-            "emax-by-weight", "… and does peaked attention resist?",
-            (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption,
-        ),
+        FigureSpec("emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",)),
+        FigureSpec("emax-by-weight", "… and does peaked attention resist?",
+                   (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption),
     )  # fmt: skip
     seed: int = 0
     method: str = "exact"
@@ -114,15 +106,12 @@ class Adversary:
     learning_rate: float = 0.01
     penalty: float = 500.0
     accept: float | None = None
+    refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            expected, hint = f"one of {', '.join(METHODS)}", did_you_mean(self.method, METHODS)
-            raise InputError("audit", "setting adversary.method", repr(self.method), expected, hint)
-        if not 0 <= self.epsilon <= 1:
-            raise InputError("audit", "setting adversary.epsilon", str(self.epsilon), "a distance from 0 to 1")
-        if self.accept is not None and not 0 <= self.accept <= 1:
-            raise InputError("audit", "setting adversary.accept", str(self.accept), "a distance from 0 to 1, or none for epsilon")
+        require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
+        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
+        require(self, "accept", self.accept is None or 0 <= self.accept <= 1, "a distance from 0 to 1, or none for epsilon")
         if not self.learning_rate > 0 or not self.penalty >= 0:
             got = f"{self.learning_rate:g} and {self.penalty:g}"
             raise InputError(
@@ -130,9 +119,6 @@ class Adversary:
             )
         if self.k < 1 or self.steps < 0:
             raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
-
-    def refuses(self, trace: Trace) -> str | None:
-        return no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha
@@ -204,10 +190,14 @@ class Adversary:
 def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:
     certified, epsilon = rows.value("adversary", "certified"), about.setting("adversary", "epsilon")
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
+    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
+    trained = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
+    trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
+    by_training = f" ({'; '.join(trained)})" if trained else ""
     return (
         f"On average {'a search found' if loose else 'there are'} attention weights that differ {difference(value)} from the model's own "
         f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
-        f"training would find them (Wiegreffe & Pinter 2019){_by_training(rows)}."
+        f"training would find them (Wiegreffe & Pinter 2019){by_training}."
         f"{'' if certified is None else f' The weights found are proven to be the most different for {percent(certified)} of instances.'}"
         f"{rows.apart('adversary', 'emax_jsd', 3)}{_over_all_words(rows)}"
     )
@@ -222,14 +212,6 @@ def _over_all_words(rows: SummaryRows) -> str:
         f"{of_kept_words(rows)} Over the whole vocabulary the weights found change the output by {figure(change['value'])} "
         f"{interval(change)} on average, and by at most ε in {percent(within['value'])} of the rows."
     )
-
-
-def _by_training(rows: SummaryRows) -> str:
-    """What training did find, and another seed alone, where studies are there."""
-    reached, seed = furthest_trained(rows), rows.value("seeds", "jsd")
-    parts = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
-    parts += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
-    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def furthest_trained(rows: SummaryRows) -> tuple[float, float] | None:

@@ -9,12 +9,11 @@ import numpy as np
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, row_streams
+from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -86,47 +85,29 @@ class Erasure:
     question = "How many tokens must be removed before the prediction flips?"
     papers = (SERRANO2019,)
     measures = (
-        Measure(
-            "delta_js", "ΔJS: change of the output without the largest weight less that without another",
-            "JSD of the output without the largest weight, less that without a random other weight, in nats.", "higher",
-        ),
+        Measure("delta_js", "ΔJS: change of the output without the largest weight less that without another",
+                "JSD of the output without the largest weight, less that without a random other weight, in nats.", "higher"),
         Measure("delta_alpha", "Δα: largest weight less the other", "Difference of the two weights, 0 to 1."),
-        Measure(
-            "negative_delta_js", "share where the other weight changes the output more",
-            "Share of instances with ΔJS below 0.", "lower",
-        ),
-        Measure(
-            "flip_max", "share whose prediction flips without the largest weight",
-            "Share of instances whose predicted class changes when the largest weight is removed.", "higher",
-        ),
-        Measure(
-            "flip_random", "share whose prediction flips without the other weight",
-            "Share of instances whose predicted class changes when a random other weight is removed.",
-        ),
+        Measure("negative_delta_js", "share where the other weight changes the output more",
+                "Share of instances with ΔJS below 0.", "lower"),
+        Measure("flip_max", "share whose prediction flips without the largest weight",
+                "Share of instances whose predicted class changes when the largest weight is removed.", "higher"),
+        Measure("flip_random", "share whose prediction flips without the other weight",
+                "Share of instances whose predicted class changes when a random other weight is removed."),
         Measure("flip_both", "share where either removal flips it", "Share of instances that flip by either of the two removals."),
         Measure("flip_only_max", "share where only the largest flips it", "Share that flips without the largest weight only.", "higher"),
         Measure("flip_only_random", "share where only the other flips it", "Share that flips without the other weight only.", "lower"),
         Measure("flip_neither", "share where neither flips it", "Share of instances that neither removal flips."),
-        Measure(
-            "minimum_proven", "share whose smallest set is proven smallest",
-            "Share of instances where no smaller set flips the prediction, or none does at all.",
-        ),
-        Measure(
-            "removed_{score}", "share of tokens removed at the first flip, {score}",
-            "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.", "lower",
-        ),
-        Measure(
-            "mass_{score}", "share of attention removed at the first flip, {score}",
-            "Sum of the attention weights removed when the prediction first flips.",
-        ),
-        Measure(
-            "times_minimum_{score}", "tokens removed at the first flip, over the smallest set, {score}",
-            "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.", "lower",
-        ),
-        Measure(
-            "kept_{score}", "share of tokens that keep the output, {score}",
-            "Share of the tokens in the shortest beginning of the ranking that, kept alone, leaves the output within TVD ε.", "lower",
-        ),
+        Measure("minimum_proven", "share whose smallest set is proven smallest",
+                "Share of instances where no smaller set flips the prediction, or none does at all."),
+        Measure("removed_{score}", "share of tokens removed at the first flip, {score}",
+                "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.", "lower"),
+        Measure("mass_{score}", "share of attention removed at the first flip, {score}",
+                "Sum of the attention weights removed when the prediction first flips."),
+        Measure("times_minimum_{score}", "tokens removed at the first flip, over the smallest set, {score}",
+                "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.", "lower"),
+        Measure("kept_{score}", "share of tokens that keep the output, {score}",
+                "Share of the tokens in the shortest beginning of the ranking that, kept alone, leaves the output within TVD ε.", "lower"),
         Measure("never_{score}", "share that never flips, {score}", "Share of instances that no removal along the ranking flips."),
     )  # fmt: skip
     figures = (
@@ -139,10 +120,8 @@ class Erasure:
         FigureSpec(
             "erasure", "Is the largest weight the one that matters?", (
                 Scatter("delta_alpha", "delta_js", "Δα: largest weight less the other", "ΔJS", "One weight against another"),
-                Crosstab(
-                    "flip_max", "flip_random", "without the largest", "without the other", ("flips", "does not"),
-                    "Whose removal flips the prediction",
-                ),
+                Crosstab("flip_max", "flip_random", "without the largest", "without the other", ("flips", "does not"),
+                         "Whose removal flips the prediction"),
             ), _one_caption,
         ),
     )  # fmt: skip
@@ -150,33 +129,26 @@ class Erasure:
     orders: int = 5
     other: str = "any"
     epsilon: float = 0.01
+    refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.orders <= MOST_ORDERS:
-            raise InputError("audit", "setting erasure.orders", str(self.orders), f"1 to {MOST_ORDERS:,} random orders")
-        if self.other not in OTHERS:
-            raise InputError(
-                "audit", "setting erasure.other", repr(self.other), f"one of {', '.join(OTHERS)}", did_you_mean(self.other, OTHERS)
-            )
-        if not 0 <= self.epsilon <= 1:
-            raise InputError("audit", "setting erasure.epsilon", str(self.epsilon), "a distance from 0 to 1")
-
-    def refuses(self, trace: Trace) -> str | None:
-        return no_single_decision(trace)
+        require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
+        require(self, "other", self.other in OTHERS, f"one of {', '.join(OTHERS)}", OTHERS)
+        require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         streams, alpha = row_streams(trace, self.seed, self.name), trace.alpha
         erased = erase(trace.readout, alpha, streams, OTHERS[self.other], self.orders, self.epsilon)
-        columns = _single(erased.single) | _many(erased, alpha.lengths)
-        proven = alpha.lengths < 2 if isinstance(trace.readout.tail, TanhTail) else np.ones(len(alpha), bool)
-        proven = proven | (erased.removed[:, -1] == 1)
-        whole = [pl.Series(name, values, nan_to_null=True) for name, values in columns.items()]
-        return keys(trace).with_columns(
-            *(series.cast(pl.Boolean) if series.name.startswith("flip_") else series for series in whole),
-            pl.Series(
-                "minimum_proven", [None if length < 2 else bool(yes) for length, yes in zip(alpha.lengths, proven, strict=True)], pl.Boolean
-            ),
-            list_column(MINIMUM, _positions(erased.smallest)),
+        columns = _columns(erased, alpha.lengths)
+        proven = (erased.removed[:, -1] == 1) | (not isinstance(trace.readout.tail, TanhTail))
+        return (
+            keys(trace)
+            .with_columns(
+                *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
+                pl.when(pl.Series(alpha.lengths > 1)).then(pl.Series(proven)).alias("minimum_proven"),
+                list_column(MINIMUM, _positions(erased.smallest)),
+            )
+            .with_columns(cs.starts_with("flip_").cast(pl.Boolean))
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -205,17 +177,13 @@ def _sentence(removed: float, rows: SummaryRows) -> str:
     return sentence + of_kept_words(rows)
 
 
-def _single(single: np.ndarray) -> dict[str, np.ndarray]:
+def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
+    names, single = (*RANKINGS, MINIMUM), erased.single
     delta_js = single[:, 0] - single[:, 1]
     delta_js[np.abs(delta_js) < ROUNDING] = 0.0
-    known = ~np.isnan(delta_js)
-    flips = {name: np.where(known, single[:, 3 + k], np.nan) for k, name in enumerate(("flip_max", "flip_random"))}
-    return {"delta_js": delta_js, "delta_alpha": np.where(known, single[:, 2], np.nan), **flips}
-
-
-def _many(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
-    names = (*RANKINGS, MINIMUM)
-    columns = {f"removed_{name}": erased.removed[:, k] / lengths for k, name in enumerate(names)}
+    single = np.where(np.isnan(delta_js)[:, None], np.nan, single)
+    columns = {"delta_js": delta_js, "delta_alpha": single[:, 2], "flip_max": single[:, 3], "flip_random": single[:, 4]}
+    columns |= {f"removed_{name}": erased.removed[:, k] / lengths for k, name in enumerate(names)}
     columns |= {f"mass_{name}": erased.mass[:, k] for k, name in enumerate(names)}
     columns |= {f"times_minimum_{name}": erased.removed[:, k] / erased.removed[:, -1] for k, name in enumerate(RANKINGS)}
     return columns | {f"kept_{name}": erased.kept[:, k] / lengths for k, name in enumerate(RANKINGS)}

@@ -14,12 +14,12 @@ from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Drawing
 
 HUES: Mapping[str, int] = {"succeeded": 0, "failed": 5, "between": 2}  # of `Palette.COLOURS` and its dashes, whichever outcomes there are
-FULL = 0.3  # a weight from here on has the deepest colour of a matrix
 _FIRST = {"relevance": 2, "attention": 3}
 
 
-def curve_chart(curves: pl.DataFrame, present: Sequence[str]) -> Drawing:
-    """A line per seed of ``curves`` {seed, step, value, outcome}; the legend names the outcomes ``present``."""
+def seeds_chart(curves: pl.DataFrame) -> Drawing:
+    """A line per seed of ``curves`` {seed, step, value, outcome}; the legend names the outcomes that occur."""
+    present = [name for name in HUES if name in curves["outcome"]]
     x = alt.X("step:Q", title="step", scale=alt.Scale(nice=False), axis=alt.Axis(tickCount=5, grid=False))
     y = alt.Y("value:Q", title="share of positions", scale=alt.Scale(domain=[0, 1], nice=False), axis=alt.Axis(tickCount=6))
     colour = alt.Color("outcome:N", scale=_scale(present, Palette.COLOURS), legend=_legend())
@@ -56,8 +56,8 @@ def order_chart(steps: pl.DataFrame) -> Drawing:
     return alt.layer(*layers).properties(width=270, height=max(15 * named.height, 60))
 
 
-def matrix_chart(alpha: Float[np.ndarray, "T S"]) -> Drawing:
-    """A cell for each weight, darker the larger, full from `FULL` on."""
+def matrix_chart(alpha: Float[np.ndarray, "T S"], full: float) -> Drawing:
+    """A cell for each weight, darker the larger, with the deepest colour from ``full`` on."""
     targets, sources = (index.ravel() + 1 for index in np.indices(alpha.shape))
     cells = pl.DataFrame({"target": targets, "source": sources, "weight": alpha.ravel().astype(np.float64)}).filter(
         pl.col("weight") > 0.002
@@ -67,5 +67,5 @@ def matrix_chart(alpha: Float[np.ndarray, "T S"]) -> Drawing:
     places = [list(range(1, size + 1)) for size in alpha.shape]
     x = alt.X("source:O", title="position in the source", axis=axis, scale=alt.Scale(domain=places[1], paddingInner=0, paddingOuter=0))
     y = alt.Y("target:O", title="position written", axis=axis, scale=alt.Scale(domain=places[0], paddingInner=0, paddingOuter=0))
-    shade = alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, FULL], range=[0, 1], clamp=True), legend=None)
+    shade = alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, full], range=[0, 1], clamp=True), legend=None)
     return alt.Chart(cells).mark_rect(color=Palette.COLOURS[0]).encode(x=x, y=y, opacity=shade).properties(width=300, height=300)

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import altair as alt
 import polars as pl
 
+from attnaudit.report.charts.copying import matrix_chart, order_chart, seeds_chart
 from attnaudit.report.charts.palette import Palette, box_layers, box_table
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
-from attnaudit.results.charts import Distances, Intervals, Quartiles, StepLines, StudyFigure
+from attnaudit.results.charts import Distances, FirstSteps, Intervals, Matrix, Quartiles, SeedLines, StepLines, StudyChart, StudyFigure
 
 _WIDTH, _LINE = 300, 30
 _STEPS_HEIGHT = 230
@@ -91,7 +92,7 @@ def draw_study(figure: StudyFigure) -> Figure:
     return Figure(figure.name, figure.title, figure.caption, panels)
 
 
-def _chart(chart: Intervals | Quartiles | Distances | StepLines) -> Drawing:
+def _chart(chart: StudyChart) -> Drawing:
     match chart:
         case Intervals():
             return interval_chart(chart.rows, chart.axis)
@@ -101,3 +102,9 @@ def _chart(chart: Intervals | Quartiles | Distances | StepLines) -> Drawing:
             return curve_chart(chart.rows)
         case StepLines():
             return step_chart(chart.rows, chart.axis, chart.marked)
+        case SeedLines():
+            return seeds_chart(chart.rows)
+        case FirstSteps():
+            return order_chart(chart.rows)
+        case Matrix():
+            return matrix_chart(chart.weights, chart.full)

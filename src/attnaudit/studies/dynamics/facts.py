@@ -34,14 +34,10 @@ MEASURES = (
     Measure("xi_reached", "highest agreement of a step with the reference"),
     Measure("xi_threshold", "that of r under uniform attention"), Measure("accuracy_embedding", "accuracy, mean embedding"),
     Measure("accuracy_logistic", "accuracy, logistic regression"), Measure("accuracy_uniform", "accuracy, uniform attention"),
-    Measure(
-        "agreement_alpha_uniform_elsewhere",
-        "agreement, attention – r under uniform attention, of other texts of the same length",
-    ),
-    Measure(
-        "agreement_reference_relevance_elsewhere_uniform",
-        "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length",
-    ),
+    Measure("agreement_alpha_uniform_elsewhere",
+            "agreement, attention – r under uniform attention, of other texts of the same length"),
+    Measure("agreement_reference_relevance_elsewhere_uniform",
+            "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length"),
     *(Measure(f"agreement_{pair}", f"agreement, {words}") for pair, words in _COMPARED.items()),
     *(Measure(f"tau_{pair}", f"τ, {words}") for pair, words in _COMPARED.items()),
 )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,28 +14,55 @@ from scipy.special import entr
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.relevance import relevance
 from attnaudit.experiments.rows import is_correct, list_column
 from attnaudit.plans.training import row_numbers
 from attnaudit.stats.agreement import agreement, chance_agreement
 from attnaudit.stats.bootstrap import drawn_seeds, resample, resample_keys
 from attnaudit.stats.kendall import kendall_tau
-from attnaudit.studies.over_seeds import seeds_row
+from attnaudit.studies.over_seeds import PLACE, placed, seeds_row
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail
 
 Pair = tuple[str, str]
 PAIRS: tuple[Pair, ...] = (
     ("alpha", "relevance"), ("alpha", "uniform"), ("alpha", "loo"), ("alpha", "embedding"), ("alpha", "logistic"),
     ("relevance", "uniform"), ("loo", "uniform"),
 )  # fmt: skip
-PLACE = ("instance", "query")  # columns that say of what a row is
+FOLLOWED = ("alpha", "relevance", "relevance_uniform")  # scores that are kept with the tokens
 ELSEWHERE, REFERENCE_ELSEWHERE = "agreement_alpha_uniform_elsewhere", "agreement_reference_relevance_elsewhere"
 OTHERS = 10  # rows that stand for all others of their kind
 TO_REFERENCE: tuple[Pair, ...] = (("reference", "alpha"), ("reference", "relevance"), ("reference", "uniform"))
 STRENGTHS = (1.0, 10.0, 100.0, 1000.0, 10000.0)  # C of scikit-learn, the inverse of the penalty: the best on dev is taken
 RESAMPLES = 1000
 NEEDED = ("agreement_reference_alpha", "agreement_reference_uniform", "correct")
+RELEVANCE = "importance_relevance"
 MEASURES = ("xi", "xi_step", "xi_early", "best_accuracy", "best_accuracy_minus_xi", "xi_reached", "xi_threshold")
+
+
+def relevance(trace: Trace) -> Ragged:
+    """The output relevance r of every position, float64, same rows as ``alpha``: the larger, the more it speaks for the gold output.
+
+    A column ``importance_relevance`` is taken as it is: for translation, the log-probability of the gold token with all attention on that
+    position. Else it is read off the readout W h_t of a linear head: of one sigmoid output times 2y − 1, so that it is for the gold class
+    y; of a softmax the column of the gold class. The offset, the same for all positions, is omitted. Raises InputError where neither
+    is there, or a row has no label.
+    """
+    if trace.has(RELEVANCE):
+        column = trace.ragged(RELEVANCE)
+        return column.with_values(column.values.astype(np.float64))
+    if not isinstance(trace.tail, IdentityTail):
+        raise InputError("relevance", "trace", "a tail between positions and output", f"a linear head, or a column {RELEVANCE}")
+    if not trace.has("label"):
+        raise InputError("relevance", "trace", "no column label", f"gold labels, or a column {RELEVANCE}")
+    label, contribution = trace.array("label").astype(np.int64), trace.readout.contribution
+    if (label < 0).any():
+        raise InputError("relevance", f"instance {trace.instance[int((label < 0).argmax())]}", "no label", "a gold label in every row")
+    gold = contribution.spread(label)
+    if contribution.values.shape[1] == 1:
+        return contribution.with_values(contribution.values[:, 0] * (2 * gold - 1))
+    if trace.metadata["activation"] == "sigmoid":
+        raise InputError("relevance", "trace", "several sigmoid outputs", "one sigmoid output, or a softmax")
+    return contribution.with_values(contribution.values[np.arange(len(gold)), gold])
 
 
 @dataclass(frozen=True)
@@ -85,9 +112,7 @@ def elsewhere_agreement(trace: Trace, first: Ragged, score: Ragged) -> Float[np.
 
 
 def uniform_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
-    """A row for each row of a trace of the model with uniform attention: how its relevance, here and elsewhere, agrees with the reference's
-    attention.
-    """
+    """A row for each row of a trace with uniform attention: how its relevance, here or elsewhere, agrees with the reference's attention."""
     scores = {"relevance": relevance(trace), **finished.of(trace)}
     elsewhere = elsewhere_agreement(trace, scores["reference"], scores["relevance"])
     agreed = pl.Series(REFERENCE_ELSEWHERE, elsewhere, nan_to_null=True)
@@ -95,12 +120,7 @@ def uniform_rows(trace: Trace, finished: Finished) -> pl.DataFrame:
 
 
 def correct_rows(trace: Trace) -> pl.DataFrame:
-    return _placed(trace).with_columns(pl.Series("correct", is_correct(trace)))
-
-
-def _placed(trace: Trace) -> pl.DataFrame:
-    """The instance of every row, and in a translation which of its gold tokens (``query``)."""
-    return pl.DataFrame({name: trace.array(name).astype(np.int64) for name in PLACE if trace.has(name)})
+    return placed(trace).with_columns(pl.Series("correct", is_correct(trace)))
 
 
 def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
@@ -111,11 +131,27 @@ def token_rows(trace: Trace, uniform: Trace) -> pl.DataFrame:
         gold, probability = trace.table.column("gold").to_pylist(), probability * trace.array("covered")  # of the whole vocabulary
     else:
         gold = [trace.class_names[k] for k in label]
-    return _placed(trace).with_columns(
+    return placed(trace).with_columns(
         pl.Series("tokens", trace.table.column("tokens").to_pylist()), list_column("alpha", trace.alpha),
         list_column("relevance", relevance(trace)), list_column("relevance_uniform", relevance(uniform)), pl.Series("gold", gold),
         pl.Series("probability", probability),
     )  # fmt: skip
+
+
+def followed(table: pl.DataFrame) -> Iterator[tuple[tuple[Any, ...], pl.DataFrame, dict[str, Float[np.ndarray, "K T"]]]]:
+    """The instances, or gold tokens, whose tokens a table keeps: their numbers, their rows by step and their scores at each step.
+
+    Relevance of a gold token is a log-probability, never above 0: what counts is how it compares with the others', and so it is given
+    minus its mean over the sentence, in nats: above 0 where a position speaks for the token more than most do.
+    """
+    if "tokens" not in table.columns:
+        return
+    kept = table.filter(pl.col("tokens").is_not_null()).sort("step", "instance", maintain_order=True)
+    for number, rows in kept.group_by([name for name in PLACE if name in kept.columns], maintain_order=True):
+        scores = {kind: np.array(rows[kind].to_list()) for kind in FOLLOWED}
+        if len(number) > 1:
+            scores |= {kind: scores[kind] - scores[kind].mean(axis=1, keepdims=True) for kind in FOLLOWED[1:]}
+        yield number, rows, scores
 
 
 def entropy_share(alpha: Ragged) -> np.ndarray:
@@ -129,10 +165,9 @@ def _compared(scores: Mapping[str, Ragged], pairs: Iterable[Pair]) -> list[pl.Se
     """A(u, v) and τ of every pair both of which are known."""
     columns = []
     for u, v in pairs:
-        if u not in scores or v not in scores:
-            continue
-        columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
-        columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
+        if u in scores and v in scores:
+            columns.append(pl.Series(f"agreement_{u}_{v}", agreement(scores[u], scores[v])))
+            columns.append(pl.Series(f"tau_{u}_{v}", kendall_tau(scores[u], scores[v])[0], nan_to_null=True))
     return columns
 
 
@@ -207,9 +242,16 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
     _, seeds, _, instances = values.shape
     each = _figures(values.mean(axis=3), steps)
     drawn = zip(resample_keys(seed, RESAMPLES), drawn_seeds(seed, RESAMPLES, seeds), strict=True)
-    resampled = [_mean_known(_figures(values[:, chosen] @ resample(key, instances) / instances, steps)) for key, chosen in drawn]
-    found = zip(MEASURES, each, np.array(resampled).T, strict=True)
-    return [_row(experiment, name, of_seed, again, instances) for name, of_seed, again in found]
+    resampled = np.array([_figures(values[:, chosen] @ resample(key, instances) / instances, steps) for key, chosen in drawn])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # no seed has such a checkpoint: the mean is NaN, as it should be
+        found = zip(MEASURES, each, np.nanmean(resampled, axis=2).T, strict=True)
+    rows = []
+    for name, of_seed, again in found:  # over the seeds that have the figure; where none has it, no interval says what others might have
+        known = of_seed[~np.isnan(of_seed)]
+        over = (known, again) if len(known) else (of_seed[:1], np.full_like(again, np.nan))
+        rows.append(seeds_row(experiment, name, *over, instances, len(of_seed) - len(known)))
+    return rows
 
 
 def timing_of_seeds(fresh: pl.DataFrame) -> pl.DataFrame:
@@ -227,13 +269,6 @@ def _by_seed(fresh: pl.DataFrame) -> tuple[Float[np.ndarray, "3 S K n"], Int64[n
     return np.moveaxis(ordered.reshape(seeds, len(steps), instances, len(NEEDED)), 3, 0), steps
 
 
-def _row(experiment: str, name: str, of_seed: np.ndarray, resampled: np.ndarray, instances: int) -> Mapping[str, Any]:
-    """Over the seeds that have the figure; where none has it, no interval says what others might have."""
-    known = of_seed[~np.isnan(of_seed)]
-    over = (known, resampled) if len(known) else (of_seed[:1], np.full_like(resampled, np.nan))
-    return seeds_row(experiment, name, *over, instances, len(of_seed) - len(known))
-
-
 def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) -> Float[np.ndarray, "M S"]:
     """The measures of every seed from its means at every step, NaN where no checkpoint agrees better."""
     alpha, uniform, right = means
@@ -243,9 +278,3 @@ def _figures(means: Float[np.ndarray, "3 S K"], steps: Int64[np.ndarray, " K"]) 
     xi = np.where(there, right[seeds, first], np.nan)
     best, early = right.max(axis=1), np.where(there, first <= (steps[0] == 0), np.nan)
     return np.array([xi, np.where(there, steps[first], np.nan), early, best, best - xi, alpha.max(axis=1), uniform[:, 0]])
-
-
-def _mean_known(values: Float[np.ndarray, "M S"]) -> Float[np.ndarray, " M"]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # no seed has such a checkpoint: the mean is NaN, as it should be
-        return np.nanmean(values, axis=1)

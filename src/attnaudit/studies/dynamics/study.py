@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,7 +14,6 @@ from jaxtyping import Int64
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.relevance import relevance
 from attnaudit.plans.training import (
     Layout,
     Spec,
@@ -29,79 +28,17 @@ from attnaudit.plans.training import (
 )
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.measures import Measure
-from attnaudit.studies.dynamics import facts
-from attnaudit.studies.dynamics.measures import (
-    ELSEWHERE,
-    PAIRS,
-    PLACE,
-    REFERENCE_ELSEWHERE,
-    TO_REFERENCE,
-    CountModel,
-    Finished,
-    Pair,
-    correct_rows,
-    model_rows,
-    timing_rows,
-    token_rows,
-    uniform_rows,
-)
-from attnaudit.studies.over_seeds import means
+from attnaudit.studies.dynamics import facts, measures
+from attnaudit.studies.over_seeds import PLACE, means
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import STEPS, Probe, step_part
 
 if TYPE_CHECKING:
-    from attnaudit.corpora import Corpus
     from attnaudit.corpora.corpus import ParallelCorpus
-    from attnaudit.plans.spec import RunSpec, TranslationSpec
+    from attnaudit.plans.spec import TranslationSpec
 
 SHOWN = 8  # instances of the probe whose tokens are kept for a reader to look at
 PROXIES = ("embedding", "logistic")
-
-
-@dataclass(frozen=True)
-class Side:
-    """What differs between classifiers and translators.
-
-    ``check`` raises InputError for a base or corpus that the study does not fit; ``of_embeddings`` are the model settings of the proxy
-    that knows the mean embedding alone; ``counts``: whether a logistic regression on counts is the other proxy; ``shown`` gives the rows
-    whose tokens are kept, and ``by_instance`` turns the table into one with a row per instance, which means and intervals are over.
-    """
-
-    check: Callable[[Any, Any], None]
-    of_embeddings: Mapping[str, Any]
-    counts: bool
-    shown: Callable[[Trace, Probe], Int64[np.ndarray, " k"]]
-    by_instance: Callable[[pl.DataFrame], pl.DataFrame]
-
-
-def _check_texts(base: RunSpec, corpus: Corpus) -> None:
-    if corpus.task != "classification":
-        raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
-    if base.model.hierarchical:
-        raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
-
-
-def _check_pairs(base: TranslationSpec, corpus: ParallelCorpus) -> None:
-    if base.model.attention in ("uniform", "none") or not base.model.recurrent:
-        raise InputError("study", "dynamics of a model", f"{base.model.attention} attention", "an attention that is learned")
-
-
-def _shown_texts(trace: Trace, probe: Probe) -> Int64[np.ndarray, " k"]:
-    return replace(probe, size=min(SHOWN, probe.size)).rows(trace.instance)
-
-
-def _shown_pair(trace: Trace, probe: Probe) -> Int64[np.ndarray, " k"]:
-    pairs = np.unique(trace.instance)
-    return np.flatnonzero(trace.instance == pairs[replace(probe, size=1).rows(pairs)[0]])
-
-
-def _mean_of_pairs(flat: pl.DataFrame) -> pl.DataFrame:
-    numbers = (cs.numeric() | cs.boolean()).exclude("query")
-    return flat.group_by("model", "seed", "step", "instance", maintain_order=True).agg(numbers.cast(pl.Float64).mean())
-
-
-TEXTS = Side(_check_texts, {"encoder": "none"}, counts=True, shown=_shown_texts, by_instance=lambda flat: flat)
-TOKENS = Side(_check_pairs, {"recurrent": False}, counts=False, shown=_shown_pair, by_instance=_mean_of_pairs)
 
 
 @dataclass(frozen=True)
@@ -124,7 +61,6 @@ class Dynamics:
     ``…_uniform`` of the model with uniform attention.
     """
 
-    side: ClassVar[Side] = TEXTS
     name: ClassVar[str] = "dynamics"
     question: ClassVar[str] = facts.QUESTION
     paper: ClassVar[Paper] = SNELL2020
@@ -133,6 +69,8 @@ class Dynamics:
     caveats = staticmethod(facts.caveats)
     card_rows = staticmethod(facts.card_rows)
     figures = staticmethod(facts.figures)
+    of_embeddings: ClassVar[Mapping[str, Any]] = {"encoder": "none"}  # settings of the model that knows the mean embedding alone
+    counts: ClassVar[bool] = True  # whether a logistic regression on counts is another proxy
     overruled: ClassVar[Mapping[str, str]] = {  # settings that the study decides itself, and what to give instead
         "training.steps": "dynamics.steps, the last of which is where training stops",
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
@@ -152,21 +90,36 @@ class Dynamics:
     def watched(self) -> Probe:
         return Probe(self.steps, self.probe, self.seed)
 
+    def check(self, base: Any, corpus: Any) -> None:
+        """Raises InputError for a base or corpus that the study does not fit."""
+        if corpus.task != "classification":
+            raise InputError("study", f"dynamics of {corpus.name}", corpus.task, "a classification: texts with labels")
+        if base.model.hierarchical:
+            raise InputError("study", "dynamics of a model", "positions that are sentences", "positions that are words, not --preset han")
+
+    def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
+        """The rows whose tokens are kept."""
+        return replace(self.watched, size=min(SHOWN, self.probe)).rows(trace.instance)
+
+    def by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
+        """The table with a row per instance, which means and intervals are over."""
+        return flat
+
     def plan(self, base: Any, corpus: Any) -> Sequence[Training]:
         """The traced models, one with uniform attention, and one of the mean embedding. Raises InputError for an unfit base or corpus.
 
         The classifier of the mean embedding leaves a trace of all splits: the texts that the logistic regression is trained on.
         """
-        self.side.check(base, corpus)
+        self.check(base, corpus)
         one_attention(self.name, base)
         uniform_seed = base.seed + self.seeds if self.uniform_seed is None else self.uniform_seed
         uniform = without_scores(self._watched(base, uniform_seed))
         uniform = replace(uniform, model=replace(base.model, attention="uniform"))
-        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.side.of_embeddings))
+        embedding = replace(uniform, seed=base.seed, probe=None, model=replace(uniform.model, **self.of_embeddings))
         return [
             *(Training(TrainingId("watched", seed), self._watched(base, seed)) for seed in range(base.seed, base.seed + self.seeds)),
             Training(TrainingId("watched", uniform_seed, "uniform"), uniform),
-            Training(TrainingId("embedding", base.seed), embedding, teaches=self.side.counts),
+            Training(TrainingId("embedding", base.seed), embedding, teaches=self.counts),
         ]
 
     def _watched(self, base: Spec, seed: int) -> Spec:
@@ -179,35 +132,32 @@ class Dynamics:
         *ours, uniform, embedding = watched
         same_instances({training: traces[training] for training in watched})
         test, proxies = traces[ours[0]], self._proxies(traces, traces[ours[0]], embedding)
-        known = {"reference": test.alpha, "uniform": relevance(traces[uniform])}
-        finished = Finished(row_numbers(test), known | {name: proxy.relevance for name, proxy in proxies.items()})
+        known = {"reference": test.alpha, "uniform": measures.relevance(traces[uniform])}
+        finished = measures.Finished(row_numbers(test), known | {name: score for name, (score, _) in proxies.items()})
         parts = [rows for k, one in enumerate(ours) for rows in self._of_seed(traces, one, finished, uniform if k == 0 else None)]
-        parts += [_named(uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
-        return pl.concat([*parts, *(_named(proxy.rows, name, embedding, None) for name, proxy in proxies.items())], how="diagonal")
+        parts += [_named(measures.uniform_rows(trace, finished), "uniform", uniform, step) for step, trace in self._steps(traces, uniform)]
+        return pl.concat([*parts, *(_named(rows, name, embedding, None) for name, (_, rows) in proxies.items())], how="diagonal")
 
-    def _proxies(self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId) -> dict[str, Proxy]:
-        """What knows co-occurrence alone, by name, on the rows of ``test``."""
-        found = {"embedding": Proxy.of(traces[embedding])}
-        if self.side.counts:
-            counts = CountModel.fit(traces[replace(embedding, part="teacher")])
-            found["logistic"] = Proxy(counts.relevance(test), correct_rows(test).with_columns(correct=counts.correct(test)))
+    def _proxies(self, traces: Mapping[TrainingId, Trace], test: Trace, embedding: TrainingId) -> dict[str, tuple[Ragged, pl.DataFrame]]:
+        """What knows co-occurrence alone, by name, on the rows of ``test``: its relevance, and whether it is right."""
+        found = {"embedding": (measures.relevance(traces[embedding]), measures.correct_rows(traces[embedding]))}
+        if self.counts:
+            counts = measures.CountModel.fit(traces[replace(embedding, part="teacher")])
+            found["logistic"] = counts.relevance(test), measures.correct_rows(test).with_columns(correct=counts.correct(test))
         return found
 
     def _of_seed(
-        self, traces: Mapping[TrainingId, Trace], training: TrainingId, finished: Finished, uniform: TrainingId | None
+        self, traces: Mapping[TrainingId, Trace], training: TrainingId, finished: measures.Finished, uniform: TrainingId | None
     ) -> Iterator[pl.DataFrame]:
         """The rows of one training, with the tokens of some where ``uniform`` is the training with uniform attention."""
         for step, trace in self._steps(traces, training):
-            rows = model_rows(trace, finished)
+            rows = measures.model_rows(trace, finished)
             if uniform is not None and step is not None:
-                tokens = self._tokens(trace, traces[replace(uniform, part=step_part(step))])
+                alike, some = traces[replace(uniform, part=step_part(step))], self.shown(trace)
+                same_instances({"a step": trace, "the same step under uniform attention": alike})
+                tokens = measures.token_rows(trace.take(some), alike.take(some))
                 rows = rows.join(tokens, on=[name for name in PLACE if name in rows.columns], how="left", maintain_order="left")
             yield _named(rows, "base", training, step)
-
-    def _tokens(self, trace: Trace, uniform: Trace) -> pl.DataFrame:
-        same_instances({"a step": trace, "the same step under uniform attention": uniform})
-        some = self.side.shown(trace, self.watched)
-        return token_rows(trace.take(some), uniform.take(some))
 
     def _steps(self, traces: Mapping[TrainingId, Trace], training: TrainingId) -> Iterator[tuple[int | None, Trace]]:
         """The traces of one training: of every step, then that of the finished model."""
@@ -215,17 +165,17 @@ class Dynamics:
         yield None, traces[training]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        flat = self.side.by_instance(table.select(~cs.nested()))
+        flat = self.by_instance(table.select(~cs.nested()))
         ours = flat.filter(model="base")
         fresh = ours.filter(pl.col("seed") != ours["seed"].min())
         rows: list[Mapping[str, Any]] = []
         for step in (None, *self.steps):
             group = "all" if step is None else f"step:{step}"
             here = pl.col("step").is_null() if step is None else pl.col("step") == step
-            for part, measures in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
-                known = {name: column for name, column in measures.items() if column in flat.columns}
+            for part, columns in ((ours, _OWN), (fresh, _TO_REFERENCE), *((flat.filter(model=name), of) for name, of in _OTHERS.items())):
+                known = {name: column for name, column in columns.items() if column in flat.columns}
                 rows += means(self.name, part.filter(here), known, self.seed, group)
-        rows += timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
+        rows += measures.timing_rows(self.name, fresh.filter(pl.col("step").is_not_null()), self.seed)
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
@@ -238,21 +188,22 @@ class PairDynamics(Dynamics):
     over pairs, each of which counts by the mean of its gold tokens. The ``tokens`` of one pair are kept.
     """
 
-    side: ClassVar[Side] = TOKENS
+    of_embeddings: ClassVar[Mapping[str, Any]] = {"recurrent": False}
+    counts: ClassVar[bool] = False
     seeds: int = 2
     probe: int = 100
 
+    def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
+        if base.model.attention in ("uniform", "none") or not base.model.recurrent:
+            raise InputError("study", "dynamics of a model", f"{base.model.attention} attention", "an attention that is learned")
 
-@dataclass(frozen=True)
-class Proxy:
-    """``relevance`` of every position for the gold output, and the ``rows`` that say how often it is right."""
+    def shown(self, trace: Trace) -> Int64[np.ndarray, " k"]:
+        pairs = np.unique(trace.instance)
+        return np.flatnonzero(trace.instance == pairs[replace(self.watched, size=1).rows(pairs)[0]])
 
-    relevance: Ragged
-    rows: pl.DataFrame
-
-    @classmethod
-    def of(cls, trace: Trace) -> Proxy:
-        return cls(relevance(trace), correct_rows(trace))
+    def by_instance(self, flat: pl.DataFrame) -> pl.DataFrame:
+        numbers = (cs.numeric() | cs.boolean()).exclude("query")
+        return flat.group_by("model", "seed", "step", "instance", maintain_order=True).agg(numbers.cast(pl.Float64).mean())
 
 
 def _named(rows: pl.DataFrame, model: str, training: TrainingId, step: int | None) -> pl.DataFrame:
@@ -260,19 +211,15 @@ def _named(rows: pl.DataFrame, model: str, training: TrainingId, step: int | Non
     return rows.select(*names, pl.all())
 
 
-def _compared(pairs: Iterable[Pair]) -> dict[str, str]:
-    names = [f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs]
-    return dict(zip(names, names, strict=True))
+def _same(*names: str, pairs: Iterable[measures.Pair] = ()) -> dict[str, str]:
+    """Measures called like the columns that they are means of."""
+    return {name: name for name in (*names, *(f"{measure}_{u}_{v}" for measure in ("agreement", "tau") for u, v in pairs))}
 
 
-_OWN = {  # measures, and the columns they are means of
-    "accuracy": "correct", "entropy": "entropy", "chance": "chance", ELSEWHERE: ELSEWHERE, **_compared(PAIRS),
-}  # fmt: skip
-_TO_REFERENCE = _compared(TO_REFERENCE)
+_OWN = {"accuracy": "correct", **_same("entropy", "chance", measures.ELSEWHERE, pairs=measures.PAIRS)}
+_TO_REFERENCE = _same(pairs=measures.TO_REFERENCE)
+_UNIFORM = {"accuracy": "correct", **_same(measures.REFERENCE_ELSEWHERE, pairs=measures.TO_REFERENCE[1:2])}
 _OTHERS = {
-    "uniform": {
-        f"{name}_uniform": column
-        for name, column in {"accuracy": "correct", REFERENCE_ELSEWHERE: REFERENCE_ELSEWHERE, **_compared(TO_REFERENCE[1:2])}.items()
-    },
+    "uniform": {f"{name}_uniform": column for name, column in _UNIFORM.items()},
     **{name: {f"accuracy_{name}": "correct"} for name in PROXIES},
-}  # fmt: skip
+}

@@ -1,0 +1,241 @@
+"""What the copying study shows: its question, the labels of its measures, its card rows and its figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from attnaudit.copying.study import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
+from attnaudit.results.measures import Measure, label_of
+from attnaudit.results.words import count, figure, interval, percent
+from attnaudit.stats.agreement import TOP, chance_agreement
+
+QUESTION = "How is attention learned? The copying task"
+_SEQUENCES = {
+    "permutations": "permutations of {symbols} symbols", "distinct": "{length} distinct symbols of {symbols}",
+    "iid": "{length} symbols drawn one by one from {symbols}",
+}  # fmt: skip
+_PAPER = {
+    "permutations": "Snell et al.: about half of the seeds fail", "distinct": "no share is known of the paper",
+    "iid": "Snell et al.: 40 drawn one by one are always learned",
+}  # fmt: skip
+_LABELS = {
+    "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": f"share that failed (below {FAILURE})",
+    "between": "share between the two", "attending": "share that learn to attend (attention right more often than not in the end)",
+    "upside_down": "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
+    "relevance_first": "share of successes whose relevance was right first",
+    "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
+    "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
+    "agreement": f"share with attention where output relevance is in its top {TOP} %, median",
+    "attended": "positions by which attention is after the right one (negative: before), median of medians",
+    "relevance_least": "share with the least output relevance at the right position, median",
+    "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
+    "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
+    "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
+    "attention_step": "step at which attention was first right more often than not", "lead": "steps by which relevance was earlier",
+    "best_head_accuracy": "attention accuracy of the best head, median",
+}  # fmt: skip
+MEASURES = tuple(Measure(name, label) for name, label in _LABELS.items())
+GROUPS = {"all": "all seeds", "succeeded": "seeds that succeeded", "failed": "seeds that failed", "between": "seeds between"}
+SPREAD = (
+    "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
+    "not have."
+)
+
+
+def measure_label(measure: str) -> str:
+    """``head_3_accuracy``: attention accuracy of head 4."""
+    if measure.startswith("head_"):
+        return f"attention accuracy of head {int(measure.split('_')[1]) + 1}, median"
+    return label_of(MEASURES, measure)
+
+
+def headings(study: Copying) -> tuple[str, str]:
+    """Title and subtitle of the card: what is copied, and how."""
+    title = "Copying " + _SEQUENCES[study.kind].format(symbols=study.sequences.symbols, length=study.length)
+    before = f" after {count(study.pretraining, 'step')} with uniform attention" if study.pretraining else ""
+    encoder = "bidirectional encoder" if study.encoder == "bilstm" else "unidirectional encoder"
+    return title, f"{count(study.steps, 'step')} of training{before}, {encoder}, {count(study.heads, 'head')}; brackets: 95 % interval"
+
+
+def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
+    """Whether copying is learned, what first, and where attention looks."""
+    yield from _learned(rows, study)
+    yield from _first(rows)
+    yield from _looks(rows, study)
+
+
+def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
+    won, lost, between = (rows.get(NAME, name) for name in OUTCOMES)
+    if won is None or lost is None or between is None:
+        return
+    succeeded, failed, others = (round(row["value"] * won["n"]) for row in (won, lost, between))
+    sentence = (
+        f"Of {count(won['n'], 'seed')} {succeeded} learned to copy ({percent(won['value'])}, {_range(won)}): more than {percent(SUCCESS)} "
+        f"of the symbols right, given the right ones before. {failed} failed (under {percent(FAILURE)})."
+    )
+    if others:
+        sentence += f" {others} {'is' if others == 1 else 'are'} between, and may need no more than further steps (copying.steps)."
+    sentence += _attending(rows, succeeded)
+    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence)
+
+
+def _range(row: Mapping[str, Any]) -> str:
+    return f"{percent(row['low'])} to {percent(row['high'])}"
+
+
+def _attending(rows: SummaryRows, won: int) -> str:
+    """In how many seeds attention comes to the right position; empty for a summary of an older version."""
+    row, inverted = rows.get(NAME, "attending"), rows.get(NAME, "upside_down")
+    if row is None:
+        return ""
+    attending = round(row["value"] * row["n"])
+    sentence = (
+        f" {attending} of {row['n']} learn to attend ({_range(row)}): in the end their attention is at the right position more often than "
+        f"not.{' Token accuracy is possible without that.' if attending < won else ''}"
+    )
+    if inverted is None or not inverted["value"]:
+        return sentence
+    return (
+        f"{sentence} In {round(inverted['value'] * inverted['n'])} of {inverted['n']} ({_range(inverted)}) the dictionary is upside "
+        "down: all attention of every head on the right position would make its symbol less likely than on any other, for most of what is "
+        "written."
+    )
+
+
+def _published(study: Copying) -> str:
+    """What the paper found, and in which settings it is not of the same task or model."""
+    paper = _PAPER[study.kind]
+    pairs = zip(_settings(Copying(study.kind)), _settings(study), strict=True)
+    other = [(theirs, ours) for theirs, ours in pairs if theirs != ours]
+    if not other:
+        return paper
+    theirs, ours = (", ".join(filter(None, part)) for part in zip(*other, strict=True))
+    return f"{paper}, with {theirs}; here {ours}" if theirs else f"{paper}; here {ours}"
+
+
+def _settings(study: Copying) -> list[str]:
+    """The settings that are compared with the paper's; those whose value in the paper is not known only where they are no default."""
+    known = [count(number, noun) for number, noun in (
+        (study.length, "position"), (study.sequences.symbols, "symbol"), (study.steps, "step"), (study.heads, "head"),
+    )]  # fmt: skip
+    encoder = f"a {'bidirectional' if study.encoder == 'bilstm' else 'unidirectional'} encoder"
+    unknown = {
+        "hidden": f"states of width {study.hidden}", "embedding": f"embeddings of width {study.embedding}",
+        "embedding_scale": f"embeddings of scale {study.embedding_scale:g}", "batch": f"batches of {study.batch}",
+        "learning_rate": f"learning rate {study.learning_rate:g}",
+        "pretraining": f"{count(study.pretraining, 'step')} of uniform attention before",
+    }  # fmt: skip
+    return [*known, encoder, *("" if getattr(study, name) == getattr(Copying, name) else words for name, words in unknown.items())]
+
+
+def _first(rows: SummaryRows) -> Iterator[CardRow]:
+    """Relevance before attention?"""
+    row, other, lead = (rows.get(NAME, name) for name in ("relevance_first", "attention_first", "lead"))
+    if row is None or other is None:
+        return
+    first, second = (round(part["value"] * row["n"]) for part in (row, other))
+    sentence = (
+        f"Of {count(row['n'], 'run')} that succeeded, and in which both came to be right more often than not, output relevance was first "
+        f"in {first}, attention in {second}, and both at one measurement in {row['n'] - first - second}."
+    )
+    if lead is not None:
+        over = ", ".join(filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)]))
+        sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
+    yield card_row(
+        "What is learned first?", "share of successes with relevance first", row, "one half: neither goes first", sentence, mark=0.5
+    )
+
+
+def _looks(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
+    """At what it writes, or elsewhere?"""
+    row, right, attended = (rows.get(NAME, name) for name in ("agreement", "attention_accuracy", "attended"))
+    if row is None or right is None or attended is None:
+        return
+    nowhere = right["value"] < PASSED and abs(attended["value"]) < 1  # such weights are at the right position in the median too
+    says = "says nothing: weights that look anywhere have one near the right position too" if nowhere else f"is {_at(attended['value'])}"
+    sentence = (
+        f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the symbol comes from for "
+        f"{percent(right['value'])} of those written, and for {percent(row['value'])} where output relevance is in its top {TOP} %. "
+        f"Its median position {says}. States that know a symbol may stand elsewhere than the symbol."
+    )
+    chance = float(chance_agreement(np.array([study.length]))[0])
+    measure = f"attention where output relevance is in its top {TOP} %"
+    yield card_row("Where does attention look?", measure, row, f"{percent(chance)}: any position alike", sentence, mark=chance)
+
+
+def _at(attended: float) -> str:
+    """``1 position before the right one``."""
+    if attended == 0:
+        return "the right one"
+    return f"{abs(attended):g} position{'' if abs(attended) == 1 else 's'} {'before' if attended < 0 else 'after'} the right one"
+
+
+def figures(curves: pl.DataFrame, final: pl.DataFrame, attention: pl.DataFrame, study: Copying) -> Iterator[StudyFigure]:
+    """What every seed learns, what comes first, and where attention looks."""
+    by_outcome = outcomes(final)
+    yield _curves(curves, by_outcome, study)
+    yield _order(curves, by_outcome)
+    yield _matrices(by_outcome, attention)
+
+
+def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyFigure:
+    """Three accuracies of every seed, and agreement, over the steps with attention free."""
+    free = curves.filter(pl.col("stage") == pl.col("stage").max()).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
+    titles = {
+        "token": "token accuracy", "attention": "attention accuracy", "relevance": "output-relevance accuracy",
+        "agreement": "agreement of attention with output relevance",
+    }  # fmt: skip
+    caption = (
+        f"A line for each seed, on {count(study.probe, 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
+        "the right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output "
+        "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one. Agreement: attention's "
+        f"largest weight is at one of the top {TOP} % of the positions by output relevance, wherever these are."
+    )
+    return StudyFigure("curves", "What every seed learns", caption, tuple(
+        StudyPanel(
+            title.capitalize(), SeedLines(free.select("seed", "step", "outcome", value=name)), f"copying-{name}",
+            f"{title} of every seed over the steps of training",
+        )
+        for name, title in titles.items()
+    ))  # fmt: skip
+
+
+def _order(curves: pl.DataFrame, final: pl.DataFrame) -> StudyFigure:
+    steps = passing(curves).join(final.select("seed", "outcome"), on="seed", maintain_order="left")
+    some = steps.filter(pl.col("relevance_step").is_not_null() | pl.col("attention_step").is_not_null())
+    caption = (
+        "When output relevance (circle) and attention (diamond) were first right for more than half of the positions, seed by seed. The "
+        "account of Snell et al. is that relevance comes first, under attention that is still nearly uniform, and attention follows it. "
+        "Seeds in which neither got there have no line."
+    )
+    label = "First step at which relevance and attention were right more often than not, by seed"
+    drawn = "In no seed did either get there." if some.is_empty() else FirstSteps(some)
+    return StudyFigure("order", "What comes first", caption, (StudyPanel("", drawn, "copying-order", label),))
+
+
+def _matrices(final: pl.DataFrame, attention: pl.DataFrame) -> StudyFigure:
+    """Attention of the median seed of each outcome on one test sequence."""
+    parts = {outcome: final.filter(outcome=outcome).sort("token", "seed") for outcome in OUTCOMES if outcome in final["outcome"]}
+    panels = [_matrix(outcome, part.row((part.height - 1) // 2, named=True), attention) for outcome, part in parts.items()]
+    caption = (
+        f"Attention on one test sequence, mean over heads, of the seed with the median token accuracy of each outcome; weights of "
+        f"{Matrix.full} and more are darkest. On the diagonal each symbol is written from where it stands; states after it may know it "
+        "too, and where the encoder reads from both ends states before it. In the titles, the median position of the largest weight over "
+        "all test sequences."
+    )
+    return StudyFigure("alpha", "Where attention looks", caption, tuple(panels))
+
+
+def _matrix(outcome: str, chosen: Mapping[str, Any], attention: pl.DataFrame) -> StudyPanel:
+    weights = np.array(attention.filter(seed=chosen["seed"]).sort("target")["alpha"].to_list())
+    scores = f"{chosen['seed']}; token accuracy {figure(chosen['token'])}; attention accuracy {figure(chosen['attention'])}"
+    if chosen["attention"] >= PASSED or abs(chosen["attended"]) >= 1:
+        scores += f"; median position {_at(chosen['attended'])}"
+    title, label = f"One of the {GROUPS[outcome]} ({scores})", f"Attention of a seed that {outcome}"
+    return StudyPanel(title, Matrix(weights), f"copying-alpha-{outcome}", label)
