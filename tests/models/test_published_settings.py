@@ -12,7 +12,7 @@ from attnaudit.corpora import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import model_preset
 from attnaudit.runner import RunSpec
-from attnaudit.training.objectives import labels_loss
+from attnaudit.training.texts import labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 
 # (corpus, encoder, preset), setting, value, where it stands
@@ -126,7 +126,7 @@ def optimizer_of(model: AttentionModel, settings: Any) -> torch.optim.Optimizer:
 
 def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     """The loss of a training split whose classes stand 1 to 4, by hand."""
-    from attnaudit.training.loop import _Texts
+    from attnaudit.training.texts import _split
 
     model = tiny_model("average", "additive")
     split = tiny_split([3, 4, 2, 5, 1])
@@ -135,7 +135,7 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     rows = np.arange(5)
     with torch.no_grad():
         done = model(model.inputs(split).batch(rows))
-        loss = float(_Texts.of(model, corpus, "train", True, None).loss(model, rows, torch.device("cpu")))
+        loss = float(_split(model, corpus, "train", True, None).loss(model, rows, torch.device("cpu")))
         plain = float(labels_loss(model, split.label, 1.0)(done, rows))
     p = 1.0 / (1.0 + np.exp(-done.logits[:, 0].double().numpy()))
     terms = -np.where(split.label == 1, np.log(p), np.log(1.0 - p))

@@ -10,9 +10,7 @@ import pytest
 from scipy.stats import chisquare
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import stream_keys
-from attnaudit.experiments.erasure.rankings import by_chance
-from attnaudit.experiments.permutation_identity import shuffle_rows
+from attnaudit.core.random import shuffle, stream_keys
 from attnaudit.experiments.rows import row_streams
 from attnaudit.stats.bootstrap import bootstrap_means, bootstrap_ratios, means_over_seeds
 from attnaudit.stats.classification import classification_scores, resampled_over_seeds
@@ -63,19 +61,18 @@ def test_accuracy_of_one_right_and_one_wrong_row():
     assert (found.accuracy, found.low[0], found.high[0]) == (0.5, 0.0, 1.0)
 
 
-def test_all_orders_of_three_tokens_are_as_likely():
-    stream = stream_keys(5, "erasure", np.array([0]))[0]
-    found = Counter(tuple(by_chance(3, stream, number).tolist()) for number in range(6000))
+def shuffled(key: np.uint64, number: int) -> tuple[int, ...]:
+    order = np.arange(3)
+    shuffle(order, key, number)
+    return tuple(order.tolist())
+
+
+@pytest.mark.parametrize("what", ["numbers of one stream", "streams of rows"])
+def test_all_orders_of_three_tokens_are_as_likely(what: str):
+    keys = stream_keys(5, "erasure", np.arange(6000))
+    draws = ((keys[0], number) for number in range(6000)) if what == "numbers of one stream" else ((key, 0) for key in keys)
+    found = Counter(shuffled(*draw) for draw in draws)
     assert set(found) == set(permutations(range(3)))
-    assert chisquare(list(found.values())).pvalue > LIKELY
-
-
-def test_all_shuffles_of_three_weights_are_as_likely():
-    rows = 6000
-    values = np.tile([0.0, 1.0, 2.0], rows)
-    shuffle_rows(values, np.arange(0, 3 * rows + 1, 3), stream_keys(5, "permutation", np.arange(rows)), 0)
-    found = Counter(map(tuple, values.reshape(rows, 3).tolist()))
-    assert set(found) == set(permutations([0.0, 1.0, 2.0]))
     assert chisquare(list(found.values())).pvalue > LIKELY
 
 
