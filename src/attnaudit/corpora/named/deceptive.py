@@ -12,16 +12,18 @@ from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 
-from attnaudit.core.papers import ELLIOTT2016, PRUTHI2020
+from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.corpora.corpus import SPLITS
-from attnaudit.corpora.entry import CorpusEntry, PairFiles
+from attnaudit.corpora.entry import CorpusEntry, Download, PairFiles
 from attnaudit.corpora.formats.layouts import Layout, Rows, Sources, any_layout, first_that_fits, renamed
 from attnaudit.corpora.formats.lines import numbered_lines
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, SplitSource, word_spans
 from attnaudit.corpora.formats.tables import file_source
-from attnaudit.corpora.named import DOWNLOADS
 
 _HOMEPAGE = "https://github.com/danishpruthi/deceptive-attention"
+_RAW = "https://raw.githubusercontent.com"
+_DECEPTIVE = f"{_RAW}/danishpruthi/deceptive-attention/759f6bd377fe3cfb0eaa240aa290d6f75060c3fd/src/seq2seq_tasks/data"
+_MULTI30K = f"{_RAW}/multi30k/dataset/c9be912dc05a3ebf9ae5bb5f7f58c1791cda43ab/data/task1/raw"
 _SEXES = {"M": "0", "F": "1", "0": "0", "1": "1"}
 _NUMBERS = {"0": "0", "1": "1"}
 
@@ -109,14 +111,26 @@ DECEPTIVE = (
 
 MULTI30K = CorpusEntry(
     name="multi30k_en_de", title="captions of Multi30K in English and German", short="Multi30K",
-    licence="CC BY-NC-SA 4.0, as far as known", paper=ELLIOTT2016, task="translation",
+    licence="CC BY-NC-SA 4.0, as far as known",
+    paper=Paper(
+        "elliott2016", "Elliott, Desmond and Frank, Stella and Sima'an, Khalil and Specia, Lucia",
+        "Multi30K: Multilingual English-German Image Descriptions", "Proceedings of the 5th Workshop on Vision and Language", 2016,
+    ),
+    task="translation",
     pairs=(PairFiles("src", "trg", "dev", "test_2016_flickr"), PairFiles("en", "de", "val", "test_2016_flickr")),
-    homepage="https://github.com/multi30k/dataset", downloads=DOWNLOADS["multi30k_en_de"],
+    homepage="https://github.com/multi30k/dataset",
+    downloads=tuple(
+        Download(f"{_MULTI30K}/{split}.{side}.gz", path=f"{split}.{side}.gz")
+        for split in ("train", "val", "test_2016_flickr") for side in ("en", "de")
+    ),
     expected={"paper": {"train": (29000,), "dev": (1014,), "test": (1000,)}},
 )  # fmt: skip
 DECEPTIVE_PAIRS = replace(
     MULTI30K, name="deceptive_en_de", title="captions of Multi30K, tokenised, with word alignments", short="Multi30K, aligned",
     licence="not stated", paper=PRUTHI2020,
     pairs=(PairFiles("src", "trg", "dev", "test"), PairFiles("en-de.src", "en-de.trg", "dev", "test")),
-    units="words", homepage=_HOMEPAGE, downloads=DOWNLOADS["deceptive_en_de"],
+    units="words", homepage=_HOMEPAGE,
+    downloads=tuple(
+        Download(f"{_DECEPTIVE}/{split}.en-de.{ending}", path=f"{split}.{ending}") for split in SPLITS for ending in ("src", "trg", "align")
+    ),
 )  # fmt: skip

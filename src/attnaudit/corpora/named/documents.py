@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import DEYOUNG2020, LANG1995, MAAS2011
+from attnaudit.core.papers import DEYOUNG2020, Paper
 from attnaudit.corpora.corpus import SPLITS
-from attnaudit.corpora.entry import Bounds, CorpusEntry, Parting
+from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, Parting
 from attnaudit.corpora.formats.layouts import Layout, any_layout, jsonl_files, one_file, renamed, split_files, tables
 from attnaudit.corpora.formats.lines import whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span, word_spans
 from attnaudit.corpora.formats.tables import object_rows
-from attnaudit.corpora.named import DOWNLOADS
 
 STARS = ("1", "2", "3", "4", "7", "8", "9", "10")  # reviews of 5 and 6 stars are not among them
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
@@ -66,12 +65,23 @@ def star_rows(folder: Path) -> Iterator[Row]:
 
 IMDB = CorpusEntry(
     name="imdb", title="the Large Movie Review Dataset of IMDB", short="IMDB",
-    licence="not stated by its authors, who ask to be cited", class_names=("negative", "positive"), paper=MAAS2011,
+    licence="not stated by its authors, who ask to be cited", class_names=("negative", "positive"),
+    paper=Paper(
+        "maas2011", "Maas, Andrew L. and Daly, Raymond E. and Pham, Peter T. and Huang, Dan and Ng, Andrew Y. and Potts, Christopher",
+        "Learning Word Vectors for Sentiment Analysis", "Proceedings of ACL", 2011,
+    ),
     sources=any_layout(
         split_files({"train": ("train/",), "test": ("test/",)}, review_rows), tables(),
         expected="the folders train and test of aclImdb, each with neg and pos, or train.csv and test.csv", within=("aclImdb",),
     ),
-    homepage="https://ai.stanford.edu/~amaas/data/sentiment/", downloads=DOWNLOADS["imdb"], folders=("imdb", "aclImdb"),
+    homepage="https://ai.stanford.edu/~amaas/data/sentiment/",
+    downloads=(
+        Download(
+            "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
+            "c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe", 84_125_825,
+        ),
+    ),
+    folders=("imdb", "aclImdb"),
     min_df=10, clean=without_breaks, parting=Parting(dev_share=0.2, test_kept=0.2), bounds={"paper": Bounds(more_than=6, less_than=400)},
     expected={"paper": {"train+dev": (10335, 10184), "test": (2078, 2074)}},
     differs=(
@@ -127,13 +137,17 @@ def post_rows(folder: Path) -> Iterator[Row]:
 
 NEWS_SPORTS = CorpusEntry(
     name="20news_sports", title="posts on baseball and hockey of the 20 Newsgroups", short="20News sports",
-    licence="not stated; public posts with names and addresses of their authors", class_names=("baseball", "hockey"), paper=LANG1995,
+    licence="not stated; public posts with names and addresses of their authors", class_names=("baseball", "hockey"),
+    paper=Paper("lang1995", "Lang, Ken", "NewsWeeder: Learning to Filter Netnews", "Proceedings of ICML", 1995),
     sources=any_layout(
         split_files({split: (f"20news-bydate-{split}/",) for split in ("train", "test")}, post_rows), tables(),
         expected="the folders 20news-bydate-train and 20news-bydate-test, or train.csv and test.csv with whole posts",
         within=("20news-bydate",),
     ),
-    homepage="http://qwone.com/~jason/20Newsgroups/", downloads=DOWNLOADS["20news_sports"],
+    homepage="http://qwone.com/~jason/20Newsgroups/",
+    downloads=(
+        Download("https://ndownloader.figshare.com/files/5975967", "8f1b2514ca22a5ade8fbb9cfa5727df95fa587f4c87b786e15c759fa66d95610"),
+    ),
     folders=("20news_sports", "20news", "20news-bydate"),
     min_df=2, clean=post_body, parting=Parting(pooled=True, pool_shares=(0.16, 0.2)), bounds={"paper": Bounds(more_than=6, less_than=500)},
     expected={"paper": {"train+dev+test": (880, 883)}},
@@ -230,7 +244,13 @@ MOVIES = CorpusEntry(
         jsonl_files(pack_rows, SPLITS),
         expected="train.jsonl, val.jsonl and test.jsonl next to the folder docs, or movies.tar.gz", within=("movies",),
     ),
-    homepage="https://www.eraserbenchmark.com/", downloads=DOWNLOADS["movies_rationales"],
+    homepage="https://www.eraserbenchmark.com/",
+    downloads=(
+        Download(
+            "http://www.eraserbenchmark.com/zipped/movies.tar.gz",
+            "66e18d4e6c9df9e9f5544572b0bfe92a39673f74ecbfc3859b46cedb2f5b2dee", 3_899_487,
+        ),
+    ),
     folders=("movies_rationales", "eraser_movies", "movies"),
     expected={"paper": {"train": (800, 800), "dev": (100, 100), "test": (100, 99)}},
     differs=("not among the corpora of Jain & Wallace 2019",),

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import JOHNSON2016, NIKFARJAM2015
+from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.corpora.entry import Bounds, CorpusEntry
 from attnaudit.corpora.formats.layouts import Layout, MissingFiles, Sources, any_layout, first_that_fits, listed, tables, whole_table
@@ -230,7 +230,12 @@ def anemia(codes: frozenset[str]) -> Diagnosed:
 DIABETES = CorpusEntry(
     name="diabetes", title="MIMIC-III, diabetes",
     licence="PhysioNet Credentialed Health Data License 1.5.0: own access, not to be passed on", class_names=("no diabetes", "diabetes"),
-    paper=JOHNSON2016,
+    paper=Paper(
+        "johnson2016",
+        "Johnson, Alistair E. W. and Pollard, Tom J. and Shen, Lu and Lehman, Li-wei H. and Feng, Mengling and Ghassemi, Mohammad "
+        "and Moody, Benjamin and Szolovits, Peter and Celi, Leo Anthony and Mark, Roger G.",
+        "{MIMIC-III}, a Freely Accessible Critical Care Database", "Scientific Data", 2016, kind="article", volume="3",
+    ),
     sources=any_layout(admission_sources(diabetes), expected=_EXPECTED, within=("1.4",)),
     homepage="https://physionet.org/content/mimiciii/1.4/", folders=("diabetes", "mimic", "mimiciii", "mimic-iii-clinical-database-1.4"),
     min_df=5, clean=clean, bounds={"paper": Bounds(more_than=6, less_than=4000)},
@@ -252,7 +257,12 @@ ANEMIA = replace(
 ADR = CorpusEntry(
     name="adr", title="tweets on adverse drug reactions", short="ADR",
     licence="health-related tweets: by Twitter's terms only their numbers may be passed on", class_names=("no reaction", "reaction"),
-    paper=NIKFARJAM2015,
+    paper=Paper(
+        "nikfarjam2015", "Nikfarjam, Azadeh and Sarker, Abeed and O'Connor, Karen and Ginn, Rachel and Gonzalez, Graciela",
+        "Pharmacovigilance from Social Media: Mining Adverse Drug Reaction Mentions Using Sequence Labeling with Word Embedding Cluster "
+        "Features",
+        "Journal of the American Medical Informatics Association", 2015, kind="article", volume="22", number="3", pages="671--681",
+    ),
     sources=any_layout(tables(), whole_table(), expected="train and test, or one file, csv or tsv with columns text and label (0 or 1)"),
     homepage="https://healthlanguageprocessing.org/",
     min_df=2, bounds={"paper": Bounds(more_than=5, less_than=100)},

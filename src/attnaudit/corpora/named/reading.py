@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.papers import HERMANN2015, WESTON2015
+from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
-from attnaudit.corpora.entry import CorpusEntry, always
+from attnaudit.corpora.entry import CorpusEntry, Download, always
 from attnaudit.corpora.formats.layouts import any_layout, jsonl_files, split_files
 from attnaudit.corpora.formats.lines import numbered_lines, whole_text
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, Span
 from attnaudit.corpora.formats.tables import jsonl_rows, object_rows
-from attnaudit.corpora.named import DOWNLOADS
 
 _LINE_NUMBER = re.compile(r"[0-9]{1,9}")
 
@@ -188,13 +187,27 @@ def _entry(task: int, title: str) -> CorpusEntry:
     }
     return CorpusEntry(
         name=f"babi{task}", title=f"bAbI task {task} ({title}, 10000 questions)", short=f"bAbI {task}",
-        licence="CC BY 3.0", paper=WESTON2015, task="question_answering",
+        licence="CC BY 3.0",
+        paper=Paper(
+            "weston2015",
+            "Weston, Jason and Bordes, Antoine and Chopra, Sumit and Rush, Alexander M. and van Merri{\\\"e}nboer, Bart and Joulin, Armand "
+            "and Mikolov, Tomas",
+            "Towards AI-Complete Question Answering: A Set of Prerequisite Toy Tasks",
+            "arXiv preprint arXiv:1502.05698", 2015, kind="article",
+        ),
+        task="question_answering",
         sources=any_layout(
             split_files(files, question_rows), jsonl_files(pack_rows),
             expected=f"qa{task}_…_train.txt and qa{task}_…_test.txt of {_VERSION}/en-10k, or train.jsonl and test.jsonl",
             within=(f"{_VERSION}/en-10k", "en-10k", f"{_VERSION}/en", "en"),
         ),
-        homepage="https://research.facebook.com/downloads/babi/", downloads=DOWNLOADS["babi"],
+        homepage="https://research.facebook.com/downloads/babi/",
+        downloads=(
+            Download(
+                "http://www.thespermwhale.com/jaseweston/babi/tasks_1-20_v1-2.tar.gz",
+                "0364ebde659f14d11bc21744516c5ec49d3d06cb692733f66680771244998898", 15_719_851,
+            ),
+        ),
         folders=(f"babi{task}", f"babi_qa{task}_10k", "babi", _VERSION, f"babi_qa{task}_10k_partial", f"babi_qa{task}_1k"),
         settings=settings, expected={"paper": {"train+dev": (10000,), "test": (1000,)}},
         differs=("the paper does not say how its dev rows were drawn: here 15 % of train, by answer",),
@@ -253,7 +266,14 @@ _SAMPLE = "a sample of articles cut to four sentences: for trying things out, no
 
 CNN = CorpusEntry(
     name="cnn", title="the CNN questions of DeepMind", short="CNN",
-    licence="not stated; the articles are CNN's", paper=HERMANN2015, task="question_answering",
+    licence="not stated; the articles are CNN's",
+    paper=Paper(
+        "hermann2015",
+        "Hermann, Karl Moritz and Kocisky, Tomas and Grefenstette, Edward and Espeholt, Lasse and Kay, Will and Suleyman, Mustafa "
+        "and Blunsom, Phil",
+        "Teaching Machines to Read and Comprehend", "Advances in Neural Information Processing Systems", 2015,
+    ),
+    task="question_answering",
     sources=any_layout(
         split_files({"train": ("training/",), "dev": ("validation/",), "test": ("test/",)}, entity_rows, SPLITS),
         jsonl_files(entity_pack_rows), split_files({"all": ("all.jsonl", "all.jsonl.gz")}, entity_pack_rows, (), _SAMPLE),
@@ -261,7 +281,14 @@ CNN = CorpusEntry(
         expected="questions/training, questions/validation and questions/test with .question files, or train.jsonl and test.jsonl",
         within=("questions", "cnn/questions", "cnn"),
     ),
-    homepage="https://cs.nyu.edu/~kcho/DMQA/", downloads=DOWNLOADS["cnn"], folders=("cnn", "cnn_qa_sample"),
+    homepage="https://cs.nyu.edu/~kcho/DMQA/",
+    downloads=(
+        Download(
+            "https://drive.usercontent.google.com/download?id=0BwmD_VLjROrfTTljRDVZMFJnVWM&export=download&confirm=t",
+            "9405beb90c9267e7769c86fa42720b7e479bcf38c64217c0d3f456ce8cd122ce",
+        ),
+    ),
+    folders=("cnn", "cnn_qa_sample"),
     min_df=8, whole_words=r"@entity\d+|@placeholder", settings=always({"training.epochs": 25, "training.batch_size": 90}),
     expected={"paper": {"train": (380298,), "dev": (3924,), "test": (3198,)}},
     differs=("classes are the entities of train; rows of dev and test with other answers are excluded",),

@@ -12,14 +12,13 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from attnaudit.core.papers import ALMEIDA2011, BOWMAN2015, LI2002, MARELLI2014, PANG2004, PANG2005, SOCHER2013
+from attnaudit.core.papers import Paper
 from attnaudit.corpora.corpus import SPLITS
-from attnaudit.corpora.entry import Bounds, CorpusEntry, always
+from attnaudit.corpora.entry import Bounds, CorpusEntry, Download, always
 from attnaudit.corpora.formats.layouts import any_layout, class_files, one_file, renamed, split_files, tables
 from attnaudit.corpora.formats.lines import filled_lines, numbered_lines
 from attnaudit.corpora.formats.rows import Columns, Row
 from attnaudit.corpora.formats.tables import header_indices, jsonl_rows, table_rows, tsv_records
-from attnaudit.corpora.named import DOWNLOADS
 
 _PIECE = re.compile(r"[()]|[^() \t\r\n]+")  # other white space, such as a no-break space, may be inside a word
 _LABELS = frozenset("01234")
@@ -98,9 +97,22 @@ _EXPECTED = "the tree files train.txt, dev.txt and test.txt, or train.csv, dev.c
 
 SST = CorpusEntry(
     name="sst", title="the Stanford Sentiment Treebank", short="SST",
-    licence="not stated by its authors; used for research", class_names=("negative", "positive"), paper=SOCHER2013,
+    licence="not stated by its authors; used for research", class_names=("negative", "positive"),
+    paper=Paper(
+        "socher2013",
+        "Socher, Richard and Perelygin, Alex and Wu, Jean and Chuang, Jason and Manning, Christopher D. and Ng, Andrew "
+        "and Potts, Christopher",
+        "Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank", "Proceedings of EMNLP", 2013,
+    ),
     sources=any_layout(split_files(_FILES, tree_rows, SPLITS), tables(), expected=_EXPECTED, within=("trees",)),
-    homepage="https://nlp.stanford.edu/sentiment/", downloads=DOWNLOADS["sst"], folders=("sst", "trees"),
+    homepage="https://nlp.stanford.edu/sentiment/",
+    downloads=(
+        Download(
+            "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",
+            "5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc", 789_539,
+        ),
+    ),
+    folders=("sst", "trees"),
     min_df=1, mask_digits=False, clean=clean, bounds={"paper": Bounds(more_than=5), "code2019": Bounds(more_than=5, below_longest=True)},
     expected={
         "paper": {"train": (3035, 3321), "dev": (397, 425), "test": (863, 863)},
@@ -137,9 +149,20 @@ def _lines(path: Path) -> Iterator[Row]:
 
 SMS_SPAM = CorpusEntry(
     name="sms_spam", title="the SMS Spam Collection",
-    licence="CC BY 4.0", class_names=("ham", "spam"), paper=ALMEIDA2011,
+    licence="CC BY 4.0", class_names=("ham", "spam"),
+    paper=Paper(
+        "almeida2011", "Almeida, Tiago A. and G{\\'o}mez Hidalgo, Jos{\\'e} Mar{\\'i}a and Yamakami, Akebo",
+        "Contributions to the Study of {SMS} Spam Filtering: New Collection and Results",
+        "Proceedings of the ACM Symposium on Document Engineering", 2011,
+    ),
     sources=any_layout(split_files({"all": ("SMSSpamCollection*",)}, message_rows, ()), tables(), expected="SMSSpamCollection, or all.csv"),
-    homepage="https://archive.ics.uci.edu/dataset/228/sms+spam+collection", downloads=DOWNLOADS["sms_spam"],
+    homepage="https://archive.ics.uci.edu/dataset/228/sms+spam+collection",
+    downloads=(
+        Download(
+            "https://archive.ics.uci.edu/ml/machine-learning-databases/00228/smsspamcollection.zip",
+            "1587ea43e58e82b14ff1f5425c88e17f8496bfcdb67a583dbff9eefaf9963ce3", 203_415,
+        ),
+    ),
     expected={"paper": {"train+dev+test": (4827, 747)}},
     differs=("not among the corpora of Jain & Wallace 2019; no published split",),
 )  # fmt: skip
@@ -161,12 +184,24 @@ def question_rows(path: Path) -> Iterator[Row]:
 
 TREC6 = CorpusEntry(
     name="trec6", title="the questions of TREC by six kinds of answer",
-    licence="not stated", class_names=("abbreviation", "description", "entity", "human", "location", "number"), paper=LI2002,
+    licence="not stated", class_names=("abbreviation", "description", "entity", "human", "location", "number"),
+    paper=Paper("li2002", "Li, Xin and Roth, Dan", "Learning Question Classifiers", "Proceedings of COLING", 2002),
     sources=any_layout(
         split_files({"train": ("train_5500.label*",), "test": ("TREC_10.label*",)}, question_rows), tables(),
         expected="train_5500.label and TREC_10.label, or train.csv and test.csv",
     ),
-    homepage="https://cogcomp.seas.upenn.edu/Data/QA/QC/", downloads=DOWNLOADS["trec6"], folders=("trec6", "trec"),
+    homepage="https://cogcomp.seas.upenn.edu/Data/QA/QC/",
+    downloads=(
+        Download(
+            "https://cogcomp.seas.upenn.edu/Data/QA/QC/train_5500.label",
+            "9e4c8bdcaffb96ed61041bd64b564183d52793a8e91d84fc3a8646885f466ec3", 335_858, "train_5500.label",
+        ),
+        Download(
+            "https://cogcomp.seas.upenn.edu/Data/QA/QC/TREC_10.label",
+            "033f22c028c2bbba9ca682f68ffe204dc1aa6e1cf35dd6207f2d4ca67f0d0e8e", 23_354, "TREC_10.label",
+        ),
+    ),
+    folders=("trec6", "trec"),
     expected={"paper": {"train+dev": (86, 1162, 1250, 1223, 835, 896), "test": (9, 138, 94, 65, 81, 113)}},
     differs=("not among the corpora of Jain & Wallace 2019",),
 )  # fmt: skip
@@ -179,19 +214,35 @@ def sentence_rows(path: Path, label: str, encoding: str) -> Iterator[Row]:
 
 MR = CorpusEntry(
     name="mr", title="the sentence polarity dataset of film reviews",
-    licence="not stated", class_names=("negative", "positive"), paper=PANG2005,
+    licence="not stated", class_names=("negative", "positive"),
+    paper=Paper(
+        "pang2005", "Pang, Bo and Lee, Lillian",
+        "Seeing Stars: Exploiting Class Relationships for Sentiment Categorization with Respect to Rating Scales",
+        "Proceedings of ACL", 2005,
+    ),
     sources=any_layout(
         class_files({"0": ("rt-polarity.neg",), "1": ("rt-polarity.pos",)}, partial(sentence_rows, encoding="cp1252")), tables(),
         expected="rt-polarity.neg and rt-polarity.pos, or all.csv", within=("rt-polaritydata",),
     ),
-    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/", downloads=DOWNLOADS["mr"], folders=("mr", "rt-polaritydata"),
+    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/",
+    downloads=(
+        Download(
+            "https://storage.googleapis.com/seldon-datasets/sentence_polarity_v1/rt-polaritydata.tar.gz",
+            "a05befe52aafda71d458d188a1c54506a998b1308613ba76bbda2e5029409ce9", 487_770,
+        ),
+    ),
+    folders=("mr", "rt-polaritydata"),
     expected={"paper": {"train+dev+test": (5331, 5331)}},
     differs=("not among the corpora of Jain & Wallace 2019; no published split; its sentences are those of SST",),
 )  # fmt: skip
 
 SUBJ = CorpusEntry(
     name="subj", title="the subjectivity dataset of film reviews and plots",
-    licence="not stated", class_names=("objective", "subjective"), paper=PANG2004,
+    licence="not stated", class_names=("objective", "subjective"),
+    paper=Paper(
+        "pang2004", "Pang, Bo and Lee, Lillian",
+        "A Sentimental Education: Sentiment Analysis Using Subjectivity Summarization Based on Minimum Cuts", "Proceedings of ACL", 2004,
+    ),
     sources=any_layout(
         class_files(
             {"0": ("plot.tok.gt9.5000", "subj.objective"), "1": ("quote.tok.gt9.5000", "subj.subjective")},
@@ -200,7 +251,11 @@ SUBJ = CorpusEntry(
         tables(),
         expected="plot.tok.gt9.5000 and quote.tok.gt9.5000, or all.csv", within=("rotten_imdb",),
     ),
-    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/", downloads=DOWNLOADS["subj"], folders=("subj", "rotten_imdb"),
+    homepage="http://www.cs.cornell.edu/people/pabo/movie-review-data/",
+    downloads=(
+        Download("http://www.cs.cornell.edu/people/pabo/movie-review-data/rotten_imdb.tar.gz"),
+    ),
+    folders=("subj", "rotten_imdb"),
     expected={"paper": {"train+dev+test": (5000, 5000)}},
     differs=("not among the corpora of Jain & Wallace 2019; no published split",),
 )  # fmt: skip
@@ -221,14 +276,26 @@ def snli_rows(path: Path) -> Iterator[Row]:
 
 SNLI = CorpusEntry(
     name="snli", title="the Stanford Natural Language Inference corpus", short="SNLI",
-    licence="CC BY-SA 4.0", class_names=RELATIONS, paper=BOWMAN2015, task="inference",
+    licence="CC BY-SA 4.0", class_names=RELATIONS,
+    paper=Paper(
+        "bowman2015", "Bowman, Samuel R. and Angeli, Gabor and Potts, Christopher and Manning, Christopher D.",
+        "A Large Annotated Corpus for Learning Natural Language Inference", "Proceedings of EMNLP", 2015,
+    ),
+    task="inference",
     sources=any_layout(
         split_files({split: (f"snli_1.0_{split}.jsonl*",) for split in SPLITS}, snli_rows, SPLITS),
         tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES, _NO_GOLD),
         expected="snli_1.0_train.jsonl, snli_1.0_dev.jsonl and snli_1.0_test.jsonl, or train, dev and test with premise, hypothesis, label",
         within=("snli_1.0",),
     ),
-    homepage="https://nlp.stanford.edu/projects/snli/", downloads=DOWNLOADS["snli"], folders=("snli", "snli_1.0"),
+    homepage="https://nlp.stanford.edu/projects/snli/",
+    downloads=(
+        Download(
+            "https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+            "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e", 94_550_081,
+        ),
+    ),
+    folders=("snli", "snli_1.0"),
     min_df=3, settings=always(INFERENCE_SETTINGS),
     expected={"paper": {"train": (183187, 183416, 182764), "dev": (3278, 3329, 3235), "test": (3237, 3368, 3219)}},
     differs=("classes are sorted by name; the paper's order is neutral, contradiction, entailment",),
@@ -272,13 +339,26 @@ def _problem(fields: list[str], width: int, of_set: int) -> str:
 
 SICK = CorpusEntry(
     name="sick_nli", title="SICK, inference",
-    licence="CC BY-NC-SA 3.0", class_names=RELATIONS, paper=MARELLI2014, task="inference",
+    licence="CC BY-NC-SA 3.0", class_names=RELATIONS,
+    paper=Paper(
+        "marelli2014",
+        "Marelli, Marco and Menini, Stefano and Baroni, Marco and Bentivogli, Luisa and Bernardi, Raffaella and Zamparelli, Roberto",
+        "A {SICK} Cure for the Evaluation of Compositional Distributional Semantic Models", "Proceedings of LREC", 2014,
+    ),
+    task="inference",
     sources=any_layout(
         split_files({"train": ("SICK_train.txt",), "dev": ("SICK_trial.txt",), "test": ("SICK_test_annotated.txt",)}, split_rows, SPLITS),
         one_file("SICK.txt", set_rows, _SETS), tables(Columns("premise", "label", question="hypothesis"), RELATION_CLASSES),
         expected="SICK.txt, or SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or tables with premise, hypothesis and label",
     ),
-    homepage="https://zenodo.org/records/2787612", downloads=DOWNLOADS["sick_nli"], folders=("sick_nli", "sick"),
+    homepage="https://zenodo.org/records/2787612",
+    downloads=(
+        Download(
+            "https://zenodo.org/record/2787612/files/SICK.zip?download=1",
+            "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912", 217_584,
+        ),
+    ),
+    folders=("sick_nli", "sick"),
     settings=always(INFERENCE_SETTINGS), expected={"paper": {"train": (665, 1299, 2536), "dev": (74, 144, 282), "test": (720, 1414, 2793)}},
     differs=("not among the corpora of Jain & Wallace 2019; trained as SNLI",),
 )  # fmt: skip

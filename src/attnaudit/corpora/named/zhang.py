@@ -7,13 +7,16 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from attnaudit.core.papers import ZHANG2015
-from attnaudit.corpora.entry import CorpusEntry
+from attnaudit.core.papers import Paper
+from attnaudit.corpora.entry import CorpusEntry, Download
 from attnaudit.corpora.formats.layouts import Layout, Sources, any_layout, split_files, tables
 from attnaudit.corpora.formats.rows import Row
 from attnaudit.corpora.formats.tables import csv_records
-from attnaudit.corpora.named import DOWNLOADS
 
+_ZHANG = Paper(
+    "zhang2015", "Zhang, Xiang and Zhao, Junbo and LeCun, Yann",
+    "Character-level Convolutional Networks for Text Classification", "Advances in Neural Information Processing Systems", 2015,
+)  # fmt: skip
 _FILES = {"train": ("train.csv", "train.csv.gz"), "test": ("test.csv", "test.csv.gz")}
 _NO_CLASSES: Mapping[str, str] = {}
 
@@ -89,12 +92,22 @@ def _ag_news(*layouts: Layout) -> Callable[[Path], Sources]:
 _NEWS_FILES = {**_FILES, "train": (*_FILES["train"], "train_first*.csv")}
 AG_NEWS = CorpusEntry(
     name="ag_news", title="AG's news of the world and of business", short="AG News",
-    licence="non-commercial research, as its readme says", class_names=("world", "business"), paper=ZHANG2015,
+    licence="non-commercial research, as its readme says", class_names=("world", "business"), paper=_ZHANG,
     sources=_ag_news(
         class_csv(3, lambda cells: cells[2], {"1": "0", "3": "1"}, {"2": _OTHER, "4": _OTHER}, _NEWS_FILES),
         tables(classes={"0": "0", "2": "1"}, left_out={"1": _OTHER, "3": _OTHER}, note=_JOINED),
     ),
-    homepage="http://groups.di.unipi.it/~gulli/AG_corpus_of_news_articles.html", downloads=DOWNLOADS["ag_news"],
+    homepage="http://groups.di.unipi.it/~gulli/AG_corpus_of_news_articles.html",
+    downloads=(
+        Download(
+            "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/train.csv",
+            "76a0a2d2f92b286371fe4d4044640910a04a803fdd2538e0f3f29a5c6f6b672e", 29_470_338, "train.csv",
+        ),
+        Download(
+            "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv/test.csv",
+            "521465c2428ed7f02f8d6db6ffdd4b5447c1c701962353eb2c40d548c3c85699", 1_857_427, "test.csv",
+        ),
+    ),
     folders=("ag_news", "ag_news_csv"),
     min_df=5, clean=clean, expected={"paper": {"train+dev": (30000, 30000), "test": (1900, 1900)}},
     differs=("files with the header text,label hold title and description together, where the paper used the description alone",),
@@ -110,13 +123,20 @@ AG_NEWS4 = replace(
 
 YELP = CorpusEntry(
     name="yelp", title="reviews of Yelp by stars",
-    licence="terms of use of the Yelp Dataset: academic use, not to be passed on", class_names=_STARS, paper=ZHANG2015,
+    licence="terms of use of the Yelp Dataset: academic use, not to be passed on", class_names=_STARS, paper=_ZHANG,
     sources=any_layout(
         class_csv(2, lambda cells: cells[1], _numbered(range(5))), tables(needed=("test",)),
         expected="train.csv and test.csv without header (class, review), or tables with the header text,label",
         within=("yelp_review_full_csv",),
     ),
-    homepage="https://www.yelp.com/dataset", downloads=DOWNLOADS["yelp"], folders=("yelp", "yelp_review_full_csv"),
+    homepage="https://www.yelp.com/dataset",
+    downloads=(
+        Download(
+            "https://s3.amazonaws.com/fast-ai-nlp/yelp_review_full_csv.tgz",
+            "56006b0a17a370f1e366504b1f2c3e3754e4a3dda17d3e718a885c552869a559", 196_146_755,
+        ),
+    ),
+    folders=("yelp", "yelp_review_full_csv"),
     min_df=5, clean=clean_review, expected={"paper": {"train+dev": (130_000,) * 5, "test": (10_000,) * 5}},
     differs=(_SPLIT, "files without a train split are taken together and split 80/10/10"),
 )  # fmt: skip
@@ -129,7 +149,13 @@ YAHOO = replace(
         expected="train.csv and test.csv without header (class, title, question, answer), or tables with the header text,label",
         within=("yahoo_answers_csv",),
     ),
-    homepage="https://webscope.sandbox.yahoo.com/catalog.php?datatype=l", downloads=DOWNLOADS["yahoo"],
+    homepage="https://webscope.sandbox.yahoo.com/catalog.php?datatype=l",
+    downloads=(
+        Download(
+            "https://s3.amazonaws.com/fast-ai-nlp/yahoo_answers_csv.tgz",
+            "2d4277855faf8b35259009425fa8f7fe1888b5644b47165508942d000f4c96ae", 319_476_345,
+        ),
+    ),
     folders=("yahoo", "yahoo_answers_csv", "yahoo_answers_2class"),
     expected={"paper": {"train+dev": (1_400_000,), "test": (60_000,)}},
     differs=(_SPLIT, "the classes are the topics that train has: ten of the whole corpus, fewer of a sample"),
@@ -143,7 +169,10 @@ AMAZON = replace(
         expected="train.csv and test.csv without header (class, title, review), or tables with the header text,label",
         within=("amazon_review_full_csv",),
     ),
-    homepage="https://jmcauley.ucsd.edu/data/amazon/", downloads=DOWNLOADS["amazon"],
+    homepage="https://jmcauley.ucsd.edu/data/amazon/",
+    downloads=(
+        Download("https://s3.amazonaws.com/fast-ai-nlp/amazon_review_full_csv.tgz"),
+    ),
     folders=("amazon", "amazon_review_full_csv", "amazon_category24"),
     expected={"paper": {"train+dev": (3_000_000,), "test": (650_000,)}},
     differs=(_SPLIT, "amazon_category24 has 24 product categories, another task than the five stars of Serrano & Smith 2019"),
