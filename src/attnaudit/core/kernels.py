@@ -106,6 +106,12 @@ def code_folder(sources: Path) -> Path:
     return user_cache() / f"kernels-{digest.hexdigest()[:16]}"
 
 
+def is_compiled(function: Any) -> bool:
+    """Whether a kernel has been compiled, by this process or by an earlier one that kept its code."""
+    folder = Path(SETTINGS.CACHE_DIR or code_folder(HERE)) / function.__module__
+    return bool(function.signatures) or any(folder.glob(f"*.{function.__name__}-*.nbi"))
+
+
 @contextmanager
 def compiling(tell: Callable[[], None]) -> Iterator[None]:
     """Within it ``tell`` is called whenever a function is about to be compiled, and not where its code was kept."""

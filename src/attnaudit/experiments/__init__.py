@@ -15,6 +15,7 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.kernels import compiling
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments.adversary.experiment import Adversary
+from attnaudit.experiments.ahead import in_turn
 from attnaudit.experiments.alignment import Alignment
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
@@ -91,10 +92,10 @@ def _run(
     """The table of every experiment on every shard; ``progress`` reports which runs, and how many rows are done."""
     done = 0
     for shard in shards:
-        for name, experiment in experiments.items():
+        for name in in_turn(shard, list(experiments), progress):
             progress(f"audit: {name}", done, rows)
             with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
-                table = experiment(shard)
+                table = experiments[name](shard)
             yield name, table
         done += len(shard)
 
