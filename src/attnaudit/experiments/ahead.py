@@ -18,7 +18,7 @@ from attnaudit.experiments.erasure.removal import first_flip
 from attnaudit.trace import Trace, write_shards
 
 
-def in_turn(trace: Trace, experiments: Sequence[str], progress: Progress) -> Generator[str]:
+def in_turn(trace: Trace, experiments: Sequence[str], progress: Progress) -> Generator[str, None, None]:
     """The names of the experiments as they are to be run: last those whose kernels another process compiles meanwhile.
 
     With one thread, or with everything compiled, there is no other process. One that fails costs time alone: kernels that it did not
