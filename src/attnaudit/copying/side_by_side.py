@@ -148,7 +148,7 @@ def _adam(weights: Float[Tensor, " P"], gradient: Float[Tensor, " P"], moments: 
     _adam_kernel(weights.numpy(), gradient.numpy(), moments[0].numpy(), moments[1].numpy(), *constants)
 
 
-@kernel(error_model="numpy")
+@kernel
 def _adam_kernel(weights, gradient, mean, square, keep, take, keep_square, take_square, size, root, epsilon):
     for k in range(len(weights)):
         g = gradient[k]

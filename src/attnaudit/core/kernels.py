@@ -40,7 +40,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     others = SETTINGS.CACHE_LOCATOR_CLASSES
     SETTINGS.CACHE_LOCATOR_CLASSES = LOCATORS
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     finally:
         SETTINGS.CACHE_LOCATOR_CLASSES = others
 

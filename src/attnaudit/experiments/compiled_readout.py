@@ -51,12 +51,20 @@ def row_parts(rows, i):
 @kernel
 def pool(weights, contribution, offset):
     """The attended sum, ``offset + Σ_t weights_t · contribution_t``."""
-    pooled = offset.copy()
+    pooled = np.empty(len(offset))
+    pool_into(pooled, weights, contribution, offset)
+    return pooled
+
+
+@kernel
+def pool_into(pooled, weights, contribution, offset):
+    """`pool`, written into ``pooled``: an array for each call would take as long as the sum of a short row."""
+    for p in range(len(pooled)):
+        pooled[p] = offset[p]
     for t in range(len(weights)):
         if weights[t] != 0.0:
             for p in range(len(pooled)):
                 pooled[p] += weights[t] * contribution[t, p]
-    return pooled
 
 
 @kernel
@@ -68,24 +76,39 @@ def fast_tanh(x):
 @kernel
 def pooled_logits(pooled, head):
     """The logits for an attended sum."""
-    if not head.tail:
-        return pooled.copy()
-    logits = head.bias.copy()
-    for p in range(len(pooled)):
-        value = fast_tanh(pooled[p])
-        for c in range(len(logits)):
-            logits[c] += value * head.weight[p, c]
+    logits = np.empty(len(head.bias))
+    logits_into(logits, pooled, head)
     return logits
+
+
+@kernel
+def logits_into(logits, pooled, head):
+    """`pooled_logits`, written into ``logits``."""
+    for c in range(len(logits)):
+        logits[c] = head.bias[c] if head.tail else pooled[c]
+    if head.tail:
+        for p in range(len(pooled)):
+            value = fast_tanh(pooled[p])
+            for c in range(len(logits)):
+                logits[c] += value * head.weight[p, c]
 
 
 @kernel
 def pooled_prediction(pooled, head):
     """The prediction for an attended sum."""
-    prediction = pooled_logits(pooled, head)
+    prediction = np.empty(len(head.bias))
+    predict_into(prediction, pooled, head)
+    return prediction
+
+
+@kernel
+def predict_into(prediction, pooled, head):
+    """`pooled_prediction`, written into ``prediction``."""
+    logits_into(prediction, pooled, head)
     if head.sigmoid:
         for c in range(len(prediction)):
             prediction[c] = 1.0 / (1.0 + math.exp(-prediction[c]))
-        return prediction
+        return
     highest, total = -math.inf, 0.0
     for c in range(len(prediction)):
         if head.allowed[c]:
@@ -95,7 +118,6 @@ def pooled_prediction(pooled, head):
         total += prediction[c]
     for c in range(len(prediction)):
         prediction[c] /= total
-    return prediction
 
 
 @kernel

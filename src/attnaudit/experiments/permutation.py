@@ -14,7 +14,7 @@ from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
-from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, row_parts, tvd_row
+from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, predict_into, row_parts, tvd_row
 from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -142,10 +142,16 @@ def _median_rows(first, last, rows, streams, permutations, median):
     for i in range(first, last):
         alpha, contribution, offset, head = row_parts(rows, i)
         weights, change = alpha.copy(), np.empty(permutations)
-        baseline = pooled_prediction(pool(weights, contribution, offset), head)
+        baseline, prediction = pooled_prediction(pool(weights, contribution, offset), head), np.empty(len(offset))
         for k in range(permutations):
             shuffle(weights, streams[i], k)
-            change[k] = tvd_row(pooled_prediction(pool(weights, contribution, offset), head), baseline)
+            for c in range(len(prediction)):
+                prediction[c] = offset[c]
+            for t in range(len(weights)):
+                for c in range(len(prediction)):
+                    prediction[c] += weights[t] * contribution[t, c]
+            predict_into(prediction, prediction, head)
+            change[k] = tvd_row(prediction, baseline)
         ordered, half = change[ascending(change)], permutations // 2
         median[i] = ordered[half] if permutations % 2 else 0.5 * (ordered[half - 1] + ordered[half])
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction
+from attnaudit.experiments.compiled_readout import kernel_rows, logits_into, predict_into
 from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.stats.ordering import ascending, largest
@@ -87,18 +87,19 @@ def _fall_row(row, order, out):
     size = len(order)
     if size < 2:
         return
-    pooled = own_sum(row)
-    decided = decision(pooled_logits(pooled, row.head), row)
-    before = _probability(pooled, row.head, decided)
+    pooled, prediction = own_sum(row), np.empty(len(row.head.bias))
+    logits_into(prediction, pooled, row.head)
+    decided = decision(prediction, row)
+    before = _probability(prediction, pooled, row.head, decided)
     mass, moment = left_after(order, row.weights, row.contribution)
     kept_mass, kept_moment = left_after(order[::-1], row.weights, row.contribution)
     for k in range(len(SHARES)):
         count = _top_size(SHARES[k], size)
         if mass[count] > 0.0:
-            out[0, k] = before - _probability(row.offset + moment[count] / mass[count], row.head, decided)
+            out[0, k] = before - _probability(prediction, row.offset + moment[count] / mass[count], row.head, decided)
         if kept_mass[size - count] > 0.0:
             alone = row.offset + kept_moment[size - count] / kept_mass[size - count]
-            out[1, k] = before - _probability(alone, row.head, decided)
+            out[1, k] = before - _probability(prediction, alone, row.head, decided)
 
 
 @kernel
@@ -108,8 +109,8 @@ def _top_size(share, size):
 
 
 @kernel
-def _probability(pooled, head, decided):
-    prediction = pooled_prediction(pooled, head)
+def _probability(prediction, pooled, head, decided):
+    predict_into(prediction, pooled, head)
     return 1.0 - prediction[0] if head.sigmoid and decided == 0 else prediction[0 if head.sigmoid else decided]
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from attnaudit.core.kernels import kernel
 from attnaudit.core.random import shuffle
-from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, pull_back, row_parts, tvd_row
+from attnaudit.experiments.compiled_readout import Head, logits_into, pool, pooled_logits, predict_into, pull_back, row_parts, tvd_row
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 SLACK = 1e-13  # of the size of what is added up
@@ -135,7 +135,8 @@ def left_without(removed, row):
     for t in range(len(removed)):
         if not removed[t]:
             mass += row.weights[t]
-            moment += row.weights[t] * row.contribution[t]
+            for p in range(len(moment)):
+                moment[p] += row.weights[t] * row.contribution[t, p]
     return mass, moment
 
 
@@ -143,9 +144,14 @@ def left_without(removed, row):
 def first_flip(order, row, decided):
     """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is."""
     mass, moment = left_after(order, row.weights, row.contribution)
+    pooled, logits = np.empty(len(row.offset)), np.empty(len(row.head.bias))
     for k in range(1, len(order)):
-        if mass[k] > 0.0 and decision(pooled_logits(row.offset + moment[k] / mass[k], row.head), row) != decided:
-            return k, mass[0] - mass[k]
+        if mass[k] > 0.0:
+            for p in range(len(pooled)):
+                pooled[p] = row.offset[p] + moment[k, p] / mass[k]
+            logits_into(logits, pooled, row.head)
+            if decision(logits, row) != decided:
+                return k, mass[0] - mass[k]
     return 0, 0.0
 
 
@@ -153,10 +159,15 @@ def first_flip(order, row, decided):
 def fewest_kept(order, row, target, epsilon):
     """How many of the first in this order must be kept, and all others removed, for an output within TVD ``epsilon`` of ``target``."""
     mass, moment = 0.0, np.zeros(len(row.offset))
+    pooled, prediction = np.empty(len(row.offset)), np.empty(len(target))
     for k in range(len(order) - 1):
         weight = row.weights[order[k]]
         mass += weight
-        moment += weight * row.contribution[order[k]]
-        if mass > 0.0 and tvd_row(pooled_prediction(row.offset + moment / mass, row.head), target) <= epsilon:
-            return k + 1
+        for p in range(len(pooled)):
+            moment[p] += weight * row.contribution[order[k], p]
+            pooled[p] = row.offset[p] + moment[p] / mass if mass > 0.0 else 0.0
+        if mass > 0.0:
+            predict_into(prediction, pooled, row.head)
+            if tvd_row(prediction, target) <= epsilon:
+                return k + 1
     return len(order)
