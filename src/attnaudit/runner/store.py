@@ -263,11 +263,11 @@ def require_finished(folder: Path) -> None:
 
 def trace_digests(trace: Path) -> list[str]:
     """sha256 of every shard of a trace, and of its tail. Raises TraceError."""
-    from attnaudit.trace import TAIL_FILE, trace_files
+    from attnaudit.trace import tail_file, trace_files
 
     shards = trace_files(trace)
-    tail = shards[0].parent / TAIL_FILE
-    return [sha256(file) for file in (*shards, *([tail] if tail.exists() else []))]
+    tail = tail_file(shards[0].parent)
+    return [sha256(file) for file in (*shards, *([tail] if tail else []))]
 
 
 def versions() -> dict[str, str]:
