@@ -19,7 +19,7 @@ from attnaudit.core.files import write_json
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import content_key, differences
 from attnaudit.runner import RunSpec, TranslationSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
-from attnaudit.runner.store import MANIFEST, UNFINISHED, alone, read_manifest
+from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
 from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests.traces import make_trace
@@ -241,6 +241,20 @@ def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(whole: Path, t
     (out / UNFINISHED / "train.json").write_text('{"key": "')
     run(tiny(), out)
     assert results(out) == results(whole)
+
+
+def test_a_record_with_a_flipped_byte_counts_for_nothing(tmp_path: Path) -> None:
+    def measured(folder: Path) -> dict[str, Any]:
+        write_json(folder / "table.json", 1)
+        return {"history": [0.25, 1e-7], "best": ("a", 3)}
+
+    with alone(tmp_path / "run") as store:
+        store.step("train", "key", ("table.json",), measured)
+        path = store.scratch / "train.json"
+        stored, known = path.read_bytes(), Store(store.out).records["train"]
+        for place in range(len(stored) - 1):
+            path.write_bytes(stored[:place] + bytes([stored[place] ^ 2]) + stored[place + 1 :])
+            assert Store(store.out).records in ({}, {"train": known}), place
 
 
 def test_a_damaged_specification_is_told_with_the_folder_to_remove(whole: Path, tmp_path: Path) -> None:
