@@ -268,13 +268,18 @@ def some_of(lines: list[str]) -> str:
 
 
 def require_finished(folder: Path) -> None:
-    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest."""
+    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest, and its ``spec.json`` is the one listed there."""
     if not folder.is_dir():
         raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
     if not (folder / "spec.json").exists():
         raise RunError("read run", str(folder), "no spec.json there", "a run directory", "make one with attnaudit run")
     if not (folder / MANIFEST).exists():
         raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
+    manifest = _read(folder / MANIFEST)
+    known = manifest.get("files") if isinstance(manifest, dict) else None
+    if isinstance(known, dict) and known.get("spec.json", "") not in ("", sha256(folder / "spec.json")):
+        got, do = "another file than the manifest lists", f"remove {folder} to rebuild what it held, or choose another"
+        raise RunError("read run", str(folder / "spec.json"), got, "the spec of a run", do)
 
 
 def trace_digests(trace: Path) -> list[str]:
