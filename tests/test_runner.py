@@ -19,7 +19,8 @@ from attnaudit.core.files import write_json
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import content_key, differences
 from attnaudit.runner import RunSpec, TranslationSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
-from attnaudit.runner.store import MANIFEST, UNFINISHED, alone, read_manifest
+from attnaudit.runner.cells import manifest_of
+from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
 from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests.traces import make_trace
@@ -243,11 +244,37 @@ def test_a_damaged_record_of_an_unfinished_run_counts_for_nothing(whole: Path, t
     assert results(out) == results(whole)
 
 
+def test_a_record_with_a_flipped_byte_counts_for_nothing(tmp_path: Path) -> None:
+    def measured(folder: Path) -> dict[str, Any]:
+        write_json(folder / "table.json", 1)
+        return {"history": [0.25, 1e-7], "best": ("a", 3)}
+
+    with alone(tmp_path / "run") as store:
+        store.step("train", "key", ("table.json",), measured)
+        path = store.scratch / "train.json"
+        stored, known = path.read_bytes(), Store(store.out).records["train"]
+        for place in range(len(stored) - 1):
+            path.write_bytes(stored[:place] + bytes([stored[place] ^ 2]) + stored[place + 1 :])
+            assert Store(store.out).records in ({}, {"train": known}), place
+
+
 def test_a_damaged_specification_is_told_with_the_folder_to_remove(whole: Path, tmp_path: Path) -> None:
     shutil.copytree(whole, tmp_path / "run")
     (tmp_path / "run" / "spec.json").write_text('{"schema":')
     with pytest.raises(RunError, match=r"spec\.json: Expecting.*; remove .*run to rebuild what it held"):
         run(tiny(), tmp_path / "run")
+
+
+@pytest.mark.parametrize(("known", "damaged"), [(b'"planted-decisive"', b'"planted-decisjve"'), (b'"seed": 0', b'"seed": 1'), (b"1", b"3")])
+def test_a_finished_run_is_not_read_with_another_value_in_its_spec(whole: Path, tmp_path: Path, known: bytes, damaged: bytes) -> None:
+    shutil.copytree(whole, tmp_path / "run")
+    spec = (whole / "spec.json").read_bytes()
+    assert known in spec
+    (tmp_path / "run" / "spec.json").write_bytes(spec.replace(known, damaged, 1))
+    with pytest.raises(RunError, match=r"spec\.json: another file than the manifest lists"):
+        report_into(tmp_path / "run")
+    assert manifest_of(whole) is not None
+    assert manifest_of(tmp_path / "run") is None
 
 
 def test_another_spec_is_refused_with_both_values(whole: Path) -> None:

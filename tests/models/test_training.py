@@ -14,7 +14,8 @@ from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
 from attnaudit.models.batch import Inputs, batches_by_length, shuffled_batches
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
-from attnaudit.training.loop import Epoch, best_epoch, halvings
+from attnaudit.training.checkpoint import load_checkpoint
+from attnaudit.training.loop import CHECKPOINT, Epoch, best_epoch, halvings
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import predict, train
 
@@ -149,6 +150,22 @@ def test_saved_model_predicts_the_same(corpus: Corpus, tmp_path: Path) -> None:
     (tmp_path / "weights.safetensors").write_bytes(b"no tensors")
     with pytest.raises(RunError, match=r"weights\.safetensors.*retrain the model"):
         load_model(tmp_path)
+
+
+def test_a_checkpoint_with_a_flipped_byte_counts_as_none(corpus: Corpus, tmp_path: Path) -> None:
+    """Anywhere in it: sizes, names, history, weights, moments."""
+    settings, whole = replace(SETTINGS, epochs=1), fresh(corpus)
+    train(whole, corpus, settings, checkpoint=tmp_path)
+    path = tmp_path / CHECKPOINT
+    stored = path.read_bytes()
+    assert load_checkpoint(path) is not None
+    for place in (0, 8, *range(9, len(stored), len(stored) // 200)):
+        path.write_bytes(stored[:place] + bytes([stored[place] ^ 1]) + stored[place + 1 :])
+        assert load_checkpoint(path) is None, place
+    again = fresh(corpus)
+    train(again, corpus, settings, checkpoint=tmp_path)
+    for name, tensor in whole.state_dict().items():
+        assert torch.equal(again.state_dict()[name], tensor), name
 
 
 def test_a_checkpoint_of_another_model_is_refused(corpus: Corpus, tmp_path: Path) -> None:

@@ -13,18 +13,16 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from attnaudit.copying.lstm import Workspace
 from attnaudit.copying.network import Forward, Sizes, Weights, forward
 from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import atomic
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
 from attnaudit.stats.agreement import top_count
+from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
 
 FILE = "side_by_side.safetensors"
 _AT_ONCE = 32  # sequences that are measured together
@@ -127,7 +125,7 @@ class _Work:
         self.models = SideBySide.fresh(self.config.sizes, self.config.seeds)
         self.saved = time.monotonic()
         self.finished = 0  # seeds × steps, for the bar
-        if self.keep is not None and (self.keep / FILE).exists():
+        if self.keep is not None:
             self._restore(self.keep / FILE)
 
     def through(self, number: int) -> None:
@@ -183,24 +181,21 @@ class _Work:
             return
         state = {"stage": self.stage, "steps": self.models.steps, "curves": self.curves, "course": _plain(self.config)}
         tensors = {"weights": self.models.weights, "moments": self.models.moments}
-        with atomic(self.keep / FILE) as temporary:
-            save_file(tensors, temporary, metadata={"attnaudit": json.dumps(state)})
+        save_checkpoint(self.keep / FILE, tensors, state)
         self.saved = time.monotonic()
 
     def _restore(self, path: Path) -> None:
-        """Resume from a checkpoint of this training. Raises RunError for any other."""
-        try:
-            with safe_open(path, framework="pt") as file:
-                found = json.loads(file.metadata()["attnaudit"])
-                weights, moments = file.get_tensor("weights"), file.get_tensor("moments")
-            if found["course"] != _plain(self.config):
-                raise ValueError("a checkpoint of another training")
-            self.models.weights.copy_(weights)
-            self.models.moments.copy_(moments)
-            self.stage, self.models.steps, self.curves = found["stage"], found["steps"], found["curves"]
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            reason = " ".join(str(error).split())
-            raise RunError("resume training", str(path), reason, "a checkpoint of this training", "remove it to retrain") from error
+        """Resume from a checkpoint of this training, where there is an intact one. Raises RunError for that of another."""
+        found = load_checkpoint(path)
+        if found is None:
+            return
+        tensors, state = found
+        if state.get("course") != _plain(self.config):
+            got, expected = "a checkpoint of another training", "a checkpoint of this training"
+            raise RunError("resume training", str(path), got, expected, "remove it to retrain")
+        self.models.weights.copy_(tensors["weights"])
+        self.models.moments.copy_(tensors["moments"])
+        self.stage, self.models.steps, self.curves = state["stage"], state["steps"], state["curves"]
         earlier = sum(stage.steps for stage in self.config.stages[: self.stage])
         self.finished = (earlier + self.models.steps) * len(self.config.seeds)
 

@@ -99,7 +99,9 @@ def manifest_of(folder: Path) -> Mapping[str, Any] | None:
     """The manifest of a finished run of which all that a page shows is there as it was written; None where it is not."""
     try:
         manifest = read_json(folder / MANIFEST)
-        shown = {name: known for name, known in manifest["files"].items() if name.startswith("results/") or name == "summary.json"}
+        shown = {
+            name: known for name, known in manifest["files"].items() if name.startswith("results/") or name in ("summary.json", "spec.json")
+        }
         others = [name for name in manifest["files"] if name.startswith("trace/")]
         whole = manifest["steps"] and digests(folder, list(shown)) == shown and all((folder / name).is_file() for name in others)
     except (RunError, OSError, KeyError, TypeError, AttributeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import platform
 import re
 import shutil
@@ -16,12 +17,13 @@ from typing import Any
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, unwritable, write_json
-from attnaudit.plans.spec import differences
+from attnaudit.plans.spec import content_key, differences
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
 _LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
+_DIGEST = "sha256"  # of the rest of a record
 _SHOWN = 4  # differing settings that an error line names
 
 
@@ -80,7 +82,7 @@ class Store:
         _remove(room)
         record = Record(key, files, round(time.perf_counter() - started, 3), peak_memory(), notes)
         self.records[name] = record
-        write_json(self.scratch / f"{name}.json", asdict(record))
+        _write_record(self.scratch / f"{name}.json", record)
         return record
 
     def close(self, facts: Mapping[str, Any]) -> None:
@@ -104,7 +106,7 @@ class Store:
         (self.scratch / f"{name}.json").unlink(missing_ok=True)
         if (self.out / MANIFEST).exists():
             for other, record in self.records.items():
-                write_json(self.scratch / f"{other}.json", asdict(record))
+                _write_record(self.scratch / f"{other}.json", record)
             (self.out / MANIFEST).unlink()
 
 
@@ -167,7 +169,7 @@ def _records(out: Path) -> dict[str, Record]:
         manifest = _read(out / MANIFEST)
         steps = manifest.get("steps") if isinstance(manifest, dict) else None
     else:
-        steps = {path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
+        steps = {path.stem: _read_record(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
     found = {name: _record(value) for name, value in steps.items()} if isinstance(steps, dict) else {}
     return {name: record for name, record in found.items() if record is not None}
 
@@ -175,6 +177,20 @@ def _records(out: Path) -> dict[str, Record]:
 def _read(path: Path) -> Any:
     with contextlib.suppress(RunError):
         return read_json(path)
+    return None
+
+
+def _write_record(path: Path, record: Record) -> None:
+    plain = json.loads(json.dumps(asdict(record)))
+    write_json(path, {**plain, _DIGEST: content_key(plain)})
+
+
+def _read_record(path: Path) -> Any:
+    """What `_write_record` wrote; None where it is damaged."""
+    value = _read(path)
+    with contextlib.suppress(ValueError):
+        if isinstance(value, dict) and value.pop(_DIGEST, None) == content_key(value):
+            return value
     return None
 
 
@@ -252,22 +268,27 @@ def some_of(lines: list[str]) -> str:
 
 
 def require_finished(folder: Path) -> None:
-    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest."""
+    """Raise RunError unless ``folder`` is a run or an audit that reached its manifest, and its ``spec.json`` is the one listed there."""
     if not folder.is_dir():
         raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
     if not (folder / "spec.json").exists():
         raise RunError("read run", str(folder), "no spec.json there", "a run directory", "make one with attnaudit run")
     if not (folder / MANIFEST).exists():
         raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
+    manifest = _read(folder / MANIFEST)
+    known = manifest.get("files") if isinstance(manifest, dict) else None
+    if isinstance(known, dict) and known.get("spec.json", "") not in ("", sha256(folder / "spec.json")):
+        got, do = "another file than the manifest lists", f"remove {folder} to rebuild what it held, or choose another"
+        raise RunError("read run", str(folder / "spec.json"), got, "the spec of a run", do)
 
 
 def trace_digests(trace: Path) -> list[str]:
     """sha256 of every shard of a trace, and of its tail. Raises TraceError."""
-    from attnaudit.trace import TAIL_FILE, trace_files
+    from attnaudit.trace import tail_file, trace_files
 
     shards = trace_files(trace)
-    tail = shards[0].parent / TAIL_FILE
-    return [sha256(file) for file in (*shards, *([tail] if tail.exists() else []))]
+    tail = tail_file(shards[0].parent)
+    return [sha256(file) for file in (*shards, *([tail] if tail else []))]
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from attnaudit.trace.io import TAIL_FILE, trace_files, trace_rows, trace_task
+from attnaudit.trace.io import TAIL_FILE, tail_file, trace_files, trace_rows, trace_task
 from attnaudit.trace.table import ASKING, ROW_KEYS, SEVERAL, Trace, concatenate, write_shards
 
-__all__ = ["ASKING", "ROW_KEYS", "SEVERAL", "TAIL_FILE", "Trace", "concatenate", "trace_files", "trace_rows", "trace_task", "write_shards"]
+__all__ = [
+    "ASKING",
+    "ROW_KEYS",
+    "SEVERAL",
+    "TAIL_FILE",
+    "Trace",
+    "concatenate",
+    "tail_file",
+    "trace_files",
+    "trace_rows",
+    "trace_task",
+    "write_shards",
+]

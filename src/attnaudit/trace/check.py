@@ -44,6 +44,8 @@ class _RowCheck:
         self.refuse(positions == 0, "alpha", positions, "at least one position")
         for name in self.table.column_names:
             kind = self.table.schema.field(name).type
+            if name == "question":
+                self._no_holes(name, self.table.column(name).combine_chunks())
             if name in OF_OTHER_LENGTH or not is_ours(name) or not pa.types.is_list(kind):
                 continue
             column = self.table.column(name).combine_chunks()
@@ -96,7 +98,8 @@ class _RowCheck:
             self.refuse((label < -1) | (label >= classes), "label", label, f"null or 0 to {classes - 1}")
 
     def _class_names(self, classes: int, outputs: int) -> None:
-        where, names = f"{self.origin}: metadata class_names", self.metadata.get("class_names") or []
+        where, names = f"{self.origin}: metadata class_names", self.metadata.get("class_names")
+        names = [] if names is None else names
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise TraceError("check trace", where, str(names), "a list of different texts", "see docs/trace.md")
         if names and len(names) != classes:
@@ -119,7 +122,8 @@ class _RowCheck:
         if width != offset:
             raise TraceError("check trace", f"{self.origin}: column offset", f"{offset} numbers a row", f"{width}, as readout has")
         try:
-            predicted = readout_of(self.table, self.metadata["activation"], self.tail)(rescaled_alpha(self.table))
+            with np.errstate(all="ignore"):  # what overflows is refused by its residual
+                predicted = readout_of(self.table, self.metadata["activation"], self.tail)(rescaled_alpha(self.table))
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise TraceError("check trace", f"{self.origin}: readout", reason, "readout, tail and prediction of matching sizes") from error

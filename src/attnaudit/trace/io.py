@@ -22,6 +22,7 @@ SCHEMA = 1
 METADATA_KEY = b"attnaudit"
 TAIL_FILE = "tail.safetensors"
 PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time
+_DEPTH = 32  # of lists and objects within each other in the metadata
 
 
 def trace_files(path: Path) -> list[Path]:
@@ -31,9 +32,21 @@ def trace_files(path: Path) -> list[Path]:
     folder = path / "trace" if (path / "trace").is_dir() else path
     files = sorted(folder.glob("*.parquet"))
     if not files:
-        got = "no .parquet file there" if folder.is_dir() else "no such file or folder"
+        got = "no .parquet file there" if folder.is_dir() else "no regular file" if folder.exists() else "no such file or folder"
         raise TraceError("read trace", str(path), got, "a trace folder, one shard or a run directory")
-    return files
+    return [_regular(file) for file in files]
+
+
+def tail_file(folder: Path) -> Path | None:
+    """The file of a trace's tail, None where there is none. Raises TraceError."""
+    return _regular(folder / TAIL_FILE) if (folder / TAIL_FILE).exists() else None
+
+
+def _regular(file: Path) -> Path:
+    """``file``, unless it is a folder, a pipe or a device: reading one may never end."""
+    if file.is_file():
+        return file
+    raise TraceError("read trace", str(file), "no regular file", "a file", "write the trace again")
 
 
 def trace_task(path: str | Path) -> str | None:
@@ -101,7 +114,9 @@ def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any
         raise TraceError("read trace", str(path), "no metadata key 'attnaudit'", expected, "see docs/trace.md")
     try:
         metadata = json.loads(raw)
-    except ValueError as error:
+        _check_depth(metadata, _DEPTH)
+        json.dumps(metadata, ensure_ascii=False).encode()  # JSON can escape halves of characters, which no file takes
+    except (ValueError, RecursionError) as error:
         raise TraceError("read trace", str(path), f"metadata that is no JSON ({error})", expected, "see docs/trace.md") from error
     allowed = {"schema": [SCHEMA], "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "replay"]}
     for key, values in allowed.items():
@@ -111,13 +126,25 @@ def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any
     return {key: value for key, value in metadata.items() if key != "residual"}  # checking the rows computes it again
 
 
+def _check_depth(value: Any, most: int) -> None:
+    if most == 0:
+        raise ValueError(f"lists and objects more than {_DEPTH} deep")
+    if isinstance(value, dict | list):
+        for part in value.values() if isinstance(value, dict) else value:
+            _check_depth(part, most - 1)
+
+
 def _tail(metadata: dict[str, Any], path: Path) -> Tail:
     if metadata["tail"] == "identity":
         return IdentityTail()
     if metadata["tail"] == "replay":
         raise TraceError("read trace", str(path), "tail 'replay'", "a tail that is stored with the trace", "collect it from its model")
     try:
-        weights = load_file(path.parent / TAIL_FILE)
-        return TanhTail(weights["weight"].astype(np.float64), weights["bias"].astype(np.float64))
-    except (OSError, SafetensorError, KeyError) as error:
-        raise TraceError("read trace", str(path.parent / TAIL_FILE), str(error), "tensors 'weight' (C, P) and 'bias' (C)") from error
+        weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)
+        weight, bias = (weights[name].astype(np.float64) for name in ("weight", "bias"))
+        if weight.ndim != 2 or bias.shape != weight.shape[:1] or not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise ValueError(f"shapes {weight.shape} and {bias.shape}, or numbers that are not finite")
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
+        reason, expected = " ".join(str(error).split()), "tensors 'weight' (C, P) and 'bias' (C) of finite numbers"
+        raise TraceError("read trace", str(path.parent / TAIL_FILE), reason, expected) from error
+    return TanhTail(weight, bias)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -21,6 +22,8 @@ _PER_POSITION = {
     "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()),
 }  # fmt: skip
 OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string())}
+_OF_THE_MODEL = {"readout": 2, "offset": 1, "prediction": 1}  # lists within lists, of a width that the model sets
+_NESTED = ("one value a row", "a list of values a row", "a list of lists of numbers a row")
 _NULLABLE = {"label", "candidates", "question", "rationale", "layer", "head", "query", "split"}
 
 
@@ -36,12 +39,39 @@ def is_ours(name: str) -> bool:
     return name in REQUIRED or arrow_type(name) is not None
 
 
+def is_read(name: str) -> bool:
+    """Whether an experiment reads a column: one of the schema, or one about tokens deleted from the input."""
+    return is_ours(name) or name.startswith("input_")
+
+
+def check_schema(schema: pa.Schema, origin: str, needed: Sequence[str] = REQUIRED) -> None:
+    """Raise TraceError unless the columns ``needed`` are there, each column once, and those of ours are nested as `docs/trace.md` says."""
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise TraceError(
+            "check trace", f"{origin}: column {twice[0]}", f"{schema.names.count(twice[0])} columns of this name", "each column once"
+        )
+    missing = [name for name in needed if name not in schema.names]
+    if missing:
+        got = f"columns {', '.join(schema.names) or '(none)'}"
+        raise TraceError("check trace", origin, got, f"also {', '.join(missing)}", "see docs/trace.md")
+    for name in filter(is_ours, schema.names):
+        found, expected = schema.field(name).type, _OF_THE_MODEL.get(name, _nesting(arrow_type(name)))
+        if not pa.types.is_null(found) and _nesting(found) != expected:
+            raise TraceError("check trace", f"{origin}: column {name}", f"type {found}", _NESTED[expected], "see docs/trace.md")
+
+
+def _nesting(kind: pa.DataType | None) -> int:
+    """How many lists lie around the values; -1 where these are no plain values."""
+    depth = 0
+    while kind is not None and (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+        kind, depth = kind.value_type, depth + 1
+    return -1 if kind is None or pa.types.is_nested(kind) else depth
+
+
 def conform(table: pa.Table, origin: str, first_row: int = 0, needed: Sequence[str] = REQUIRED) -> pa.Table:
     """``table`` cast to the schema, unknown columns kept as they are. Raises TraceError."""
-    missing = [name for name in needed if name not in table.column_names]
-    if missing:
-        got = f"columns {', '.join(table.column_names) or '(none)'}"
-        raise TraceError("check trace", origin, got, f"also {', '.join(missing)}", "see docs/trace.md")
+    check_schema(table.schema, origin, needed)
     if table.num_rows == 0:
         raise TraceError("check trace", origin, "no row", "at least one attention distribution")
     columns = {name: _conform_column(table, name, origin, first_row) for name in table.column_names}
@@ -56,7 +86,9 @@ def _conform_column(table: pa.Table, name: str, origin: str, first_row: int) -> 
         raise TraceError("check trace", f"{origin}: column {name}, row {row}", "null", "a value")
     try:
         target = arrow_type(name) or _model_type(name, array)
-        return array if target is None or array.type == target else array.cast(target)
+        conformed = array if target is None or array.type == target else array.cast(target)
+        conformed.validate(full=is_ours(name))  # text must be UTF-8
+        return conformed
     except (pa.ArrowException, ValueError) as error:
         reason = " ".join(str(error).split())
         raise TraceError("check trace", f"{origin}: column {name}", f"type {array.type} ({reason})", "the type of docs/trace.md") from error
@@ -71,12 +103,13 @@ def _model_type(name: str, array: pa.Array) -> pa.DataType | None:
 
 
 def _width(array: pa.Array) -> int:
-    if pa.types.is_fixed_size_list(array.type):
-        return array.type.list_size
-    lengths = set(array.value_lengths().to_pylist())
-    if len(lengths) != 1:
-        raise ValueError(f"rows of {len(lengths)} different widths")
-    return lengths.pop()
+    fixed = pa.types.is_fixed_size_list(array.type)
+    widths = {array.type.list_size} if fixed else set(array.value_lengths().drop_null().unique().to_pylist())
+    if len(widths) != 1:
+        raise ValueError(f"rows of {len(widths)} different widths")
+    if 0 in widths:
+        raise ValueError("rows of width 0")
+    return widths.pop()
 
 
 def ragged_column(table: pa.Table, name: str) -> Ragged:

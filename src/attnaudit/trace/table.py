@@ -20,7 +20,7 @@ from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
 from attnaudit.trace.io import SCHEMA, read_pieces, task_of, trace_files, write_shard, write_tail
 from attnaudit.trace.readout import IdentityTail, Readout, Tail, TanhTail, readout_of, rescaled_alpha
-from attnaudit.trace.schema import array_column, arrow_type, candidates_column, conform, is_ours, ragged_column
+from attnaudit.trace.schema import array_column, arrow_type, candidates_column, conform, is_read, ragged_column
 
 ASKING = ("question_answering", "inference")  # tasks whose text is read with a question or a hypothesis
 SEVERAL = ("layer", "head", "query")  # with one of these an instance has several rows
@@ -153,10 +153,13 @@ class Trace:
 
 
 def concatenate(shards: Sequence[Trace]) -> Trace:
-    """One trace of several shards of the same model."""
+    """One trace of several shards of the same model. Raises TraceError for columns whose types do not go together."""
     first = shards[0]
     residual = max(float(shard.metadata.get("residual") or 0.0) for shard in shards)
-    table = pa.concat_tables([shard.table for shard in shards], promote_options="permissive").combine_chunks()
+    try:
+        table = pa.concat_tables([shard.table for shard in shards], promote_options="permissive").combine_chunks()
+    except pa.ArrowException as error:
+        raise TraceError("read trace", "columns", " ".join(str(error).split()), "one type of each column in all shards") from error
     return Trace(table, {**first.metadata, "residual": residual}, first.tail)
 
 
@@ -191,7 +194,8 @@ def _fixed(shard: Trace) -> dict[str, Any]:
     return {
         "activation": shard.metadata["activation"], "tail": shard.metadata["tail"],
         **{f"numbers a row of {name}": schema.field(name).type.list_size for name in ("offset", "prediction")},
-        "class names": ", ".join(shard.class_names), "columns": ", ".join(sorted(filter(is_ours, schema.names))),
+        "class names": ", ".join(shard.class_names), "columns": ", ".join(sorted(filter(is_read, schema.names))),
+        **{f"type of column {name}": schema.field(name).type for name in schema.names if name.startswith("input_")},
     }  # fmt: skip
 
 

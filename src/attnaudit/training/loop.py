@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -13,16 +12,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import atomic
+from attnaudit.core.files import sha256
 from attnaudit.core.progress import Progress
 from attnaudit.models.batch import Inputs, PairInputs
 from attnaudit.models.classifier import AttentionModel
 from attnaudit.models.seq2seq import EncoderDecoder
+from attnaudit.trace.probe import STEP_FOLDER
+from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
 from attnaudit.training.settings import TrainingSettings
 
 Trainable = AttentionModel | EncoderDecoder
@@ -207,32 +206,37 @@ def _save(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, best
     tensors |= {f"best.{name}": tensor for name, tensor in (best or {}).items()}
     for number, state in optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer.{number}.{name}": tensor for name, tensor in state.items()}
-    plain = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
-    with atomic(folder / CHECKPOINT) as temporary:
-        save_file(plain, temporary, metadata={"history": json.dumps([asdict(epoch) for epoch in history])})
+    save_checkpoint(folder / CHECKPOINT, tensors, {"history": [asdict(epoch) for epoch in history], "files": _traces(folder)})
+
+
+def _traces(folder: Path) -> dict[str, str]:
+    """sha256 of every trace that lies beside the checkpoint: a training that resumes does not repeat their steps."""
+    files = sorted((folder / STEP_FOLDER).glob("*/[!.]*"))
+    return {path.relative_to(folder).as_posix(): sha256(path) for path in files}
 
 
 def _resume(
     folder: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[list[Epoch], dict[str, Tensor] | None]:  # fmt: skip
-    """Restore ``model`` and ``optimizer`` in place; history and best weights. Raises RunError for a checkpoint that does not fit."""
-    path = None if folder is None else folder / CHECKPOINT
-    if path is None or not path.exists():
+    """Restore ``model`` and ``optimizer`` in place; history and best weights, none where checkpoint or traces are not there or damaged.
+
+    Raises RunError for a checkpoint that does not fit.
+    """
+    found = None if folder is None else load_checkpoint(folder / CHECKPOINT)
+    if folder is None or found is None or not found[1]["files"].items() <= _traces(folder).items():
         return [], None
+    tensors, state = found
     try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - safe_open is no mapping
-            history = json.loads(file.metadata()["history"])
         model.load_state_dict(_part(tensors, "model."))
         moments: dict[int, dict[str, Tensor]] = {}
         for name, tensor in _part(tensors, "optimizer.").items():
             number, key = name.split(".", 1)
             moments.setdefault(int(number), {})[key] = tensor
         optimizer.load_state_dict({**optimizer.state_dict(), "state": moments})
-    except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        raise RunError("resume training", str(path), reason, "a checkpoint of this very model", "remove it to retrain") from error
-    return [Epoch(**epoch) for epoch in history], _part(tensors, "best.")
+    except (KeyError, ValueError, RuntimeError) as error:
+        reason, expected = " ".join(str(error).split()), "a checkpoint of this very model"
+        raise RunError("resume training", str(folder / CHECKPOINT), reason, expected, "remove it to retrain") from error
+    return [Epoch(**epoch) for epoch in state["history"]], _part(tensors, "best.")
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:

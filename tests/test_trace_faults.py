@@ -1,0 +1,132 @@
+"""Hostile traces: whatever a file holds is read right or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from safetensors.numpy import save_file
+
+from attnaudit.core.errors import TraceError
+from attnaudit.runner.store import trace_digests
+from attnaudit.trace import TAIL_FILE, Trace
+from attnaudit.trace.io import METADATA_KEY
+from tests.traces import make_trace
+
+PLAIN = make_trace(3, [3] * 3, 2, seed=1)
+COLUMNS = {name: PLAIN.table.column(name).to_pylist() for name in PLAIN.table.column_names}
+METADATA = {"schema": 1, "activation": "softmax", "tail": "identity"}
+
+
+def put(folder: Path, columns: dict[str, Any] | pa.Table, metadata: dict[str, Any] | bytes = METADATA, name: str = "a.parquet") -> None:
+    table = pa.table(columns) if isinstance(columns, dict) else columns
+    stored = metadata if isinstance(metadata, bytes) else json.dumps(metadata).encode()
+    pq.write_table(table.replace_schema_metadata({METADATA_KEY: stored}), folder / name)
+
+
+def refused(folder: Path, *parts: str) -> None:
+    with pytest.raises(TraceError) as caught:
+        Trace.read(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert all(part in message for part in parts), message
+    message.encode()
+
+
+@pytest.mark.parametrize("name", [*COLUMNS, "note"])
+def test_a_column_given_twice_is_refused(tmp_path: Path, name: str) -> None:
+    columns = {**COLUMNS, "note": ["a"] * 3}
+    put(tmp_path, pa.table([*map(pa.array, columns.values()), pa.array(columns[name])], names=[*columns, name]))
+    refused(tmp_path, f"column {name}: 2 columns of this name")
+
+
+@pytest.mark.parametrize("name", ["readout", "offset", "prediction"])
+@pytest.mark.parametrize("value", ["text", 1, 0.5, {"a": 1.0}, [0.5, 0.5], [[[0.5]]], []])
+def test_numbers_of_another_type_are_refused(tmp_path: Path, name: str, value: Any) -> None:
+    if (name, value) == ("prediction", [0.5, 0.5]) or (name, value) == ("offset", [0.5, 0.5]):
+        value = ["a", "b"]
+    put(tmp_path, {**COLUMNS, name: [value] * 3})
+    refused(tmp_path, f"column {name}", "type")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "part"),
+    [
+        ({"notes": ["\ud800"]}, "surrogates"), ({"corpus": {"name": "\udcff"}}, "surrogates"),
+        ({"class_names": 0}, "a list of different texts"),
+    ],
+)  # fmt: skip
+def test_metadata_that_no_page_can_show_are_refused(tmp_path: Path, metadata: dict[str, Any], part: str) -> None:
+    put(tmp_path, COLUMNS, {**METADATA, **metadata})
+    refused(tmp_path, part)
+
+
+@pytest.mark.parametrize("depth", [40, 800, 100_000])
+@pytest.mark.parametrize(("opened", "closed"), [("[", "]"), ('{"a":', "}")])
+def test_metadata_nested_without_end_are_refused(tmp_path: Path, depth: int, opened: str, closed: str) -> None:
+    notes = opened * depth + "3" + closed * depth
+    put(tmp_path, COLUMNS, (json.dumps(METADATA)[:-1] + f', "notes": {notes}}}').encode())
+    refused(tmp_path, "metadata")
+
+
+def test_a_null_word_of_a_question_is_refused(tmp_path: Path) -> None:
+    put(tmp_path, {**COLUMNS, "question": [["who", "asks"], None, ["who", None]]})
+    refused(tmp_path, "column question, instance 2 (row 2)", "no null within a row")
+
+
+def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    words = pa.StringArray.from_buffers(9, pa.py_buffer(np.arange(10, dtype=np.int32)), pa.py_buffer(b"\xff" * 9))
+    table = pa.table(COLUMNS)
+    tokens = pa.ListArray.from_arrays(pa.array([0, 3, 6, 9], pa.int32()), words)
+    put(tmp_path, table.set_column(table.column_names.index("tokens"), "tokens", tokens))
+    refused(tmp_path, "column tokens", "UTF8")
+
+
+@pytest.mark.parametrize("name", ["importance_x", "input_sufficiency_loo"])
+@pytest.mark.parametrize("shard", [0, 1])
+def test_a_column_that_one_shard_has_is_refused(tmp_path: Path, name: str, shard: int) -> None:
+    for k in range(2):
+        put(tmp_path, {**COLUMNS, name: COLUMNS["alpha"]} if k == shard else COLUMNS, name=f"{k}.parquet")
+    refused(tmp_path, "1.parquet", "columns", name)
+
+
+def test_further_columns_of_two_types_are_refused_where_a_trace_is_read_whole(tmp_path: Path) -> None:
+    for k, note in enumerate(([{"a": 1}] * 3, [["a"]] * 3)):
+        put(tmp_path, {**COLUMNS, "note": note}, name=f"{k}.parquet")
+    assert [len(shard) for shard in Trace.shards(tmp_path)] == [3, 3]
+    refused(tmp_path, "note", "one type of each column")
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("name", ["b.parquet", TAIL_FILE])
+@pytest.mark.parametrize("make", [os.mkfifo, endless, Path.mkdir])
+def test_only_regular_files_are_read(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
+    make(tmp_path / name)
+    with pytest.raises(TraceError, match="no regular file"):
+        trace_digests(tmp_path)
+    refused(tmp_path, name, "no regular file")
+
+
+@pytest.mark.parametrize(
+    ("weight", "bias", "part"),
+    [
+        (np.full((2, 2), np.inf), np.zeros(2), "of finite numbers"), (np.zeros((2, 2)), np.full(2, np.nan), "of finite numbers"),
+        (np.zeros(4), np.zeros(2), "(C, P)"), (np.zeros((2, 2)), np.zeros(3), "(C, P)"), (np.zeros((2, 3)), np.zeros(2), "matching sizes"),
+        (np.full((2, 2), 1.7e308), np.full(2, 1.7e308), "column prediction"),
+    ],
+)  # fmt: skip
+def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path: Path, weight: np.ndarray, bias: np.ndarray, part: str) -> None:
+    put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
+    save_file({"weight": weight, "bias": bias}, tmp_path / TAIL_FILE)
+    refused(tmp_path, part)

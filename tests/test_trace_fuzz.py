@@ -1,0 +1,108 @@
+"""Mutated traces, drawn by Hypothesis: types, nulls, nesting, shards, metadata. Each is read right or refused in one line."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from attnaudit.core.errors import InputError
+from attnaudit.results.about import About
+from attnaudit.trace import Trace
+from tests.test_trace_faults import COLUMNS, METADATA, PLAIN, put
+
+FURTHER = {"question": [["a", "b"]] * 3, "importance_x": COLUMNS["alpha"], "candidates": [[True, True]] * 3, "layer": [0, 1, 2]}
+KINDS = (
+    pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.decimal128(9, 3), pa.string(), pa.large_string(), pa.binary(), pa.bool_(),
+    pa.null(), pa.timestamp("ns"), pa.date32(), pa.duration("s"), pa.dictionary(pa.int32(), pa.string()),
+)  # fmt: skip
+WRAPPERS = (
+    pa.list_,
+    pa.large_list,
+    lambda kind: pa.list_(kind, 2),
+    lambda kind: pa.struct([("a", kind)]),
+    lambda kind: pa.map_(pa.string(), kind),
+)
+LEAVES = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(width=32) | st.text(max_size=3) | st.sampled_from(["\ud800", 10**30])
+JSON = st.recursive(
+    LEAVES, lambda parts: st.lists(parts, max_size=3) | st.dictionaries(st.text(max_size=2), parts, max_size=3), max_leaves=6
+)
+KINDS_DRAWN = st.recursive(
+    st.sampled_from(KINDS), lambda kinds: st.builds(lambda wrap, kind: wrap(kind), st.sampled_from(WRAPPERS), kinds), max_leaves=3
+)
+
+
+def emptied(value: Any, draw: Any) -> Any:
+    """A null, nothing or another length somewhere in a value."""
+    if isinstance(value, list) and value and draw(st.integers(0, 2)):
+        place = draw(st.integers(0, len(value) - 1))
+        return [*value[:place], emptied(value[place], draw), *value[place + 1 :]]
+    return draw(st.sampled_from([None, [], [value], -1, 2.5, float("nan"), float("inf"), "a", [value, value]]))
+
+
+@st.composite
+def tables(draw: Any) -> pa.Table:
+    columns: dict[str, Any] = COLUMNS | FURTHER
+    names = draw(st.lists(st.sampled_from(list(columns)), unique=True, max_size=2))
+    kept = [name for name in columns if name not in names or draw(st.integers(0, 3))]
+    arrays = [_array(draw, columns[name], name in names) for name in kept]
+    if draw(st.integers(0, 9)) == 0:
+        kept, arrays = [*kept, kept[0]], [*arrays, arrays[0]]
+    return pa.table(arrays, names=kept)
+
+
+def _array(draw: Any, values: list[Any], mutated: bool) -> pa.Array:
+    if not mutated:
+        return pa.array(values)
+    try:
+        if draw(st.booleans()):
+            return pa.array(values, type=draw(KINDS_DRAWN))
+        return pa.array(emptied(values, draw) if draw(st.booleans()) else [emptied(value, draw) for value in values])
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return pa.nulls(3, draw(KINDS_DRAWN))  # such values have no such type
+
+
+@settings(max_examples=120, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.data())
+def test_a_mutated_trace_is_read_right_or_refused_in_one_line(data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for k in range(data.draw(st.integers(1, 2))):
+            changed = data.draw(
+                st.dictionaries(st.sampled_from(["notes", "corpus", "class_names", "seed", "tail", "model"]), JSON, max_size=1)
+            )
+            try:
+                put(folder, data.draw(tables()), json.dumps({**METADATA, **changed}).encode(), f"{k}.parquet")
+            except (pa.ArrowException, ValueError):
+                put(folder, COLUMNS, name=f"{k}.parquet")  # Parquet has no such type
+        found = _read(folder)
+    if isinstance(found, Trace):
+        _is_right(found)
+    else:
+        assert "\n" not in found
+        found.encode()
+
+
+def _read(folder: Path) -> Trace | str:
+    """The trace, or the line that refuses it."""
+    try:
+        return Trace.read(folder)
+    except InputError as error:
+        return str(error)
+
+
+def _is_right(trace: Trace) -> None:
+    """The equation of a row holds, and everything that a page shows is text."""
+    np.testing.assert_allclose(trace.readout(trace.alpha), trace.prediction, atol=2e-4)
+    assert set(trace.instance[: len(PLAIN)]) <= set(range(-3, 10**6))
+    about = About.of(None, trace.metadata)
+    json.dumps([about.title, about.class_names, about.notes, trace.class_names], ensure_ascii=False).encode()
+    for name in ("tokens", "question"):
+        rows = trace.table.column(name).to_pylist() if trace.has(name) else []
+        assert all(isinstance(word, str) for row in rows for word in row or ())
