@@ -144,7 +144,7 @@ def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.Monk
 def test_utf16(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(encoded("csv", ROWS).decode().encode("utf-16"))
-    assert f"{path}: header: invalid UTF-8 (byte 0xff at character 0)" in refused(path)
+    assert f"{path}: a file in UTF-16; expected UTF-8" in refused(path)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\u00a0\t"])

@@ -11,11 +11,12 @@ from typing import Any, cast
 import numpy as np
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce, from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.entry import NO_BOUNDS, USUAL_PARTING, CorpusEntry, Parting
-from attnaudit.corpora.formats.lines import printable, require_utf8
+from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import Columns, SplitSource, column_option
 from attnaudit.corpora.formats.tables import file_source, folder_sources, stem_and_format
 from attnaudit.corpora.prepare.gathering import Gathered, Gathering, as_split, gather

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, opened
+from attnaudit.corpora.formats.lines import LONGEST_LINE, invalid_utf8, most_inflated, numbered_lines, opened
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, require_columns
 
 Record = tuple[int, list[str]]  # the line where it begins, its fields
-_LONGEST_FIELD = 2**31 - 1
+_BATCH = 4096  # rows of a parquet file that are decoded together
+_FREE_ROWS = 1_000_000  # of any parquet file; a larger one has no more rows than bytes
 
 
 def csv_records(path: Path, delimiter: str = ",") -> Iterator[Record]:
@@ -80,7 +81,7 @@ def table_rows(path: Path, columns: Columns, read: Callable[[Path], Iterator[Rec
 
 @contextlib.contextmanager
 def _long_fields() -> Iterator[None]:
-    before = csv.field_size_limit(_LONGEST_FIELD)  # the module's own limit, 128 KiB, is shorter than a long document
+    before = csv.field_size_limit(LONGEST_LINE)  # the module's own limit, 128 KiB, is shorter than a long document
     try:
         yield
     finally:
@@ -151,36 +152,80 @@ def _object(line: str) -> dict | str:
 
 
 def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
-    """Rows of a parquet file; only the columns asked for are read. Raises InputError."""
-    asked = [name for _, name in columns]
+    """Rows of a parquet file; only the columns asked for are read.
+
+    Raises InputError, also for columns that hold no texts, labels or lists, and for more rows or characters than a file of its size may
+    hold.
+    """
     fields = ["evidence" if option == "rationale" else option for option, _ in columns]
     row = 0
     with opened(path) as file:
         source = io.BytesIO(file.read()) if path.suffix == ".gz" else file
         try:
-            for batch in _table(path, source, columns).iter_batches(batch_size=4096, columns=list(dict.fromkeys(asked))):
-                for cells in zip(*(_values(batch.column(name)) for name in asked), strict=True):
-                    yield Row(row, None, **dict(zip(fields, cells, strict=True)))
-                    row += 1
+            for cells in _cells(path, source, columns):
+                yield Row(row, None, **dict(zip(fields, cells, strict=True)))
+                row += 1
         except (pa.ArrowException, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
             raise InputError("read corpus", str(path), f"no readable parquet ({reason})", "a whole parquet file") from error
 
 
-def _table(path: Path, source: Any, columns: Columns) -> pq.ParquetFile:
+def _cells(path: Path, source: Any, columns: Columns) -> Iterator[tuple[Any, ...]]:
+    """The values of each row. A text that is stored once for many rows stays one text, and counts for each row."""
+    asked, packed = [name for _, name in columns], source.seek(0, io.SEEK_END)
+    table = _table(path, source, columns, packed)
+    most, characters = most_inflated(packed), 0
+    for batch in table.iter_batches(batch_size=_BATCH, columns=list(dict.fromkeys(asked))):
+        for cells in zip(*(_values(batch.column(name)) for name in asked), strict=True):
+            characters += sum(len(cell) for cell in cells if isinstance(cell, (str, list)))
+            if characters > most:
+                raise InputError("read corpus", str(path), f"more than {most} characters in {packed} bytes", "a smaller table", _DISTRUST)
+            yield cells
+
+
+def _table(path: Path, source: Any, columns: Columns, packed: int) -> pq.ParquetFile:
+    """A table whose texts are read as they are stored, each different one once."""
     try:
         table = pq.ParquetFile(source)
-        names = table.schema_arrow.names
+        schema = table.schema_arrow
+        names = schema.names
     except UnicodeDecodeError as error:
         got = f"a column name with invalid UTF-8 ({error.object!r:.40})"
         raise InputError("read corpus", str(path), got, "names in UTF-8", "write the file again with other names") from error
     require_columns(path, names, columns)
-    return table
+    asked = {name: schema.field(name).type for _, name in columns}
+    _require_readable(path, table, asked, packed)
+    texts = [name for name, kind in asked.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
+    return pq.ParquetFile(source, metadata=table.metadata, read_dictionary=texts)
 
 
-def _values(array: pa.Array) -> list[object]:
+_DISTRUST = "do not trust it; where you do, write it again as csv"
+
+
+def _require_readable(path: Path, table: pq.ParquetFile, asked: Mapping[str, pa.DataType], packed: int) -> None:
+    """Raise InputError for columns that hold no texts, labels or lists of numbers, and for rows that take hardly a byte."""
+    for name, kind in asked.items():
+        if not _is_readable(kind):
+            raise InputError("read corpus", f"{path}: column '{name}'", f"{kind}", "texts, numbers or lists", "write it as texts")
+    held = table.metadata
+    unpacked = sum(held.row_group(group).total_byte_size for group in range(held.num_row_groups))
+    for got, most, what in ((held.num_rows, max(_FREE_ROWS, packed), "rows"), (unpacked, most_inflated(packed), "unpacked bytes")):
+        if got > most:
+            raise InputError("read corpus", str(path), f"{got} {what} in {packed} bytes", f"at most {most}", _DISTRUST)
+
+
+def _is_readable(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts, numbers, true or false, or lists of such, which Python has too."""
+    if pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return _is_readable(kind.value_type)
+    plain = (pa.types.is_string, pa.types.is_large_string, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_null)
+    return any(fits(kind) for fits in plain)
+
+
+def _values(array: pa.Array) -> list[Any]:
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        values = _values(array.dictionary)
+        return [None if index is None else values[index] for index in array.indices.to_pylist()]
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         raw = array.cast(pa.large_binary()).to_pylist()  # a text that is no UTF-8 must cost its row, not the file
         return [None if value is None else value.decode("utf-8", errors="surrogateescape") for value in raw]

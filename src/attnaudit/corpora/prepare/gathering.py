@@ -11,9 +11,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
-from attnaudit.corpora.formats.lines import printable
 from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, marked_words, usable_label, usable_spans, usable_text
 
 
@@ -131,11 +131,10 @@ def _take(out: Gathered, row: Row, how: Gathering) -> None:
     try:
         out.examples.append(_understood(row, how))
     except BadCell as error:
-        got = printable(str(error))  # it quotes cells, and a file of a folder may have any name
         if not how.skip_bad:
             expected = "a text, a question and a label" if how.has_question else "a text and a label"
-            raise InputError("read corpus", printable(row.where(out.path)), got, expected, _REMEDY) from error
-        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, got))
+            raise InputError("read corpus", row.where(out.path), str(error), expected, _REMEDY) from error
+        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, printable(str(error))))
 
 
 def _understood(row: Row, how: Gathering) -> Example:
