@@ -108,7 +108,8 @@ def _decoded(file: io.BufferedReader, encoding: str) -> Iterator[str]:
         for line in _bounded(file.readline, b""):
             yield line.decode(encoding, errors="surrogateescape")
     else:
-        yield from _bounded(io.TextIOWrapper(file, encoding, errors="surrogateescape", newline="\n").readline, "")
+        with io.TextIOWrapper(file, encoding, errors="surrogateescape", newline="\n") as text:
+            yield from _bounded(text.readline, "")
 
 
 def _bounded(readline: Callable[[int], AnyStr], end: AnyStr) -> Iterator[AnyStr]:
@@ -123,7 +124,7 @@ def _other_kind(head: bytes, encoding: str) -> tuple[str, str, str] | None:
     if "\n".encode(encoding) == b"\n":
         zeros = bytes(4)  # every second byte of ASCII characters in UTF-16
         if head.startswith(_UTF16_MARKS) or head[1:8:2] == zeros or head[:8:2] == zeros:
-            return "a file in UTF-16", "UTF-8", "save it as UTF-8"
+            return "a file in UTF-16", "UTF-8", "save it as UTF-8, or read it with --encoding utf-16"
     if head[257:262] == b"ustar":
         return "a tar archive", "a file of texts", "unpack it"
     return next(((got, "a file of texts", do) for magic, got, do in _BINARY if head.startswith(magic)), None)
@@ -146,6 +147,17 @@ def require_utf8(path: Path) -> Path:
     if wrong := invalid_utf8(str(path)):
         raise InputError("read corpus", str(path), f"a path with {wrong}", "a name in UTF-8", "rename it")
     return path
+
+
+def guessed_encoding(text: str) -> str:
+    """The one-byte encoding that reads the bytes of a text that was decoded with surrogates; nothing for a text without such."""
+    if not any("\udc80" <= char <= "\udcff" for char in text):
+        return ""
+    try:
+        text.encode("utf-8", errors="surrogateescape").decode("cp1252")
+    except UnicodeError:
+        return "latin-1"
+    return "cp1252"
 
 
 def invalid_utf8(text: str) -> str:
