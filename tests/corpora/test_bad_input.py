@@ -86,9 +86,8 @@ def test_invalid_utf8(tmp_path: Path, kind: str, line: str) -> None:
     path.write_bytes(encoded(kind, [("caf_ au lait", 1), *ROWS]).replace(b"caf_", b"caf\xe9"))
     told = refused(path)
     at = "character 13" if kind == "jsonl" else "character 3"  # of the line, which begins with {"text": "
-    assert (
-        told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); expected a text and a label; correct the row{SKIP}"
-    )
+    do = f"read the file with --encoding cp1252{SKIP}"
+    assert told == f"read corpus: {path}: row 0{line}: invalid UTF-8 (byte 0xe9 at {at}); expected a text and a label; {do}"
     same_when_skipped(path, [SkippedRow(str(path), 0, f"invalid UTF-8 (byte 0xe9 at {at})")])
 
 
@@ -144,7 +143,7 @@ def test_a_place_whose_name_is_not_utf8(tmp_path: Path, monkeypatch: pytest.Monk
 def test_utf16(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(encoded("csv", ROWS).decode().encode("utf-16"))
-    assert f"{path}: header: invalid UTF-8 (byte 0xff at character 0)" in refused(path)
+    assert f"{path}: a file in UTF-16; expected UTF-8" in refused(path)
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\u00a0\t"])
@@ -158,7 +157,7 @@ def test_empty_text(tmp_path: Path, text: str) -> None:
 
 
 def test_a_text_without_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnaudit.corpora.prepare.tokenise.normalise", lambda word, mask_digits: "" if word == "~" else word)
+    monkeypatch.setattr("attnaudit.corpora.prepare.tokenise.normalise", lambda word, *how: "" if word == "~" else word)
     path = write(tmp_path / "a.csv", [*ROWS, ("~ ~", 0)])
     assert "a text without a word; expected a text and a label" in refused(path)
     same_when_skipped(path, [SkippedRow(str(path), len(ROWS), "a text without a word")])

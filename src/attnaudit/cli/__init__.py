@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from attnaudit.cli.app import app
 from attnaudit.core.errors import AttnauditError
+from attnaudit.core.printable import printable
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 # How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training much slower
@@ -46,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def fail(message: str, status: int = BAD_INPUT) -> int:
     """Print one line on stderr."""
-    print(f"attnaudit: {' '.join(message.split())}", file=sys.stderr)
+    print(f"attnaudit: {printable(' '.join(message.split()))}", file=sys.stderr)
     return status
 
 

@@ -12,6 +12,7 @@ from attnaudit.cli import corpora
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
+from attnaudit.core.printable import printable
 from attnaudit.corpora.spec import CorpusSpec
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -25,6 +26,10 @@ def _version(expected: bool) -> bool:
         typer.echo(f"attnaudit {version('attnaudit')}")
         raise typer.Exit
     return expected
+
+
+def _tell(line: str) -> None:
+    typer.echo(printable(line), err=True)
 
 
 @app.callback()
@@ -91,7 +96,7 @@ def run_(
     with progress() as bar:
         run(spec, place, bar)
     if before and not as_json:
-        typer.echo(f"{place} holds this run already\n")
+        typer.echo(f"{printable(str(place))} holds this run already\n")
     show_run(place, as_json)
 
 
@@ -140,7 +145,7 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
 
     with progress() as bar:
         page = report_into(runs[0], bar) if len(runs) == 1 and out is None else site_into(runs, out or "site")
-    typer.echo(page)
+    typer.echo(printable(str(page)))
 
 
 @app.command(short_help="Compare with published numbers.")
@@ -204,9 +209,7 @@ def study(
 
     chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
     with progress() as bar:
-        folder = run_study(
-            name, corpus, out, bar, lambda line: typer.echo(line, err=True), seed=seed, settings=parse_assignments(settings or ()), **chosen
-        )
+        folder = run_study(name, corpus, out, bar, _tell, seed=seed, settings=parse_assignments(settings or ()), **chosen)
     show_study(folder, as_json)
 
 
@@ -275,7 +278,7 @@ def reproduce(
     cells = plan(source, quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), seeds=seeds)
     sweep = Sweep(out or Path("runs") / source, cells, data_dir, vectors, parse_assignments(settings or ()))
     with progress() as bar:
-        outcome = run_sweep(sweep, bar, lambda line: typer.echo(line, err=True))
+        outcome = run_sweep(sweep, bar, _tell)
     show_reproduction(outcome, as_json)
     if not outcome.done:
         got = f"none of the {len(cells)} requested runs could be done"

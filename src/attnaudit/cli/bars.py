@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from attnaudit.core.printable import printable
 from attnaudit.core.progress import WITHIN, Progress
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class _Bars:
         self.task: TaskID | None = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
+        what = printable(what)
         stage, text = _stage(what), what if len(what) <= self.room else f"…{what[1 - self.room :]}"
         if self.task is None or stage != self.stage or done < self.done:
             if self.task is not None:
@@ -83,7 +85,7 @@ class _Lines:
             self.told.add(stage)
             share = f" ({100 * done / total:.0f} %)" if done and total else ""
             minutes, seconds = divmod(int(now - self.began), 60)
-            print(f"{minutes}:{seconds:02d} {what}{share}", file=sys.stderr, flush=True)
+            print(f"{minutes}:{seconds:02d} {printable(what)}{share}", file=sys.stderr, flush=True)
 
 
 def _stage(what: str) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.core.files import read_json
+from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
 from attnaudit.report import Card, verdict
@@ -103,19 +103,19 @@ def show_translation(folder: Path, as_json: bool) -> None:
 def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
     """What is to be known, a line each, and where the pages are; an underscore of a name is a space."""
     for line in lines:
-        console.print(line, markup=False, highlight=False)
+        console.print(printable(line), markup=False, highlight=False)
     for name, page in pages.items():
-        console.print(f"{name.replace('_', ' ')}: {page}", markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(f"{name.replace('_', ' ')}: {page}"), markup=False, highlight=False, soft_wrap=True)
 
 
 def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:
     """What a summary says over all instances."""
-    table = Table(title=escape(title), title_justify="left")
+    table = Table(title=as_markup(title), title_justify="left")
     for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
         table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
     for row in (row for row in rows if row["group"] == "all"):
         texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), row["n"], row["undefined"])
-        table.add_row(*(escape(str(text)) for text in texts))
+        table.add_row(*(as_markup(str(text)) for text in texts))
     return table
 
 
@@ -134,11 +134,17 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
         rows = pl.read_csv(table, infer_schema_length=None).to_dicts()
         show_json({"rows": rows, "not_run": [asdict(one) for one in outcome.not_run], "notes": list(outcome.notes)})
     else:
-        typer.echo(f"table: {table}\nreport: {outcome.page}")
+        typer.echo("\n".join(map(printable, (f"table: {table}", f"report: {outcome.page}"))))
 
 
 def show_json(value: Any) -> None:
-    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False))
+    """JSON in which every character prints: the others are its own escapes."""
+    text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+    typer.echo("\n".join(line if line.isprintable() else _escaped_json(line) for line in text.split("\n")))
+
+
+def _escaped_json(line: str) -> str:
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 def _remarks(manifest: dict[str, Any]) -> list[str]:
@@ -178,7 +184,8 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
     if as_json:
         show_json(check.to_json())
         return
-    typer.echo(f"{check.name}: {check.task}, vocabulary: words in {check.min_df} or more train rows; fingerprint {check.fingerprint[:16]}")
+    title = f"{check.name}: {check.task}, vocabulary: words in {check.min_df} or more train rows; fingerprint {check.fingerprint[:16]}"
+    typer.echo(printable(title))
     _show_tables(check, *_TABLES)
     _lines("note", check.notes)
     _lines("differs", check.differs)
@@ -194,7 +201,7 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         _show_tables(check, "classes", "published", "damage")
         _lines("note", check.notes)
     _lines("note", fetched.notes)
-    typer.echo(f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}")
+    typer.echo(printable(f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}"))
 
 
 _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -237,9 +244,9 @@ def _print(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], 
     table = Table(title=title or None, title_justify="left")
     for place, column in enumerate(columns):
         numbers = all(row[place] is None or type(row[place]) in (int, float) for row in rows)
-        table.add_column(escape(column), justify="right" if numbers else "left", overflow="fold", no_wrap=column in whole)
+        table.add_column(as_markup(column), justify="right" if numbers else "left", overflow="fold", no_wrap=column in whole)
     for row in rows:
-        table.add_row(*(escape(_cell(value)) for value in row))
+        table.add_row(*(as_markup(_cell(value)) for value in row))
     _console().print(table)
 
 
@@ -248,13 +255,12 @@ def _cell(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:.3g}"
-    text = "–" if value is None else str(value)
-    return "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in text)
+    return "–" if value is None else str(value)
 
 
 def _lines(kind: str, lines: Iterable[str]) -> None:
     for line in lines:
-        typer.echo(f"{kind}: {line}")
+        typer.echo(printable(f"{kind}: {line}"))
 
 
 def _classes(corpus: dict[str, Any]) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from attnaudit.core.printable import printable
+
 
 class AttnauditError(Exception):
     """A failure caused by the input; the command line prints it and exits with status 2."""
@@ -14,13 +16,14 @@ class InputError(AttnauditError):
     """Bad input, reported in one line.
 
     ``operation`` is what was being done, ``where`` the file and row, the instance or the option,
-    ``got`` what was found there, ``expected`` what would have been right, ``do`` what the user can do.
+    ``got`` what was found there, ``expected`` what would have been right, ``do`` what the user can do. The line is `printable`,
+    whatever they quote; the attributes are as given.
     """
 
     def __init__(self, operation: str, where: str, got: str, expected: str, do: str = "") -> None:
         self.operation, self.where, self.got, self.expected, self.do = operation, where, got, expected, do
         line = f"{operation}: {where}: {got}; expected {expected}" + (f"; {do}" if do else "")
-        super().__init__(" ".join(line.split()))
+        super().__init__(printable(" ".join(line.split())))
 
 
 class TraceError(InputError):

@@ -40,11 +40,11 @@ def check_settings(section: Any, name: str) -> None:
             raise InputError("read settings", f"setting {key}", str(value), _bounds(declared.metadata))
 
 
-def refuse_unused(section: Any, name: str, kind: str, got: str, expected: str) -> None:
-    """Raise InputError for a field that is not at its default though sections of ``kind`` have no use for it."""
+def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expected: str) -> None:
+    """Raise InputError for a field that is not at its default though sections of these ``kinds`` have no use for it."""
     for declared in fields(section):
         value = getattr(section, declared.name)
-        if declared.metadata["only"] not in ("", kind) and value != declared.default:
+        if declared.metadata["only"] not in ("", *kinds) and value != declared.default:
             raise InputError("read settings", f"setting {name}.{declared.name}", got, expected)
 
 

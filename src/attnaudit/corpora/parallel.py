@@ -12,10 +12,11 @@ import numpy as np
 from jaxtyping import Int
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
 from attnaudit.corpora.entry import CorpusEntry, PairFiles
-from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, printable, require_utf8
+from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, require_utf8
 from attnaudit.corpora.registry import CORPORA, pair_files
 from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated
 
@@ -82,19 +83,19 @@ def _read_split(folder: Path, split: str, how: ParallelSpec, progress: Callable[
     sides = [[line.strip() for _, line in numbered_lines(path, OPERATION)] for path in files]
     source, target = sides
     if len(source) != len(target):
-        where = printable(f"{files[0]} and {files[1].name}")
+        where = f"{files[0]} and {files[1].name}"
         raise InputError(OPERATION, where, f"{len(source)} and {len(target)} lines", "as many of one as of the other")
     links, remark = _links(align, files[0], sides) if align else (None, "")
     texts = enumerate(zip(source, target, strict=True))
     bad = {row: reason for row, pair in texts if (reason := _problem(*pair, how.max_words))}
     if bad and how.on_bad_row == "error":
         row, reason = next(iter(bad.items()))
-        raise InputError(OPERATION, f"{printable(str(files[0]))}, line {row + 1}", printable(reason), "a text on both sides", _REMEDY)
+        raise InputError(OPERATION, f"{files[0]}, line {row + 1}", reason, "a text on both sides", _REMEDY)
     progress(split, len(source))
     whole = Pairs(np.arange(len(source)), tuple(source), tuple(target), links)
     pairs = whole.take(np.array([row for row in range(len(whole)) if row not in bad], dtype=np.int64))
     if not len(pairs):
-        raise InputError(OPERATION, printable(str(files[0])), f"no usable pair among {len(whole)}", "one or more")
+        raise InputError(OPERATION, str(files[0]), f"no usable pair among {len(whole)}", "one or more")
     skipped = [SkippedRow(files[0].name, row, printable(reason)) for row, reason in bad.items()]
     return pairs, skipped, remark
 
@@ -103,8 +104,8 @@ def _file(folder: Path, split: str, ending: str) -> Path:
     path = _found(folder, split, ending)
     if path is None:
         names = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) if folder.is_dir() else "no folder"
-        got, do = f"no {split}.{ending} among {printable(names)}", "" if split == "train" else _PARTED
-        raise InputError(OPERATION, printable(str(folder)), got, f"{split}.{ending} or .gz", do)
+        got, do = f"no {split}.{ending} among {names}", "" if split == "train" else _PARTED
+        raise InputError(OPERATION, str(folder), got, f"{split}.{ending} or .gz", do)
     return path
 
 
@@ -131,7 +132,7 @@ def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> tuple[In
     """
     lines = [line for _, line in numbered_lines(path, OPERATION)]
     if len(lines) != len(sides[0]):
-        where = printable(f"{path} and {source.name}")
+        where = f"{path} and {source.name}"
         raise InputError(OPERATION, where, f"{len(lines)} and {len(sides[0])} lines", "a line of alignments for each pair")
     words = np.array([[len(text.split()) for text in side] for side in sides])
     found = np.array(sorted(set(_parsed(lines, path))), dtype=np.int64).reshape(-1, 3).T
@@ -151,7 +152,7 @@ def _parsed(lines: Sequence[str], path: Path) -> Iterator[tuple[int, int, int]]:
         for entry in line.split():
             link = _LINK.fullmatch(entry)
             if link is None:
-                raise InputError(OPERATION, printable(f"{path}, line {row + 1}"), repr(entry[:40]), "links as 0-0 1-2")
+                raise InputError(OPERATION, f"{path}, line {row + 1}", repr(entry[:40]), "links as 0-0 1-2")
             source, target = (int((digits.lstrip("0") or "0")[:_DIGITS]) for digits in link.groups())
             yield row, source, target
 

@@ -11,18 +11,19 @@ from typing import Any, cast
 import numpy as np
 
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce, from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.entry import NO_BOUNDS, USUAL_PARTING, CorpusEntry, Parting
-from attnaudit.corpora.formats.lines import printable, require_utf8
+from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import Columns, SplitSource, column_option
-from attnaudit.corpora.formats.tables import file_source, folder_sources, stem_and_format
+from attnaudit.corpora.formats.tables import Dialect, file_source, folder_sources, stem_and_format
 from attnaudit.corpora.prepare.gathering import Gathered, Gathering, as_split, gather
 from attnaudit.corpora.prepare.splitting import divided, learnt_classes
 from attnaudit.corpora.prepare.tokenise import Tokeniser
 from attnaudit.corpora.registry import CORPORA, corpus_sources, unknown_corpus
-from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated
+from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated, refuse_own
 
 _UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
 _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about as the paper chose for its corpora
@@ -48,7 +49,9 @@ def read_corpus(
     entry = CORPORA.get(spec.source)
     if entry is not None and entry.generate is not None and entry.task != "translation":
         return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
-    place = _located(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale))
+    if entry is not None:
+        refuse_own(spec)
+    place = _located(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale), _dialect(spec))
     refuse_generated(spec)
     task: Task = entry.task if entry else "classification" if spec.question is None else "question_answering"
     how = _gathering(entry, task, spec, preset, progress)
@@ -99,11 +102,17 @@ def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: 
         "lines": spec.sentences == "lines", "progress": lambda split, rows: progress(f"read {split}", rows, 0),
     }  # fmt: skip
     if entry is None:
-        return Gathering(Tokeniser(), **given)
+        language = "en" if spec.tokenizer is None else spec.tokenizer
+        tokeniser = Tokeniser(spec.digits == "mask", language=language, lowercase=spec.lowercase is not False)
+        return Gathering(tokeniser, suggest_encoding=spec.encoding is None, **given)
     tokeniser = Tokeniser(entry.mask_digits, entry.whole_words)
     clean = entry.clean or str
     classes = tuple(map(str, range(len(entry.class_names)))) or None
     return Gathering(lambda text: tokeniser(clean(text)), bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
+
+
+def _dialect(spec: CorpusSpec) -> Dialect:
+    return Dialect("utf-8" if spec.encoding is None else spec.encoding, "\t" if spec.delimiter == "tab" else spec.delimiter or "")
 
 
 def _check_dev(place: _Place, dev: Split, names: tuple[str, ...]) -> None:
@@ -126,7 +135,7 @@ class _Place:
     remarks: tuple[str, ...] = ()
 
 
-def _located(source: str, data_dir: str | Path | None, columns: Columns) -> _Place:
+def _located(source: str, data_dir: str | Path | None, columns: Columns, dialect: Dialect) -> _Place:
     """The sources of a registered corpus, a file or a folder. Raises InputError."""
     if entry := CORPORA.get(source):
         if entry.task == "translation":
@@ -139,11 +148,11 @@ def _located(source: str, data_dir: str | Path | None, columns: Columns) -> _Pla
     path = require_utf8(Path(source).expanduser())
     try:
         if path.is_dir():
-            return _Place(path.resolve().name, folder_sources(path, columns))
+            return _Place(path.resolve().name, folder_sources(path, columns, dialect))
         if path.exists():
             stem, _ = stem_and_format(path)
             name = path.resolve().parent.name if stem in _UNTELLING else stem
-            return _Place(name, {"all": file_source(path, columns)})
+            return _Place(name, {"all": file_source(path, columns, dialect)})
     except OSError as error:
         raise InputError("read corpus", str(path), error.strerror or str(error), "a place that can be read") from error
     if path.name == source and not path.suffix:

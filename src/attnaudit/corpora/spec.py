@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnaudit.core.settings import check_settings, refuse_unused, setting
+from attnaudit.core.settings import check_settings, from_plain, refuse_unused, setting
 
 if TYPE_CHECKING:
     from attnaudit.corpora.entry import CorpusEntry
@@ -54,6 +55,22 @@ class CorpusSpec:
     sentences: Literal["rule", "lines"] = setting(
         "Where sentences end, for hierarchical models: found by a rule, or at the ends of lines.", "rule", only="files"
     )
+    digits: Literal["keep", "mask"] | None = setting(
+        "keep words with a digit in a text of your own, or mask: read each as qqq, as Jain & Wallace 2019 did; default: keep.", None,
+        flag="--digits", only="own",
+    )  # fmt: skip
+    lowercase: bool | None = setting("Lower-case all words, or none; default: all.", None, flag="--lowercase/--no-lowercase", only="own")
+    tokenizer: str | None = setting(
+        "Rules that find words: a language of spaCy by its code (en, de, fr, …; xx for any), or whitespace; default: en.", None,
+        flag="--tokenizer", metavar="CODE", only="own",
+    )  # fmt: skip
+    encoding: str | None = setting(
+        "Encoding of a csv, tsv or jsonl file, as latin-1, cp1252 or utf-16; default: utf-8.", None, flag="--encoding", only="own"
+    )
+    delimiter: str | None = setting(
+        "Character between the fields of a csv or tsv file, or tab; default: as the file's name says.", None,
+        flag="--delimiter", metavar="CHARACTER", only="own",
+    )  # fmt: skip
     size: int | None = setting(**_SIZE)
     length: tuple[int, int] | None = setting(**_LENGTH)
     seed: int | None = setting(**_SEED)
@@ -61,6 +78,28 @@ class CorpusSpec:
 
     def __post_init__(self) -> None:
         check_settings(self, "corpus")
+        if self.digits is None and not _is_registered(self.source):
+            object.__setattr__(self, "digits", "keep")  # stated, for runs from before there was a choice masked them
+
+    def to_plain(self) -> dict[str, Any]:
+        """The fields for ``spec.json``. A way of reading that is that of before there was a choice is not stated."""
+        plain = asdict(self)
+        return {name: value for name, value in plain.items() if name not in _BEFORE or value not in (None, _BEFORE[name])}
+
+    @classmethod
+    def from_plain(cls, plain: Mapping[str, Any]) -> CorpusSpec:
+        """What `to_plain` gave, in this version or before. Raises InputError."""
+        before = {} if _is_registered(str(plain.get("source"))) else {"digits": _BEFORE["digits"]}
+        return from_plain(cls, before | dict(plain), "corpus")
+
+
+_BEFORE = {"digits": "mask", "lowercase": True, "tokenizer": "en", "encoding": "utf-8", "delimiter": None}
+
+
+def _is_registered(source: str) -> bool:
+    from attnaudit.corpora.registry import CORPORA
+
+    return source in CORPORA
 
 
 @dataclass(frozen=True)
@@ -111,11 +150,16 @@ class ParallelSpec:
 
 def generated(spec: CorpusSpec | ParallelSpec) -> dict[str, Any]:
     """What is set of how a planted corpus is generated: size, length, symbols. Raises InputError for a setting of files."""
-    refuse_unused(spec, "corpus", "planted", f"corpus {spec.source}", "a corpus that is read from files")
+    refuse_unused(spec, "corpus", ["planted"], f"corpus {spec.source}", "a corpus that is read from files")
     chosen = {name: getattr(spec, name, None) for name in ("size", "length", "symbols")}
     return {name: value for name, value in chosen.items() if value is not None}
 
 
 def refuse_generated(spec: CorpusSpec | ParallelSpec) -> None:
     """Raise InputError for a setting of planted corpora on one that is read from files."""
-    refuse_unused(spec, "corpus", "files", f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
+    refuse_unused(spec, "corpus", ["files", "own"], f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
+
+
+def refuse_own(spec: CorpusSpec) -> None:
+    """Raise InputError for a setting of one's own files on a registered corpus, which is read as its paper says."""
+    refuse_unused(spec, "corpus", ["files", "planted"], f"registered corpus {spec.source}", "a file or a folder of your own")

@@ -113,7 +113,7 @@ class RunSpec:
         if not isinstance(plain, dict) or plain.get("kind") != cls.kind or plain.get("schema") != SCHEMA:
             raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
         return cls(
-            from_plain(CorpusSpec, plain["corpus"], "corpus"),
+            CorpusSpec.from_plain(plain["corpus"]),
             from_plain(ModelSettings, plain["model"], "model"),
             from_plain(TrainingSettings, plain["training"], "training"),
             from_plain(CollectSettings, plain["collect"], "collect"),
@@ -125,7 +125,8 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
-        return {"schema": SCHEMA, "kind": self.kind, **unwatched(json.loads(json.dumps(asdict(self))))}
+        plain = json.loads(json.dumps({**asdict(self), "corpus": self.corpus.to_plain()}))
+        return {"schema": SCHEMA, "kind": self.kind, **unwatched(plain)}
 
     @property
     def name(self) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
@@ -28,14 +28,14 @@ class Card:
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""
         console = console or Console()
-        title, caption = escape(self.title), escape(self.subtitle)
+        title, caption = as_markup(self.title), as_markup(self.subtitle)
         table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
         for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):
             table.add_column(column, ratio=ratio)
         for row in self.rows:
-            answer = f"[bold]{escape(row.figure)}[/] {escape(row.interval)}\n[dim]{escape(row.measure)}[/]"
-            table.add_row(escape(row.question), answer, escape(row.yardstick), escape(row.sentence))
-        console.print(table if self.rows else escape(f"{self.title}: no experiment gave a figure"))
+            answer = f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{as_markup(row.measure)}[/]"
+            table.add_row(as_markup(row.question), answer, as_markup(row.yardstick), as_markup(row.sentence))
+        console.print(table if self.rows else as_markup(f"{self.title}: no experiment gave a figure"))
 
 
 def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:

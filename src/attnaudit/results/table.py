@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core.files import atomic, write_json
+from attnaudit.core.printable import printable
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
@@ -173,7 +174,7 @@ class Results(Mapping[str, Result]):
             table.add_row(row["experiment"], row["measure"], _number(row["value"]), interval, str(row["n"]), str(row["undefined"]))
         (console or Console()).print(table)
         for name, reason in self.left_out.items():
-            (console or Console()).print(f"skipped: {name}: {reason}", markup=False)
+            (console or Console()).print(printable(f"skipped: {name}: {reason}"), markup=False)
 
 
 def _count(summary: pl.DataFrame) -> str:

@@ -18,6 +18,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.entry import CorpusEntry, Download
 from attnaudit.corpora.fetch.archives import archive_kind, unpack
 from attnaudit.corpora.fetch.transfer import PATIENCE, Patience, Resuming
+from attnaudit.corpora.formats.lines import invalid_utf8
 from attnaudit.corpora.registry import CORPORA, corpus_folder, data_folder
 
 SOURCE = "SOURCE.json"  # where the files of a folder are from, and the digest of what was unpacked
@@ -223,6 +224,8 @@ def _from(entry: CorpusEntry, downloads: tuple[Download, ...], address: str | No
     if len(downloads) != 1:
         got = f"a corpus of {len(downloads)} downloads"
         raise InputError(f"fetch {entry.name}", "--from", got, "one of a single download", "get the files manually")
+    if wrong := invalid_utf8(address):
+        raise InputError(f"fetch {entry.name}", "--from", f"'{address}' with {wrong}", "an address in UTF-8")
     if not _is_of_the_web(address):
         raise InputError(f"fetch {entry.name}", "--from", f"'{address}'", "an address that begins with http:// or https://")
     return (replace(downloads[0], url=address),)

@@ -4,26 +4,69 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
+import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, AnyStr, BinaryIO
 
 from attnaudit.core.errors import InputError
 
 GZIP_MAGIC = b"\x1f\x8b"
 BYTE_ORDER_MARK = "\ufeff"
+LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
+FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
+_HEAD = 512  # bytes that tell what a file is
+_UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
+_BINARY = (
+    (b"PAR1", "a parquet file", "give its name the ending .parquet"),
+    (b"PK\x03\x04", "a zip archive, as of Excel", "unpack it, or save it as csv"),
+)
+
+
+class _TooMuch(Exception):
+    """More bytes than a packed file, or a line, may hold; the arguments are what was found, what was expected, and what to do."""
+
+
+class _Inflating(io.RawIOBase):
+    """The bytes of a gzip file, up to what its size allows."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._file, self.total = gzip.GzipFile(fileobj=raw), 0
+        self.packed = os.fstat(raw.fileno()).st_size
+        self.most = most_inflated(self.packed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        got = self._file.readinto(buffer)
+        self.total += got
+        if self.total > self.most:
+            do = "do not trust it; where you do, unpack it yourself"
+            raise _TooMuch(f"more than {self.most} bytes, packed in {self.packed}", f"at most {RATIO} times its size", do)
+        return got
+
+
+def most_inflated(packed: int) -> int:
+    """The most bytes that a packed file of a corpus may hold."""
+    return max(FREE, RATIO * packed)
 
 
 @contextlib.contextmanager
-def opened(path: Path, operation: str = "read corpus") -> Iterator[BinaryIO | gzip.GzipFile]:
-    """The bytes of a file, unpacked when they are gzip, whatever the file is called. Raises InputError while it is read."""
+def opened(path: Path, operation: str = "read corpus") -> Iterator[io.BufferedReader]:
+    """The bytes of a file, unpacked when they are gzip, whatever the file is called.
+
+    Raises InputError while it is read, also for more bytes than a gzip file of its size may hold (`most_inflated`).
+    """
     try:
         with path.open("rb") as raw:
             packed = raw.read(2) == GZIP_MAGIC
             raw.seek(0)
             if packed:
-                with gzip.open(raw) as file:
+                inflating: Any = _Inflating(raw)  # the type of a reader would name it
+                with io.BufferedReader(inflating, 1 << 18) as file:
                     yield file
             elif path.suffix == ".gz" and path.stat().st_size:
                 raise InputError(operation, str(path), "no gzip file", "gzip, as the name says", "rename it or compress it again")
@@ -32,6 +75,8 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[BinaryIO | gz
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         reason = "the gzip file is cut off" if isinstance(error, EOFError) else f"damaged gzip ({error})"
         raise InputError(operation, str(path), reason, "a whole file", "copy or download it again") from error
+    except _TooMuch as error:
+        raise InputError(operation, str(path), *error.args) from error
     except OSError as error:
         raise InputError(operation, str(path), error.strerror or str(error), "a file that can be read") from error
 
@@ -39,15 +84,50 @@ def opened(path: Path, operation: str = "read corpus") -> Iterator[BinaryIO | gz
 def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "utf-8") -> Iterator[tuple[int, str]]:
     """Lines with their ends, numbered from 1; a byte order mark is taken off, bytes that are not of ``encoding`` become surrogates.
 
-    Raises InputError for a file that is missing, empty, damaged or cut off. `invalid_utf8` finds where a text is not UTF-8.
+    Raises InputError for a file that is missing, empty, damaged or cut off, in UTF-16 or no text, or inflated, and for a line of more than
+    `LONGEST_LINE` bytes. `invalid_utf8` finds where a text is not UTF-8.
     """
     number = 0
     with opened(path, operation) as file:
-        for number, line in enumerate(file, start=1):
-            text = line.decode(encoding, errors="surrogateescape")
-            yield number, text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+        if found := _other_kind(file.peek(_HEAD)[:_HEAD], encoding):
+            raise InputError(operation, str(path), *found)
+        try:
+            for number, line in enumerate(_decoded(file, encoding), start=1):
+                yield number, line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        except _TooMuch as error:
+            raise InputError(operation, f"{path}: line {number + 1}", *error.args) from error
+        except UnicodeError as error:
+            raise InputError(operation, f"{path}: line {number + 1}", f"no {encoding} ({error})", f"a text in {encoding}") from error
     if number == 0:
         raise InputError(operation, str(path), "an empty file", "a file with rows")
+
+
+def _decoded(file: io.BufferedReader, encoding: str) -> Iterator[str]:
+    """Lines as text; where an end of line is not one byte, as in UTF-16, the file is decoded before it is cut into lines."""
+    if "\n".encode(encoding) == b"\n":
+        for line in _bounded(file.readline, b""):
+            yield line.decode(encoding, errors="surrogateescape")
+    else:
+        with io.TextIOWrapper(file, encoding, errors="surrogateescape", newline="\n") as text:
+            yield from _bounded(text.readline, "")
+
+
+def _bounded(readline: Callable[[int], AnyStr], end: AnyStr) -> Iterator[AnyStr]:
+    while (line := readline(LONGEST_LINE + 1)) != end:
+        if len(line) > LONGEST_LINE:
+            raise _TooMuch(f"more than {LONGEST_LINE} bytes", "shorter lines", "is it a text, with an end to each line?")
+        yield line
+
+
+def _other_kind(head: bytes, encoding: str) -> tuple[str, str, str] | None:
+    """What a file is that cannot be text in ``encoding``, what was expected, and what to do."""
+    if "\n".encode(encoding) == b"\n":
+        zeros = bytes(4)  # every second byte of ASCII characters in UTF-16
+        if head.startswith(_UTF16_MARKS) or head[1:8:2] == zeros or head[:8:2] == zeros:
+            return "a file in UTF-16", "UTF-8", "save it as UTF-8, or read it with --encoding utf-16"
+    if head[257:262] == b"ustar":
+        return "a tar archive", "a file of texts", "unpack it"
+    return next(((got, "a file of texts", do) for magic, got, do in _BINARY if head.startswith(magic)), None)
 
 
 def filled_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, int, str]]:
@@ -65,13 +145,19 @@ def whole_text(path: Path, encoding: str = "utf-8") -> str:
 def require_utf8(path: Path) -> Path:
     """The path, where it can be written into a run and its reports. Raises InputError."""
     if wrong := invalid_utf8(str(path)):
-        raise InputError("read corpus", printable(str(path)), f"a path with {wrong}", "a name in UTF-8", "rename it")
+        raise InputError("read corpus", str(path), f"a path with {wrong}", "a name in UTF-8", "rename it")
     return path
 
 
-def printable(text: str) -> str:
-    """A text that can be written as UTF-8: what is not, a byte of a cell or of a file name, is shown as an escape."""
-    return text.encode("utf-8", errors="backslashreplace").decode("utf-8")
+def guessed_encoding(text: str) -> str:
+    """The one-byte encoding that reads the bytes of a text that was decoded with surrogates; nothing for a text without such."""
+    if not any("\udc80" <= char <= "\udcff" for char in text):
+        return ""
+    try:
+        text.encode("utf-8", errors="surrogateescape").decode("cp1252")
+    except UnicodeError:
+        return "latin-1"
+    return "cp1252"
 
 
 def invalid_utf8(text: str) -> str:

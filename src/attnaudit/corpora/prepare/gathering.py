@@ -11,9 +11,10 @@ import numpy as np
 from jaxtyping import Bool
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
-from attnaudit.corpora.formats.lines import printable
+from attnaudit.corpora.formats.lines import guessed_encoding
 from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, marked_words, usable_label, usable_spans, usable_text
 
 
@@ -88,14 +89,15 @@ def _candidates(examples: Sequence[Example], number: dict[str, int]) -> Bool[np.
 
 Progress = Callable[[str, int], None]
 _PROGRESS_EVERY = 1000
-_REMEDY = "correct the row, or skip such rows: --on-bad-row skip"
+_REMEDY = "or skip such rows: --on-bad-row skip"
 
 
 @dataclass(frozen=True)
 class Gathering:
     """How rows become token lists.
 
-    ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence.
+    ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence;
+    ``suggest_encoding``: the errors for bytes that are not UTF-8 name an encoding that reads them.
     """
 
     tokenise: Callable[[str], list[str]]
@@ -106,6 +108,7 @@ class Gathering:
     has_question: bool = False
     progress: Progress | None = None
     lines: bool = False
+    suggest_encoding: bool = False
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
@@ -131,11 +134,16 @@ def _take(out: Gathered, row: Row, how: Gathering) -> None:
     try:
         out.examples.append(_understood(row, how))
     except BadCell as error:
-        got = printable(str(error))  # it quotes cells, and a file of a folder may have any name
         if not how.skip_bad:
             expected = "a text, a question and a label" if how.has_question else "a text and a label"
-            raise InputError("read corpus", printable(row.where(out.path)), got, expected, _REMEDY) from error
-        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, got))
+            raise InputError("read corpus", row.where(out.path), str(error), expected, _remedy(row, how)) from error
+        out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, printable(str(error))))
+
+
+def _remedy(row: Row, how: Gathering) -> str:
+    cells = "".join(cell for cell in (row.text, row.label, row.question) if isinstance(cell, str))
+    encoding = guessed_encoding(cells) if how.suggest_encoding and row.line is not None else ""  # parquet states its own
+    return f"{f'read the file with --encoding {encoding}' if encoding else 'correct the row'}, {_REMEDY}"
 
 
 def _understood(row: Row, how: Gathering) -> Example:

@@ -14,28 +14,32 @@ from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import Split
 
 DIGITS = "qqq"
+_CODE = re.compile(r"[a-z]{2,3}")
 _ENDLESS = re.compile(r"\S{200}")  # no word is this long, and spaCy's time grows with the square of such a run
 
 
-def normalise(word: str, mask_digits: bool) -> str:
-    """A word in lower case; ``qqq`` for one with a digit when digits are masked."""
-    return DIGITS if mask_digits and any(map(str.isdigit, word)) else word.lower()
+WHITESPACE = "whitespace"  # in place of a language: words are what white space parts
+
+
+def normalise(word: str, mask_digits: bool, lowercase: bool = True) -> str:
+    """A word, in lower case; ``qqq`` for one with a digit when digits are masked."""
+    return DIGITS if mask_digits and any(map(str.isdigit, word)) else word.lower() if lowercase else word
 
 
 class Tokeniser:
     """Callable: text → normalised words, without white space; a text of only white space gives none.
 
     Equal words are one string in memory. Runs of 200 characters without white space are cut. No model is downloaded: the
-    rules are those of spaCy's blank English pipeline. What fits the pattern ``whole`` is a word of its own and stays as it is.
+    rules are those of spaCy's blank pipeline of a ``language``, or `WHITESPACE`. What fits the pattern ``whole`` is a word of its own and
+    stays as it is. Raises InputError for a language that spaCy does not have, or not without another package.
     """
 
-    def __init__(self, mask_digits: bool = True, whole: str = "") -> None:
-        import spacy  # here because it takes two seconds
-        from spacy.attrs import ORTH
+    def __init__(self, mask_digits: bool = True, whole: str = "", language: str = "en", lowercase: bool = True) -> None:
+        from spacy.attrs import ORTH  # here because it takes two seconds
 
-        self._tokenizer = spacy.blank("en").tokenizer
+        self._tokenizer = _rules(language)
         self._orth = ORTH
-        self._mask_digits = mask_digits
+        self._mask_digits, self._lowercase = mask_digits, lowercase
         self._whole = re.compile(whole) if whole else None
         self._word_of: dict[int, str] = {}
 
@@ -51,9 +55,24 @@ class Tokeniser:
         if word is None:
             form = self._tokenizer.vocab.strings[orth]
             kept = self._whole is not None and self._whole.fullmatch(form) is not None
-            word = "" if form.isspace() else sys.intern(form if kept else normalise(form, self._mask_digits))
+            word = "" if form.isspace() else sys.intern(form if kept else normalise(form, self._mask_digits, self._lowercase))
             self._word_of[orth] = word
         return word
+
+
+def _rules(language: str) -> Any:
+    import spacy
+    from spacy.tokenizer import Tokenizer
+
+    if language == WHITESPACE:
+        return Tokenizer(spacy.blank("xx").vocab)  # without rules it splits at white space
+    try:
+        if not _CODE.fullmatch(language):
+            raise ImportError("no code of a language")
+        return spacy.blank(language).tokenizer
+    except ImportError as error:
+        expected = f"{WHITESPACE}, or the code of a language that spaCy has, as en, de, fr, or xx for any"
+        raise InputError("read settings", "setting corpus.tokenizer", f"{language!r} ({error})", expected) from error
 
 
 def sentence_lengths(split: Split) -> Iterator[list[int]]:

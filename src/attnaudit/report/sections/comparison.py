@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.printable import as_markup, printable
 from attnaudit.experiments import measure_label
 from attnaudit.published import compare as published
 from attnaudit.published.reference import published_corpus
@@ -79,16 +79,16 @@ def print_comparison(frame: pl.DataFrame, console: Console | None = None) -> Non
     for (run,), part in frame.group_by("run", maintain_order=True):
         first = part.row(0, named=True)
         title = f"{run}: {first['encoder']} + {first['attention']} on {first['corpus']}, compared with Jain & Wallace 2019"
-        table = Table(title=escape(title), title_justify="left")
+        table = Table(title=as_markup(title), title_justify="left")
         for column in ("measure", "group", "paper", "re-run", "ours", "95 % interval", "spread", "ours lies"):
             table.add_column(column, justify="left" if column in ("measure", "group", "ours lies") else "right")
         for entry in part.filter(pl.col("statistic") != "std").iter_rows(named=True):
             *texts, agreement, degree = _row(entry)
             style = _STYLES.get(degree, "dim")
-            table.add_row(*map(escape, texts), f"[{style}]{escape(agreement)}[/]")
+            table.add_row(*map(as_markup, texts), f"[{style}]{as_markup(agreement)}[/]")
         console.print(table)
         for note in _notes(part):
-            console.print(f"note: {note}", markup=False, highlight=False)
+            console.print(f"note: {printable(note)}", markup=False, highlight=False)
         console.print(comparison_sentence(part), markup=False, highlight=False)
     console.print(VECTORS_DIFFER, markup=False, highlight=False)
 

@@ -1,0 +1,136 @@
+"""How one's own texts are read: digits, case, words, encoding and delimiter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import write_json
+from attnaudit.corpora import CORPORA, read_corpus
+from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.plans.spec import RunSpec
+
+WORDS = ("cafe", "naïve", "prix", "œuvre")
+
+
+def table(path: Path, encoding: str = "utf-8", delimiter: str = ",", text: str = "Take 20 mg d'aspirine au café {}") -> Path:
+    rows = ["text,label", *(f"{text.format(WORDS[row % 4])},{'good' if row % 2 else 'bad'}" for row in range(40))]
+    path.write_bytes("\n".join(row.replace(",", delimiter) for row in rows).encode(encoding))
+    return path
+
+
+def first(path: Path, **options: Any) -> list[str]:
+    splits = read_corpus(path, **options).splits
+    return next(tokens for split in splits.values() for row, tokens in zip(split.instance, split.tokens, strict=True) if row == 0)
+
+
+def refused(source: Path | str, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read_corpus(source, **options)
+    return str(caught.value)
+
+
+def test_digits_case_and_words(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv")
+    assert first(path) == ["take", "20", "mg", "d'aspirine", "au", "café", "cafe"]
+    assert first(path, digits="mask")[:3] == ["take", "qqq", "mg"]
+    assert first(path, lowercase=False)[:3] == ["Take", "20", "mg"]
+    assert first(path, tokenizer="fr")[3:5] == ["d'", "aspirine"]
+    path = table(tmp_path / "b.csv", text="It's  5kg! {}")
+    assert first(path) == ["it", "'s", "5", "kg", "!", "cafe"]
+    assert first(path, tokenizer="whitespace") == ["it's", "5kg!", "cafe"]
+
+
+@pytest.mark.parametrize("code", ["klingon", "qq", "en.punctuation", "../en", ""])
+def test_a_language_that_spacy_does_not_have(tmp_path: Path, code: str) -> None:
+    assert "setting corpus.tokenizer" in refused(table(tmp_path / "a.csv"), tokenizer=code)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "utf-16-le", "utf-8-sig"])
+@pytest.mark.parametrize("kind", ["csv", "tsv", "jsonl"])
+def test_encodings(tmp_path: Path, encoding: str, kind: str) -> None:
+    texts = [f"un café naïf {'très ' * row}long" for row in range(20)]
+    path = tmp_path / f"a.{kind}"
+    if kind == "jsonl":
+        lines = [json.dumps({"text": text, "label": row % 2}, ensure_ascii=False) for row, text in enumerate(texts)]
+    else:
+        mark = "," if kind == "csv" else "\t"
+        lines = [f"text{mark}label", *(f"{text}{mark}{row % 2}" for row, text in enumerate(texts))]
+    path.write_bytes("\n".join(lines).encode(encoding))
+    assert first(path, encoding=encoding) == ["un", "café", "naïf", "long"]
+    if encoding in ("cp1252", "latin-1"):
+        assert refused(path).endswith("read the file with --encoding cp1252, or skip such rows: --on-bad-row skip")
+    elif encoding == "utf-16":
+        assert refused(path).endswith("read it with --encoding utf-16")
+
+
+def test_what_would_read_a_header_and_odd_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,label,opinión\na,b,c\n".encode("latin-1"))
+    assert refused(path).endswith("save the file as UTF-8, or read it with --encoding cp1252")
+    path.write_bytes(b"text,label\na \x81 b,c\n")  # not in Windows-1252
+    assert "--encoding latin-1" in refused(path)
+
+
+def test_delimiters(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.csv", delimiter=";")
+    assert refused(path).endswith("header: one column 'text;label'; expected a column each; is it --delimiter ';'?")
+    assert first(path, delimiter=";")[:2] == ["take", "20"]
+    path = table(tmp_path / "b.csv", delimiter="\t")
+    assert refused(path).endswith("is it --delimiter tab?")
+    assert first(path, delimiter="tab") == first(path, delimiter="\t")
+    assert first(table(tmp_path / "c.tsv", delimiter="|"), delimiter="|")[:2] == ["take", "20"]
+
+
+WRONG = {"delimiter": (";;", "\n", '"'), "encoding": ("utf8x", "hex", ""), "digits": ("hide",)}
+
+
+@pytest.mark.parametrize(("option", "value"), [(option, value) for option, values in WRONG.items() for value in values])
+def test_values_that_are_none(tmp_path: Path, option: str, value: str) -> None:
+    assert f"setting corpus.{option}" in refused(table(tmp_path / "a.csv"), **{option: value})
+
+
+def test_formats_that_state_it_themselves(tmp_path: Path) -> None:
+    (lines := tmp_path / "a.jsonl").write_text('{"text": "a", "label": "b"}\n')
+    assert "--delimiter for a jsonl file" in refused(lines, delimiter=";")
+    (whole := tmp_path / "a.parquet").write_bytes(b"PAR1")
+    assert "--encoding for a parquet file" in refused(whole, encoding="latin-1")
+
+
+@pytest.mark.parametrize("option", ["digits=keep", "encoding=latin-1", "delimiter=;", "tokenizer=fr", "lowercase=false"])
+@pytest.mark.parametrize("name", ["sst", "planted-decisive"])
+def test_a_registered_corpus_refuses_them(name: str, option: str) -> None:
+    key, value = option.split("=")
+    with pytest.raises(InputError, match=rf"setting corpus.{key}: .*corpus {name}; expected"):
+        read_corpus(RunSpec.of(name, settings={f"corpus.{key}": value}).corpus)
+
+
+def test_an_old_spec_masks_digits_and_a_new_one_says_that_it_keeps_them(tmp_path: Path) -> None:
+    now = RunSpec.of("mine.csv", settings={})
+    assert now.to_json()["corpus"]["digits"] == "keep"
+    masked = RunSpec.of("mine.csv", digits="mask", lowercase=True, encoding="utf-8", tokenizer="en").to_json()
+    assert {"digits", "lowercase", "encoding", "tokenizer", "delimiter"}.isdisjoint(masked["corpus"])
+    write_json(tmp_path / "spec.json", masked)
+    assert RunSpec.read(tmp_path).corpus.digits == "mask"
+    assert RunSpec.read(tmp_path).to_json() == masked
+    write_json(tmp_path / "spec.json", now.to_json())
+    assert RunSpec.read(tmp_path) == now
+
+
+def test_a_registered_corpus_is_stated_as_before() -> None:
+    assert CorpusSpec.from_plain(CorpusSpec("sst").to_plain()) == CorpusSpec("sst")
+    assert "digits" not in CorpusSpec(next(iter(CORPORA))).to_plain()
+
+
+def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path / "a.csv", "cp1252", ";")
+    options = ["--encoding", "cp1252", "--delimiter", ";", "--digits", "mask", "--tokenizer", "fr", "--no-lowercase", "--json"]
+    assert main(["corpora", "check", str(path), *options]) == 0
+    assert json.loads(capsys.readouterr().out)["classes"]
+    assert main(["corpora", "check", "planted-decisive", "--digits", "keep"]) == 2
+    assert "setting corpus.digits" in capsys.readouterr().err
