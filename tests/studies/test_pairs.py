@@ -132,6 +132,13 @@ def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
     assert "of the gold tokens; by chance" in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
 
 
+def test_a_deceiving_translator_is_compared_with_the_copied_source(folder: Path):
+    rows = {row["measure"]: row["value"] for row in read_json(folder / "deceive" / "summary.json")}
+    honest = next(measure for measure in rows if measure.startswith("bleu_") and measure.endswith("_0"))
+    assert rows["base_bleu"] == pytest.approx(rows[honest])
+    assert 0 <= rows["base_bleu_copy"] < 100
+
+
 def test_deception_by_hand(folder: Path):
     table = pl.read_parquet(folder / "deceive" / "results" / "deceive.parquet")
     trace = Trace.read(training(folder, "deceive-bilinear-1-s0") / "trace")
