@@ -6,6 +6,7 @@ from pathlib import Path
 
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.results.measures import OF_TRANSLATIONS, SCORE, SCORES, Measure
+from attnaudit.results.skill import OF_BASE
 
 PAGE = Path(__file__).with_name("measures.md")
 HEAD = """# Measures
@@ -23,7 +24,8 @@ def render() -> str:
     """The page, as Markdown."""
     names = ", ".join(f"`{name}` ({label})" for name, label in SCORES.items() if name != label)
     parts = [HEAD.format(scores=names), *map(_section, EXPERIMENTS)]
-    return "\n".join([*parts, "## translation\n\nOf a translator's test split, next to its experiments.\n", _table(OF_TRANSLATIONS)])
+    parts += ["## translation\n\nOf a translator's test split, next to its experiments.\n", _table(OF_TRANSLATIONS)]
+    return "\n".join([*parts, "## every study\n\nOf the models that a study is about, at the end of its summary.\n", _table(OF_BASE)])
 
 
 def _section(name: str) -> str:

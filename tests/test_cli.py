@@ -87,12 +87,19 @@ def test_an_audit_as_json_is_its_summary(trace: Path, capsys: pytest.CaptureFixt
     assert (trace.parent / "trace-audit" / "report.html").stat().st_size > 1000
 
 
-def test_an_audit_prints_a_table(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_audit_prints_its_card(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ("--experiment", "adversary", "--set", "adversary.epsilon=0.05", "--out", tmp_path / "audit")
     said = answers(capsys, "audit", trace, *arguments)
-    assert "emax_jsd" in said
+    assert "ε-max JSD" in " ".join(said.split())
+    assert "emax_jsd" not in said
+    assert "of this model" in said
     assert said.endswith(f"report: {tmp_path / 'audit' / 'report.html'}\n")
     assert json.loads((tmp_path / "audit" / "spec.json").read_text())["experiments"]["adversary"]["epsilon"] == 0.05
+
+
+def test_an_audit_without_card_rows_prints_its_numbers(trace: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    said = answers(capsys, "audit", trace, "--experiment", "comprehensiveness", "--out", tmp_path / "audit")
+    assert "comprehensiveness_attention" in said
 
 
 def test_reports_of_one_run_and_of_several(finished: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

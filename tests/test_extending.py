@@ -78,7 +78,7 @@ def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pyte
     trace.write(tmp_path / "trace")
     given = ["audit", str(tmp_path / "trace"), "--out", str(out), "--set", "concentration.most=0.4"]
     assert main([*given, "--experiment", "concentration", "--experiment", "permutation"]) == 0
-    assert "entropy_share" in capsys.readouterr().out
+    assert "mean entropy over ln T" in " ".join(capsys.readouterr().out.split())
     table = pl.read_parquet(out / "results" / "concentration.parquet")
     assert table["peaked"].to_list() == (trace.alpha.max() >= 0.4).tolist()
     page = (out / "report.html").read_text(encoding="utf-8")

@@ -48,7 +48,7 @@ def test_the_smallest_writer_writes_a_trace(tmp_path: Path, monkeypatch: pytest.
     exec(found.group(1), {})
     assert main(["audit", "mine"]) == 0
     said = capsys.readouterr().out
-    assert "emax_jsd" in said
+    assert "ε-max JSD" in " ".join(said.split())
     assert "skipped: correlation: the trace has no column gradient, loo" in said
 
 

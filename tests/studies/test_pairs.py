@@ -17,6 +17,9 @@ from sacrebleu.metrics.bleu import BLEU
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
+from attnaudit.report.study_page import study_card
+from attnaudit.results.about import About
+from attnaudit.results.record import read_summary
 from attnaudit.runner import StudySpec, run_study
 from attnaudit.runner.tasks.pairs import read_translations
 from attnaudit.stats.agreement import agreement
@@ -124,7 +127,16 @@ def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
     assert np.allclose(shown["probability"].to_numpy(), trace.prediction[rows, 0] * trace.array("covered")[rows])
     page = (folder / "dynamics" / "report.html").read_text(encoding="utf-8")
     assert re.search(r"\d+, token 0 \(", page)
-    assert "of the gold tokens; by chance" in page
+    assert "Claim nothing" in page  # this model is no better than the most frequent token; what is said of a better one:
+    summary = read_summary(folder / "dynamics" / "summary.json").filter(pl.col("measure") != "base_majority")
+    assert "of the gold tokens; by chance" in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
+
+
+def test_a_deceiving_translator_is_compared_with_the_copied_source(folder: Path):
+    rows = {row["measure"]: row["value"] for row in read_json(folder / "deceive" / "summary.json")}
+    honest = next(measure for measure in rows if measure.startswith("bleu_") and measure.endswith("_0"))
+    assert rows["base_bleu"] == pytest.approx(rows[honest])
+    assert 0 <= rows["base_bleu_copy"] < 100
 
 
 def test_deception_by_hand(folder: Path):

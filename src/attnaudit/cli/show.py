@@ -22,7 +22,9 @@ from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.study_page import study_card
 from attnaudit.results.about import About
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_record, read_summary
+from attnaudit.results.skill import no_skill_of_run
 from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import Trace
 
@@ -40,7 +42,7 @@ def show_run(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(
             {
-                "run": str(folder), "report": str(folder / "report.html"), "card": asdict(card), "notes": manifest["notes"],
+                "run": str(folder), "report": str(folder / "report.html"), "card": card.to_json(), "notes": manifest["notes"],
                 "skipped": manifest["skipped"], "left_out": manifest["steps"]["audit"]["notes"]["left_out"],
                 "summary": record.summary.to_dicts(),
             }
@@ -52,13 +54,18 @@ def show_run(folder: Path, as_json: bool) -> None:
 
 
 def show_summary(folder: Path, as_json: bool) -> None:
-    """The summary of an audit over all instances, and where its report is; the JSON has the predicted classes too."""
-    rows = read_json(folder / "summary.json")
+    """The card of an audit, its numbers where no experiment has a card row, and where its report is; the JSON has the whole summary."""
     if as_json:
-        show_json(rows)
+        show_json(read_json(folder / "summary.json"))
         return
-    console = _console()
-    console.print(_summary_table(rows, f"audit of {read_json(folder / 'spec.json')['trace']}"))
+    console, trace = _console(), folder / read_json(folder / "spec.json")["trace"]
+    record = read_record(folder, trace)
+    card, title = verdict(record.summary, record.about), f"audit of {trace}"
+    if card.rows:
+        console.print(title, markup=False, highlight=False, soft_wrap=True)
+        card.print(console)
+    else:
+        console.print(_summary_table(record.summary.to_dicts(), title))
     _tell(console, _skipped(read_json(folder / "manifest.json")), report=folder / "report.html")
 
 
@@ -95,6 +102,9 @@ def show_translation(folder: Path, as_json: bool) -> None:
         show_json({"run": str(folder), "notes": manifest["notes"], "skipped": manifest["skipped"], "summary": rows})
         return
     console = _console()
+    notice = no_skill_of_run(SummaryRows.of(read_summary(folder / "summary.json")))
+    if notice:
+        console.print(notice, style="bold", markup=False, highlight=False)
     console.print(_summary_table(rows, f"translation of {manifest['corpus']['name']}"))
     pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html", "dictionary": folder / DICTIONARY}
     _tell(console, _remarks(manifest), **{name: page for name, page in pages.items() if page.exists()})

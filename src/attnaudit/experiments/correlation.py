@@ -13,7 +13,7 @@ from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import by_group, importance_scores, keys, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count, degree, figure, interval
@@ -23,6 +23,7 @@ from attnaudit.trace import Trace
 
 YARDSTICK = "gradient_loo"
 WEAK_YARDSTICK = 0.1  # below this τ two importance measures hardly agree, and a share of it means nothing
+NEARLY = 0.85  # of the reference τ: from here on agreement supports attention
 _SHARES = (
     (0.12, "hardly at all, compared with how"),
     (0.29, "about a quarter as well as"),
@@ -130,13 +131,13 @@ class Correlation:
             row = rows.get("correlation", f"tau_{name}")
             if row is None:
                 continue
-            sentence = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
+            sentence, claim = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
             sentence += rows.apart("correlation", f"tau_{name}") + _over_seeds(rows, name, words)
             known, mark = "no gradient–LOO τ is defined", None
             if reference is not None:
                 known, mark = f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}", reference["value"]
             label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
-            yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0))
+            yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0), claim=claim)
 
 
 def _over_seeds(rows: SummaryRows, name: str, words: str) -> str:
@@ -147,18 +148,28 @@ def _over_seeds(rows: SummaryRows, name: str, words: str) -> str:
     return f" Between training seeds, attention agrees with itself at τ {figure(attention)}, {words} at τ {figure(itself)}."
 
 
-def _agreement(row: Mapping[str, Any], reference: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str) -> str:
+def _agreement(
+    row: Mapping[str, Any], reference: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str
+) -> tuple[str, Claim | None]:
+    """The sentence, and what may be claimed."""
     undefined = f" τ is undefined for {count(row['undefined'], 'instance')}, excluded here." if row["undefined"] else ""
     if reference is None:
-        return f"Attention and {words} agree at τ {figure(row['value'])}; there is no reference value to compare that with.{undefined}"
+        return (
+            f"Attention and {words} agree at τ {figure(row['value'])}; there is no reference value to compare that with.{undefined}",
+            None,
+        )
     value, against = float(row["value"]), float(reference["value"])
+    claim = None
     if against < WEAK_YARDSTICK:
         said = f"The two importance measures hardly agree with each other (τ {figure(against)}), so they set no firm standard here."
     elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
         said = f"No agreement of attention with {words} on average, while the two importance measures agree with each other."
+        claim = Claim(False, f"attention does not rank tokens as {words} {'does' if words == 'leave-one-out' else 'do'}")
     elif gap and gap["low"] is not None and gap["low"] <= 0 <= gap["high"]:
         said = f"Attention agrees with {words} about as well as the two importance measures agree with each other."
+        claim = Claim(True, f"attention agrees with {words} about as well as importance measures agree with each other")
     else:
         share = degree(_SHARES, value / against, "better than")
         said = f"Attention agrees with {words} {share} the two importance measures agree with each other."
-    return said + undefined
+        claim = Claim(value / against >= NEARLY, f"attention agrees with {words} {share} importance measures agree with each other")
+    return said + undefined, claim

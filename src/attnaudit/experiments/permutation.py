@@ -18,7 +18,7 @@ from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_pre
 from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Scale, Violins, of_peaked
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import degree, figure, interval, percent
@@ -97,7 +97,14 @@ class Permutation:
         yield card_row(
             Permutation.question, "mean of the median Δŷ", row,
             f"{peaked}0: no change, 1: from one certain prediction to another", sentence, places=3,
+            claim=_claim(row["value"], peak),
         )  # fmt: skip
+
+
+def _claim(change: float, peak: float | None) -> Claim | None:
+    if change < MATTERS and peak is not None and peak < FLAT:
+        return None
+    return Claim(change >= MATTERS, f"shuffling the weights changes its output {'clearly' if change >= MATTERS else 'little'}")
 
 
 def _meaning(change: float, peak: float | None) -> str:

@@ -83,7 +83,7 @@ class Prediction:
         named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
         others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
         name = "accuracy" if main is accuracy else _f1_name(about.class_names)
-        yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", _sentence(rows))
+        yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", _sentence(rows), of_model=True)
 
 
 def _sentence(rows: SummaryRows) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import polars as pl
@@ -13,21 +13,39 @@ from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
-from attnaudit.results.card import CardRow, SummaryRows
+from attnaudit.results.card import CardRow, SummaryRows, claimed, without_conclusions
+from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import count
 
 
 @dataclass(frozen=True)
 class Card:
-    """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each."""
+    """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each.
+
+    ``notices`` say why nothing is concluded from some of them. A card without ``heatmaps``, of many models at once, claims nothing of them.
+    """
 
     title: str
     subtitle: str
     rows: tuple[CardRow, ...]
+    notices: tuple[str, ...] = ()
+    heatmaps: bool = True
+
+    @property
+    def lead(self) -> str:
+        """One line: what may be claimed of these heatmaps, or why nothing."""
+        decided = not self.notices or any(row.claim for row in self.rows)
+        claims = [claimed(self.rows)] if self.heatmaps and self.rows and decided else []
+        return " ".join([*dict.fromkeys(self.notices), *claims])
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "lead": self.lead}
 
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""
         console = console or Console()
+        if self.lead:
+            console.print(as_markup(self.lead), style="bold", highlight=False)
         title, caption = as_markup(self.title), as_markup(self.subtitle)
         table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
         for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):
@@ -42,10 +60,12 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     """The card of a summary: rows of experiments whose figures are defined; ``about`` is an `About` or what ``spec.json`` holds."""
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
-    rows = tuple(row for name in EXPERIMENTS for row in facts(name).card_rows(found, about))
+    notice = no_skill_of_run(found)
+    rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
     model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN) or "this model"
     corpus = corpus_title(about) if about.corpus != UNKNOWN else "this trace"
-    return Card(f"{model} on {corpus}", _subtitle(summary, about), rows)
+    shown = without_conclusions(rows) if notice else rows
+    return Card(f"{model} on {corpus}", _subtitle(summary, about), tuple(shown), (notice,) if notice else ())
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:

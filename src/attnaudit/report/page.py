@@ -17,6 +17,7 @@ from markupsafe import Markup
 from attnaudit.core.files import write_text
 from attnaudit.report.charts.palette import LegendEntry
 from attnaudit.report.charts.svg import Figure
+from attnaudit.report.meanings import measure_meaning
 from attnaudit.results import words
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def write_page(
 
 def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:
     """The card, and below it what has no answer: (name, reason)."""
-    return Section("card", {"card": card, "left_out": left_out}, (("Verdict", "#verdict"),))
+    return Section("card", {"card": card, "left_out": left_out, "meaning_of": measure_meaning}, (("Verdict", "#verdict"),))
 
 
 def figures_section(figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()) -> Section | None:

@@ -14,12 +14,13 @@ from attnaudit.report.card import Card, verdict
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
-from attnaudit.report.sections.numbers import SummaryTable, group_label, numbers_section, summary_cell, table_of
+from attnaudit.report.sections.numbers import SummaryTable, group_label, meanings, numbers_section, summary_cell, table_of
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results.about import About
-from attnaudit.results.card import SummaryRows
+from attnaudit.results.card import SummaryRows, without_conclusions
 from attnaudit.results.measures import label_of
 from attnaudit.results.record import read_summary
+from attnaudit.results.skill import BASE, OF_BASE, no_skill
 from attnaudit.studies import EVERY_STUDY, known_measures
 from attnaudit.studies.over_seeds import figure_and_model, model_label, seeds_of_models
 
@@ -62,7 +63,8 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
     summary = pl.concat([read_summary(out / name / "summary.json") for name in (*audited, *found)])
     about = About.of(read_json(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
-    card = replace(card, rows=(*verdict(summary, about).rows, *card.rows))
+    audit = verdict(summary, about)
+    card = replace(card, rows=(*audit.rows, *card.rows), notices=(*audit.notices, *card.notices))
     missing = [(study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name not in found]
     bibtex = [paper.bibtex for paper in dict.fromkeys(EVERY_STUDY[name].paper for name in found)]
     links = [("The audit of the base model", f"{name}/report.html") for name in audited]
@@ -75,39 +77,58 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
 def study_card(summary: pl.DataFrame, about: About) -> Card:
     """What studies show, a row each."""
     found = SummaryRows.of(summary)
-    rows = tuple(row for study in EVERY_STUDY.values() for row in study.card_rows(found, about))
+    notices = {name: notice for name in EVERY_STUDY if (notice := no_skill(found, name, BASE))}
+    rows = [
+        row
+        for name, study in EVERY_STUDY.items()
+        for row in (without_conclusions if name in notices else list)(study.card_rows(found, about))
+    ]
+    told = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
     models = f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
-    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", rows)
+    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), told)
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     """The whole summary of a study, laid out as the study states; every row of it is in one cell."""
+    asked = pl.col("measure").is_in([measure.name for measure in OF_BASE])
+    base = summary.filter(asked)
+    tables = (
+        [table_of("the models under study", base, lambda measure: label_of(OF_BASE, measure), group_label, name)] if base.height else []
+    )
+    return [*_own_tables(name, summary.filter(~asked)), *tables]
+
+
+def _own_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     study = EVERY_STUDY[name]
     if study.layout == "models":
         return _by_model(name, summary)
     caveats: Mapping[str, str] = getattr(study, "caveats", lambda summary: {})(summary)
     labels = {measure: label_of(study.measures, measure) for measure in summary["measure"].unique(maintain_order=True)}
     if study.layout == "steps":
-        return _by_step(summary, labels, caveats)
-    return [table_of("medians over seeds", summary, labels.__getitem__, lambda g: group_label(g).replace("max_alpha:", "largest weight "))]
+        return _by_step(name, summary, labels, caveats)
+
+    def group(name: str) -> str:
+        return group_label(name).replace("max_alpha:", "largest weight ")
+
+    return [table_of("medians over seeds", summary, labels.__getitem__, group, name)]
 
 
-def _by_step(summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]) -> list[SummaryTable]:
+def _by_step(name: str, summary: pl.DataFrame, labels: Mapping[str, str], caveats: Mapping[str, str]) -> list[SummaryTable]:
     """What is said of finished models; then a row for each step, a column for each measure, in three tables."""
     cells = {(row["group"], row["measure"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     steps = [group for group in summary["group"].unique(maintain_order=True).to_list() if group != "all"]
-    finished = tuple((name, labels[name] + caveats.get(name, ""), (cell,)) for (group, name), cell in cells.items() if group == "all")
-    names = list(dict.fromkeys(name for group, name in cells if group != "all"))
+    finished = tuple((one, labels[one] + caveats.get(one, ""), (cell,)) for (group, one), cell in cells.items() if group == "all")
+    names = list(dict.fromkeys(one for group, one in cells if group != "all"))
     kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
-    told = {kind: [name for name in names if (name.partition("_")[0] if name.partition("_")[0] in kinds else "") == kind] for kind in kinds}
-    tables = [
-        SummaryTable(title, tuple(labels[name].removeprefix("agreement, ").removeprefix("τ, ") for name in told[kind]), tuple(
-            (step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, name)) for name in told[kind])) for step in steps
-        ))
-        for kind, title in kinds.items()
-    ]  # fmt: skip
-    return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished), *tables]
+    told = {kind: [one for one in names if (one.partition("_")[0] if one.partition("_")[0] in kinds else "") == kind] for kind in kinds}
+    tables = []
+    for kind, title in kinds.items():
+        columns = {measure: labels[measure].removeprefix("agreement, ").removeprefix("τ, ") for measure in told[kind]}
+        rows = tuple((step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, one)) for one in columns)) for step in steps)
+        tables.append(SummaryTable(title, tuple(columns.values()), rows, meanings(name, columns)))
+    explained = meanings(name, {measure: label for measure, label, _ in finished})
+    return [SummaryTable("finished models, and the timing", ("all of test; timing on the probe",), finished, explained), *tables]
 
 
 def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
@@ -118,9 +139,10 @@ def _by_model(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
     figures = {one.name: one.label for one in known if one.name in measured}
     models = list(dict.fromkeys(model for _, model in cells if model))
     rows = tuple((model, model_label(model), tuple(cells.get((figure, model)) for figure in figures)) for model in models)
-    table = SummaryTable(f"{name}: every model", tuple(figures.values()), rows)
+    table = SummaryTable(f"{name}: every model", tuple(figures.values()), rows, meanings(name, figures))
     whole = tuple((figure, label_of(known, figure), (cell,)) for (figure, model), cell in cells.items() if not model)
-    return [table, SummaryTable("robustness", ("of what there could be",), whole)] if whole else [table]
+    explained = meanings(name, {figure: label for figure, label, _ in whole})
+    return [table, SummaryTable("robustness", ("of what there could be",), whole, explained)] if whole else [table]
 
 
 def _spread(name: str, table: pl.DataFrame) -> str:

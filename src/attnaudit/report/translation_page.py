@@ -19,7 +19,9 @@ from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
 from attnaudit.results.about import About
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_summary
+from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import figure, thousands
 from attnaudit.trace import Trace
 
@@ -66,7 +68,9 @@ def write_translation(folder: str | Path, page: Path | None = None) -> Path:
     bleu = own.row(by_predicate=(pl.col("experiment") == "translation") & (pl.col("measure") == "bleu"), named=True)
     low, high = (figure(bleu[name], 1) for name in ("low", "high"))
     sections = [
-        Section("translations", {"examples": examples}, (("Translations", "#translations"),)),
+        Section(
+            "translations", {"examples": examples, "notice": no_skill_of_run(SummaryRows.of(own))}, (("Translations", "#translations"),)
+        ),
         *(_of_alignment(trace, folder / "dictionary.parquet") if trace else ()),
         numbers_section(summary_tables(own), _LEAD),
         *provenance_sections(about, [paper.bibtex for paper in (SNELL2020, LUONG2015)]),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
@@ -12,7 +12,16 @@ from attnaudit.results.words import figure, interval
 
 CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are listed: the mean over all is no class's
 FEWEST_OF_CLASS = 20
+WITHHELD = "No conclusion: see the line on top."
 _PREDICTED = "predicted:"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a row adds to the line on top of its card: a ``clause`` that ``supports`` heatmaps as an explanation, or speaks against them."""
+
+    supports: bool
+    clause: str
 
 
 @dataclass(frozen=True)
@@ -20,7 +29,8 @@ class CardRow:
     """One question of a card and its answer.
 
     ``value``, ``low``, ``high`` and ``mark`` (a reference value) lie on ``scale``, for drawing; ``figure``, ``interval`` and
-    ``yardstick`` are their texts.
+    ``yardstick`` are their texts. ``experiment`` and ``name`` are those of the summary row. A row ``of_model`` is about the model's own
+    quality, and draws no conclusion about its attention.
     """
 
     question: str
@@ -34,6 +44,10 @@ class CardRow:
     high: float | None
     mark: float | None
     scale: tuple[float, float]
+    experiment: str = ""
+    name: str = ""
+    claim: Claim | None = None
+    of_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,8 +85,32 @@ class SummaryRows:
 
 def card_row(
     question: str, measure: str, row: Mapping[str, Any], yardstick: str, sentence: str, *,
-    mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2,
+    mark: float | None = None, scale: tuple[float, float] = (0.0, 1.0), places: int = 2, claim: Claim | None = None, of_model: bool = False,
 ) -> CardRow:  # fmt: skip
     """The card row of the summary row ``row``: ``value`` and interval, rounded, ``mark`` and ``scale`` for drawing."""
     value, low, high = float(row["value"]), row.get("low"), row.get("high")
-    return CardRow(question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale)
+    return CardRow(
+        question, measure, figure(value, places), interval(row, places), yardstick, sentence, value, low, high, mark, scale,
+        row.get("experiment", ""), row.get("measure", ""), claim, of_model,
+    )  # fmt: skip
+
+
+def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
+    """The rows with their figures; sentences that conclude from the attention of a model that learned nothing are withheld."""
+    return [row if row.of_model else replace(row, sentence=WITHHELD, claim=None) for row in rows]
+
+
+def claimed(rows: Iterable[CardRow]) -> str:
+    """What may be claimed where these heatmaps are shown, from the claims of ``rows``."""
+    claims = [row.claim for row in rows if row.claim]
+    by_side = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
+    supporting, against = ("; ".join(clauses) for clauses in by_side)
+    if supporting and against:
+        return (
+            "Heatmaps of this model show where it puts weight; whether that explains its predictions is disputed here. "
+            f"For: {supporting}. Against: {against}."
+        )
+    if supporting:
+        return f"Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: {supporting}."
+    because = against or "nothing below shows that its predictions depend on it"
+    return f"Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: {because}."

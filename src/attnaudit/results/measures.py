@@ -41,8 +41,14 @@ def label_of(measures: Iterable[Measure], name: str) -> str:
     return next((label for measure in measures if (label := measure.label_for(name)) is not None), name)
 
 
+def meaning_of(measures: Iterable[Measure], name: str) -> str:
+    """What ``name`` means by the first of ``measures`` that it belongs to; empty where none says it."""
+    return next((measure.meaning for measure in measures if measure.label_for(name) is not None), "")
+
+
 OF_TRANSLATIONS = (
     Measure("bleu", "BLEU of the translations", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
+    Measure("bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations: what needs no learning."),
     Measure("loss", "cross-entropy of the gold token, nats", "Mean cross-entropy of the gold tokens, given those before them, in nats."),
     Measure(
         "token_accuracy", "share whose gold token is the likeliest, given those before it",

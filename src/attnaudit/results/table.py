@@ -170,8 +170,8 @@ class Results(Mapping[str, Result]):
         for column in ("value", "95 % interval", "n", "undefined"):
             table.add_column(column, justify="right", no_wrap=True)
         for row in self.summary.filter(pl.col("group") == "all").iter_rows(named=True):
-            interval = f"{_number(row['low'])} to {_number(row['high'])}"
-            table.add_row(row["experiment"], row["measure"], _number(row["value"]), interval, str(row["n"]), str(row["undefined"]))
+            texts = _number(row["value"]), _interval(row["low"], row["high"]) or "–", str(row["n"]), str(row["undefined"])
+            table.add_row(row["experiment"], row["measure"], *texts)
         (console or Console()).print(table)
         for name, reason in self.left_out.items():
             (console or Console()).print(printable(f"skipped: {name}: {reason}"), markup=False)
@@ -186,12 +186,17 @@ def _lines(summary: pl.DataFrame) -> list[str]:
     """The first measures over all instances, a line each."""
     overall = summary.filter(pl.col("group") == "all")
     lines = [
-        f"  {experiment}.{measure} = {_number(value)} ({_number(low)} to {_number(high)}), n = {n}"
+        f"  {experiment}.{measure} = {_number(value)}{f' ({ends})' if (ends := _interval(low, high)) else ''}, n = {n}"
         for experiment, measure, value, low, high, n in overall.head(SHOWN)
         .select("experiment", "measure", "value", "low", "high", "n")
         .iter_rows()
     ]
     return lines + ([f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else [])
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    """``0.340 to 0.360``; empty where there is none."""
+    return "" if low is None or high is None else f"{_number(low)} to {_number(high)}"
 
 
 def _number(value: float | None) -> str:

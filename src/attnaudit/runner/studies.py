@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.files import sha256, write_json
@@ -22,6 +24,7 @@ from attnaudit.core.settings import override
 from attnaudit.plans.spec import SCHEMA, Teacher, content_key, differences
 from attnaudit.plans.training import TrainingId, usual
 from attnaudit.published.compare import with_study_references
+from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step
 from attnaudit.runner.copying import copying_study, run_copying
@@ -31,6 +34,7 @@ from attnaudit.runner.tasks import task_of, task_of_corpus
 from attnaudit.runner.tasks.pairs import TRANSLATIONS, read_translations
 from attnaudit.runner.tasks.texts import TEACHER
 from attnaudit.studies import Study, Training
+from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
 from attnaudit.trace.probe import STEP_FOLDER
 
@@ -176,12 +180,14 @@ def _analyse(
 
     def work(folder: Path) -> None:
         progress("compare the trainings", 0, 0)
-        table = study(Traces(folders))
+        traces = Traces(folders)
+        table = study(traces)
         summary = study.summarise(table)
+        asked = pl.DataFrame(base_rows(study, traces), schema=SUMMARY_SCHEMA)
         summary = with_study_references(summary, study.name, corpus) if comparable else summary
         with table_file(folder / RESULTS[0] / f"{study.name}.parquet") as add:
             add(table)
-        write_json(folder / RESULTS[1], summary.to_dicts())
+        write_json(folder / RESULTS[1], [*summary.to_dicts(), *asked.to_dicts()])
         write_json(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
 
     named = {str(training): folder for training, folder in folders.items()}

@@ -16,7 +16,7 @@ from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, diverg
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, seeded, usual, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Distances, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
@@ -56,8 +56,11 @@ class ModelAdversary:
     question: ClassVar[str] = "Can attention be moved?"
     paper: ClassVar[Paper] = WIEGREFFE2019
     measures: ClassVar[tuple[Measure, ...]] = (
-        Measure("tvd", "mean TVD of the output"), Measure("jsd", "mean JSD of attention"), Measure("flipped", "share of flipped decisions"),
-        Measure("area", "area under the curve of JSD within TVD"),
+        Measure("tvd", "mean TVD of the output", "Total variation distance of the output from the base's, 0 to 1."),
+        Measure("jsd", "mean JSD of attention", "Jensen-Shannon divergence of the attention from the base's, at most ln 2."),
+        Measure("flipped", "share of flipped decisions", "Share of instances whose predicted class is not the base's."),
+        Measure("area", "area under the curve of JSD within TVD",
+                "Largest mean JSD within each mean TVD up to the limit, as a share of the largest possible area."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     strengths: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
@@ -157,7 +160,9 @@ class ModelAdversary:
         if frozen is not None:
             sentence += f" For each instance separately, with the model frozen: a JSD of {figure(frozen)} within 0.01."
         measure = "area under the curve of JSD within TVD, share of the maximum"
-        yield card_row(ModelAdversary.question, measure, row, best, sentence)
+        moved_far = (reached and reached[1] > DIFFERENT) or any(apart > DIFFERENT for apart in near)
+        claim = Claim(False, "a model with very different attention predicts the same") if moved_far else None
+        yield card_row(ModelAdversary.question, measure, row, best, sentence, claim=claim)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:

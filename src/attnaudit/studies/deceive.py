@@ -19,7 +19,7 @@ from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
@@ -70,10 +70,14 @@ class Deceive:
     question: ClassVar[str] = "Can attention deceive?"
     paper: ClassVar[Paper] = PRUTHI2020
     measures: ClassVar[tuple[Measure, ...]] = (
-        Measure("accuracy", "accuracy"), Measure("bleu", "BLEU"), Measure("jsd", "mean JSD of attention"),
-        Measure("mass", "attention on impermissible tokens"), Measure("mass_max", "attention on impermissible tokens, largest head"),
-        Measure("tau_loo", "τ, attention – leave-one-out"), Measure("tau_gradient", "τ, attention – gradient"),
-        Measure("covered", "share without other tokens"),
+        Measure("accuracy", "accuracy", "Share of instances, of a translator of gold tokens, that are predicted."),
+        Measure("bleu", "BLEU", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
+        Measure("jsd", "mean JSD of attention", "Jensen-Shannon divergence of attention from that of the least λ, at most ln 2."),
+        Measure("mass", "attention on impermissible tokens", "Sum of the attention on impermissible tokens, mean over heads."),
+        Measure("mass_max", "attention on impermissible tokens, largest head", "The same, of the head that attends to them most."),
+        Measure("tau_loo", "τ, attention – leave-one-out", "Kendall's τ between attention and leave-one-out of one model."),
+        Measure("tau_gradient", "τ, attention – gradient", "Kendall's τ between attention and gradients of one model."),
+        Measure("covered", "share without other tokens", "Share of instances that consist of impermissible tokens alone."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     models: tuple[str, ...] = tuple(MODELS)
@@ -158,15 +162,17 @@ class Deceive:
         honest = "without the penalty" if float(least) == 0 else f"when trained with λ = {least}"
         reference = f"{percent(before['mass']['value'])} {honest}"
         compared = f"{percent(before['accuracy']['value'])} {honest}" + (f"; {percent(bare['value'])} {without}" if bare else "")
+        hides = _deceived(before, after, bare, without) if least != most else ""
         sentence = (
             f"A model of this study ({model}) trained to hide it (λ = {most}) puts {percent(after['mass']['value'])} of its attention on "
             f"the impermissible tokens, {reference}. Its accuracy is {percent(after['accuracy']['value'])}{of_what} ({compared})."
-            f"{_deceived(before, after, bare, without) if least != most else ''}{_of_bleu(rows, model, least, most)}"
+            f"{hides}{_of_bleu(rows, model, least, most)}"
         )
         taus = [figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
         sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}."
         measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
-        yield card_row(Deceive.question, measure, after["mass"], reference, sentence, mark=mark)
+        claim = Claim(False, "attention can be trained to hide what a model uses") if "attention hides" in hides else None
+        yield card_row(Deceive.question, measure, after["mass"], reference, sentence, mark=mark, claim=claim)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:

@@ -12,7 +12,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure
@@ -105,7 +105,8 @@ class Guide:
         others = {"learned": "its own attention", "adversary": "an adversary's"}
         told = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
         measure = "F1 with uniform weights" if row is even else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
-        yield card_row(Guide.question, measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0))
+        claim = _claim(row) if name == "base" else None
+        yield card_row(Guide.question, measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0), claim=claim)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
@@ -128,6 +129,12 @@ def _guided(base: RunSpec, weights: str, guide: Training | str | None, seed: int
     model = replace(spec.model, encoder="average", activation="tanh", hidden=HIDDEN, attention=attention)
     column = weights if weights in ("gradient", "rationale") else "alpha"
     return Training(TrainingId("guide", seed, weights), replace(spec, model=model), guide, column)
+
+
+def _claim(row: Mapping[str, Any]) -> Claim | None:
+    if row["low"] > 0:
+        return Claim(True, "its weights tell another model which tokens matter")
+    return Claim(False, "its weights do not help another model") if row["high"] < 0 else None
 
 
 def _carried(row: Mapping[str, Any], even: Mapping[str, Any], own: Mapping[str, Any] | None) -> str:

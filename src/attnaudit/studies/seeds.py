@@ -17,7 +17,7 @@ from attnaudit.experiments.rows import by_group, keys
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Quartiles, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import LN2, difference, figure
@@ -48,11 +48,13 @@ class Seeds:
     question: ClassVar[str] = "Is attention stable?"
     paper: ClassVar[Paper] = WIEGREFFE2019
     measures: ClassVar[tuple[Measure, ...]] = (
-        Measure("jsd", "JSD to the base's attention"), Measure("tvd", "TVD to the base's output"),
-        Measure("tau_alpha", "τ, attention with itself"), Measure("tau_gradient", "τ, gradient with itself"),
-        Measure("tau_loo", "τ, leave-one-out with itself"),
-        Measure("tau_alpha_gradient", "τ, attention – gradient of the same seed"),
-        Measure("tau_alpha_loo", "τ, attention – leave-one-out of the same seed"),
+        Measure("jsd", "JSD to the base's attention", "Jensen-Shannon divergence of attention between seeds, at most ln 2."),
+        Measure("tvd", "TVD to the base's output", "Total variation distance of the outputs of two seeds, 0 to 1."),
+        Measure("tau_alpha", "τ, attention with itself", "Kendall's τ between the attention of two seeds."),
+        Measure("tau_gradient", "τ, gradient with itself", "Kendall's τ between the gradients of two seeds."),
+        Measure("tau_loo", "τ, leave-one-out with itself", "Kendall's τ between leave-one-out of two seeds."),
+        Measure("tau_alpha_gradient", "τ, attention – gradient of the same seed", "Kendall's τ between attention and gradients."),
+        Measure("tau_alpha_loo", "τ, attention – leave-one-out of the same seed", "Kendall's τ between attention and leave-one-out."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "groups"
     seeds: int = 8
@@ -92,7 +94,9 @@ class Seeds:
             f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {told}): compare its agreement with "
             "another score with that."
         )
-        yield card_row(Seeds.question, "JSD to another seed's attention", row, f"τ with itself: {told}", sentence, scale=(0.0, LN2))
+        claim = None if row["value"] < 0.25 * LN2 else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
+        yardstick = f"τ with itself: {told}"
+        yield card_row(Seeds.question, "JSD to another seed's attention", row, yardstick, sentence, scale=(0.0, LN2), claim=claim)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:

@@ -11,7 +11,7 @@ import polars as pl
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, seeded, usual, without_scores
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval
@@ -60,17 +60,22 @@ class Uniform:
         row, base, even = (rows.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
         if row is None or base is None or even is None:
             return
+        claim = None
         sentence = f"Retrained with uniform attention, the model reaches F1 {figure(even['value'])} instead of {figure(base['value'])}. "
         if row["low"] > -HARDLY:
             sentence += f"This corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and says little about attention."
+            claim = Claim(False, "this corpus hardly needs attention")
         elif row["high"] < 0:
             alone = row["std"] is None
             chance = "instances explain, although one seed says nothing about others" if alone else "seeds and instances explain"
             sentence += f"The loss is beyond what {chance}: here nothing else replaces attention."
+            claim = Claim(True, "retrained with uniform attention, it predicts worse")
         else:
             sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
         yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
-        yield card_row(Uniform.question, "F1 with uniform attention minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0))
+        yield card_row(
+            Uniform.question, "F1 with uniform attention minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0), claim=claim
+        )
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:

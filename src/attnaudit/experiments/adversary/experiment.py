@@ -18,7 +18,7 @@ from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins, of_peaked
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import LN2, difference, figure, interval, percent
@@ -184,6 +184,7 @@ class Adversary:
             Adversary.question, "mean ε-max JSD, found", row,
             f"{f'at most {figure(upper, 3)} (upper bound), ' if loose else ''}ln 2 = 0.693 (maximum of any two attentions)",
             _sentence(row["value"], loose, rows, about), mark=upper if loose else LN2, scale=(0.0, LN2), places=3,
+            claim=Claim(row["value"] < 0.25 * LN2, f"weights that differ {difference(row['value'])} from its own give the same output"),
         )  # fmt: skip
 
 

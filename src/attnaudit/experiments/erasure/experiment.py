@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,15 +17,16 @@ from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, e
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Boxes, Crosstab, FigureSpec, Scale, Scatter
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import count, figure, interval, percent
+from attnaudit.results.words import count, figure, interval, percent, thousands
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 
 OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
 MINIMUM = "minimum"
+NEAR_SMALLEST = 1.5  # times the smallest set: below it a ranking supports attention
 ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
 MOST_ORDERS = 10_000
 REMOVED = {
@@ -39,8 +41,8 @@ def _removal_caption(rows: pl.DataFrame) -> str:
     shown = f" (proven for {percent(proven)})" if isinstance(proven, float) else ""
     return (
         "Share of tokens removed in the order of a ranking when the prediction first flips: quartiles (bar), 5 to 95 % (line) and median, "
-        f"over the instances that flip.{compared} No ranking can flip a prediction with fewer tokens than the smallest set{shown}: where "
-        "that is large, the prediction depends on many tokens; a ranking far to its right puts other tokens first."
+        f"each over the instances that it flips, so that boxes are of different instances.{compared} On the same instances no ranking "
+        f"flips a prediction with fewer tokens than the smallest set{shown}: where that is large, the prediction depends on many tokens."
     )
 
 
@@ -109,6 +111,11 @@ class Erasure:
         Measure("kept_{score}", "share of tokens that keep the output, {score}",
                 "Share of the tokens in the shortest beginning of the ranking that, kept alone, leaves the output within TVD ε.", "lower"),
         Measure("never_{score}", "share that never flips, {score}", "Share of instances that no removal along the ranking flips."),
+        Measure("all_flip", "share that every ranking flips", "Share of instances whose prediction every ranking flips."),
+        Measure("common_removed_{score}", "share of tokens removed at the first flip where every ranking flips, {score}",
+                "The share removed, over the instances that every ranking flips, so that rankings can be compared.", "lower"),
+        Measure("common_times_minimum_{score}", "tokens removed over the smallest set where every ranking flips, {score}",
+                "How many times as many tokens as the smallest set, over the instances that every ranking flips.", "lower"),
     )  # fmt: skip
     figures = (
         FigureSpec(
@@ -156,25 +163,52 @@ class Erasure:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, least = rows.get("erasure", "removed_attention"), rows.get("erasure", "removed_minimum")
-        if row is None or least is None:
+        row = rows.get("erasure", "never_attention")
+        if row is None:
             return
-        chance = rows.value("erasure", "removed_random")
+        least, chance = (rows.get("erasure", f"never_{name}") for name in (MINIMUM, "random"))
+        known = {"any tokens": least, "random order": chance}
+        compared = ", ".join(f"{name} {figure(one['value'])} {interval(one)}" for name, one in known.items() if one)
         yield card_row(
-            Erasure.question, "share of tokens removed, by attention", row,
-            f"smallest set {figure(least['value'])} {interval(least)}{'' if chance is None else f', random order {figure(chance)}'}",
-            _sentence(row["value"], rows), mark=float(least["value"]),
+            Erasure.question, "share that never flips, by attention", row, compared or "–", _never(row, least) + _compared(rows),
+            mark=None if least is None else float(least["value"]), claim=_claim(rows),
         )  # fmt: skip
 
 
-def _sentence(removed: float, rows: SummaryRows) -> str:
-    times, never, proven = (rows.value("erasure", name) for name in ("times_minimum_attention", "never_attention", "minimum_proven"))
-    flips = f" flips {percent(1 - never)} of predictions; where it does," if never else ","
-    sentence = f"Removing tokens by attention{flips} {percent(removed)} of tokens must go{'' if never else ' before the prediction flips'}."
-    if times is not None:
-        smallest = "" if proven is None else f" (proven smallest for {percent(proven)})"
-        sentence += f" On average that is {figure(times, 1)} times as many as in the smallest set that flips it{smallest}."
-    return sentence + of_kept_words(rows)
+def _never(row: Mapping[str, Any], least: Mapping[str, Any] | None) -> str:
+    whatever = "" if least is None else f"; for {percent(least['value'])} no set of tokens was found that does"
+    return f"Removing tokens by attention never flips {percent(row['value'])} of predictions{whatever}."
+
+
+def _compared(rows: SummaryRows) -> str:
+    """Rankings over the instances that all of them flip; nothing of a summary written before there were such."""
+    flips = rows.get("erasure", "all_flip")
+    row, least, chance, times, proven = (rows.get("erasure", name) for name in (
+        "common_removed_attention", "common_removed_minimum", "common_removed_random", "common_times_minimum_attention", "minimum_proven",
+    ))  # fmt: skip
+    if flips is None:
+        return of_kept_words(rows)
+    if row is None or least is None or chance is None or times is None:
+        return " There is no instance that every ranking flips." + of_kept_words(rows)
+    shown = "" if proven is None else f" (proven smallest for {percent(proven['value'])})"
+    return (
+        f" Over the {thousands(row['n'])} of {count(row['n'] + row['undefined'], 'instance')} that every ranking flips, "
+        f"{percent(row['value'])} of tokens must go by attention, {percent(least['value'])} in the smallest set{shown} and "
+        f"{percent(chance['value'])} in a random order: by attention {figure(times['value'], 1)} times as many as in the smallest set."
+        f"{of_kept_words(rows)}"
+    )
+
+
+def _claim(rows: SummaryRows) -> Claim | None:
+    names = ("common_removed_attention", "common_removed_random", "common_times_minimum_attention")
+    removed, chance, times = (rows.get("erasure", name) for name in names)
+    if removed is None or chance is None or times is None or removed["n"] < FEWEST_OF_CLASS:
+        return None
+    if removed["value"] >= chance["value"]:
+        return Claim(False, "removing tokens by attention flips predictions no sooner than in a random order")
+    if times["value"] < NEAR_SMALLEST:
+        return Claim(True, "removing tokens by attention flips predictions almost as soon as is possible")
+    return Claim(False, f"removing tokens by attention takes {figure(times['value'], 1)} times as many as are needed to flip predictions")
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
@@ -197,11 +231,18 @@ def _positions(chosen: Ragged) -> Ragged:
 
 
 def _measures(table: pl.LazyFrame) -> pl.LazyFrame:
-    """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips."""
+    """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips.
+
+    Rankings are compared over the rows that all of them flip (``common_…``).
+    """
     largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
+    flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() for name in (*RANKINGS, MINIMUM))
     return table.select(
         "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
         (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
         (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
         *(pl.when(erased).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in (*RANKINGS, MINIMUM)),
+        pl.when(erased).then(flips).alias("all_flip"),
+        *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in (*RANKINGS, MINIMUM)),
+        *(pl.when(flips).then(pl.col(f"times_minimum_{name}")).alias(f"common_times_minimum_{name}") for name in RANKINGS),
     )  # fmt: skip

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from attnaudit.experiments import measure_label
+from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.results.words import figure, interval
 
@@ -25,11 +26,12 @@ class SummaryCell(NamedTuple):
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """``rows`` are (name of the measure, what it means, one cell per group; None where there is no such number)."""
+    """``rows`` are (name, label, one cell per group; None where there is no such number); ``meanings`` explain labels of both sides."""
 
     experiment: str
     groups: tuple[str, ...]
     rows: tuple[tuple[str, str, tuple[SummaryCell | None, ...]], ...]
+    meanings: Mapping[str, str] = field(default_factory=dict)
 
 
 def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
@@ -40,15 +42,25 @@ def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
 def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
     """The whole summary; every row of it is in one cell."""
     tables = summary.group_by("experiment", maintain_order=True)
-    return [table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), group_label) for (name,), part in tables]
+    return [
+        table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), group_label, str(name))
+        for (name,), part in tables
+    ]
 
 
-def table_of(title: str, summary: pl.DataFrame, label: Callable[[str], str], group: Callable[[str], str]) -> SummaryTable:
-    """A row for each measure, named by ``label``, a column for each group, named by ``group``."""
+def table_of(
+    title: str, summary: pl.DataFrame, label: Callable[[str], str], group: Callable[[str], str], of: str
+) -> SummaryTable:  # fmt: skip
+    """A row for each measure, named by ``label``, a column for each group, named by ``group``, of the experiment or study ``of``."""
     groups, measures = (summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure"))
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     rows = tuple((name, label(name), tuple(cells.get((name, column)) for column in groups)) for name in measures)
-    return SummaryTable(title, tuple(map(group, groups)), rows)
+    return SummaryTable(title, tuple(map(group, groups)), rows, meanings(of, {name: label(name) for name in measures}))
+
+
+def meanings(of: str, labels: Mapping[str, str]) -> dict[str, str]:
+    """What the measures with these ``labels``, by name, mean; without those that have no description."""
+    return {label: meaning for name, label in labels.items() if (meaning := measure_meaning(name, of))}
 
 
 def group_label(group: str) -> str:

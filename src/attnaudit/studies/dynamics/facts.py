@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from attnaudit.results.about import About
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import StepLines, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count, figure, interval, percent
@@ -24,22 +24,30 @@ _SCORES = {
 _COMPARED = {f"{u}_{v}": f"{_SCORES[u]} – {_SCORES[v]}" for u, v in (*PAIRS, *TO_REFERENCE)} | {
     "reference_relevance_uniform": f"{_SCORES['reference']} – {_SCORES['uniform']} at this step"  # of the model with uniform attention
 }
+_AGREES = "How often the first position by the one score is among the top 5 % by the other."
 MEASURES = (
-    Measure("accuracy", "accuracy"), Measure("entropy", "entropy of attention over ln T"),
-    Measure("chance", "agreement with a shuffled score"),
-    Measure("xi", "ξ: accuracy where attention is closer to the reference than r under uniform attention is"),
-    Measure("xi_step", "step of ξ"),
-    Measure("xi_early", "share of these seeds without a checkpoint between the start and that step"),
-    Measure("best_accuracy", "accuracy of the best step"), Measure("best_accuracy_minus_xi", "accuracy of the best step minus ξ"),
-    Measure("xi_reached", "highest agreement of a step with the reference"),
-    Measure("xi_threshold", "that of r under uniform attention"), Measure("accuracy_embedding", "accuracy, mean embedding"),
-    Measure("accuracy_logistic", "accuracy, logistic regression"), Measure("accuracy_uniform", "accuracy, uniform attention"),
+    Measure("accuracy", "accuracy", "Share of instances, of a translator of gold tokens, that are predicted."),
+    Measure("entropy", "entropy of attention over ln T", "1 is uniform attention, 0 all of it on one token."),
+    Measure("chance", "agreement with a shuffled score", "How often a random position is among the top 5 %."),
+    Measure("xi", "ξ: accuracy where attention is closer to the reference than r under uniform attention is",
+            "Accuracy at the first step whose attention agrees with that of the first seed better than r under uniform attention does."),
+    Measure("xi_step", "step of ξ", "That step, in optimizer steps."),
+    Measure("xi_early", "share of these seeds without a checkpoint between the start and that step",
+            "Where it is large, ξ says little about the order."),
+    Measure("best_accuracy", "accuracy of the best step", "Highest accuracy on the probe of any step."),
+    Measure("best_accuracy_minus_xi", "accuracy of the best step minus ξ", "What is still learned after the step of ξ."),
+    Measure("xi_reached", "highest agreement of a step with the reference", "Of attention, with that of the first seed."),
+    Measure("xi_threshold", "that of r under uniform attention", "The agreement that attention must exceed at the step of ξ."),
+    Measure("accuracy_embedding", "accuracy, mean embedding", "Accuracy of a classifier of the mean embedding."),
+    Measure("accuracy_logistic", "accuracy, logistic regression", "Accuracy of a logistic regression on counts."),
+    Measure("accuracy_uniform", "accuracy, uniform attention", "Accuracy of the model with uniform attention."),
     Measure("agreement_alpha_uniform_elsewhere",
-            "agreement, attention – r under uniform attention, of other texts of the same length"),
+            "agreement, attention – r under uniform attention, of other texts of the same length", f"{_AGREES} What is left is habit."),
     Measure("agreement_reference_relevance_elsewhere_uniform",
-            "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length"),
-    *(Measure(f"agreement_{pair}", f"agreement, {words}") for pair, words in _COMPARED.items()),
-    *(Measure(f"tau_{pair}", f"τ, {words}") for pair, words in _COMPARED.items()),
+            "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length",
+            f"{_AGREES} What is left is habit."),
+    *(Measure(f"agreement_{pair}", f"agreement, {words}", _AGREES) for pair, words in _COMPARED.items()),
+    *(Measure(f"tau_{pair}", f"τ, {words}", "Kendall's τ between the two scores of each text.") for pair, words in _COMPARED.items()),
 )  # fmt: skip
 _WITH_ALPHA = {
     "relevance": "its own relevance r", "uniform": "r trained under uniform attention", "loo": "leave-one-out",
@@ -74,7 +82,11 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     sentence += _timing(rows)
     measure = "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention"
     beside = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
-    yield card_row(QUESTION, measure, row, beside, sentence, mark=bar)
+    claim = Claim(
+        row["low"] > bar, f"attention goes {'' if row['low'] > bar else 'less often than by chance '}where relevance is learned without it"
+    )
+    decided = row["low"] > bar or row["high"] < chance
+    yield card_row(QUESTION, measure, row, beside, sentence, mark=bar, claim=claim if decided else None)
 
 
 def _timing(rows: SummaryRows) -> str:

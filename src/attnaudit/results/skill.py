@@ -1,0 +1,60 @@
+"""Whether a model does better than a baseline that learns nothing: asked before anything is concluded from its attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnaudit.results.card import SummaryRows
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, interval
+
+BASE = "base_"  # before the names of a study's rows of the models that it is about
+OF_BASE = (
+    Measure("base_accuracy", "accuracy of the models under study", "Mean accuracy of the ordinary models that the study is about."),
+    Measure("base_majority", "accuracy of always predicting the most frequent class", "Share of the most frequent label of test."),
+    Measure("base_bleu", "BLEU of the models under study", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
+    Measure("base_bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations, 0 to 100."),
+)
+"""Measures of a study by which `no_skill` judges the models that it is about."""
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """A ``score`` of models, the score that a ``baseline`` reaches, and what that baseline does."""
+
+    score: str
+    baseline: str
+    does: str
+    label: str
+    places: int
+
+
+YARDSTICKS = (
+    Yardstick("accuracy", "majority", "always predicting the most frequent class", "accuracy", 2),
+    Yardstick("bleu", "bleu_copy", "copying the source", "BLEU", 1),
+)
+OF_RUN = ("prediction", "translation")
+
+
+def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
+    """A sentence where the models of ``experiment`` do not exceed the baseline by more than their interval; empty where they do.
+
+    Empty too where the summary lacks the score or the baseline: without labels nothing can be asked.
+    """
+    for one in YARDSTICKS:
+        score, baseline = rows.get(experiment, prefix + one.score), rows.value(experiment, prefix + one.baseline)
+        if score is None or baseline is None:
+            continue
+        least = score["value"] if score["low"] is None else score["low"]
+        if least <= baseline:
+            reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
+            return (
+                f"Claim nothing: the model is no better than {one.does} ({one.label} {reached}, baseline {figure(baseline, one.places)}). "
+                "Figures are shown, conclusions withheld."
+            )
+    return ""
+
+
+def no_skill_of_run(rows: SummaryRows) -> str:
+    """`no_skill` of the model of a run, an audit or a translation."""
+    return next(filter(None, (no_skill(rows, name) for name in OF_RUN)), "")

@@ -1,0 +1,64 @@
+"""Whether the models that a study is about do better than a baseline that learns nothing, as rows of the study's summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from attnaudit.corpora.prepare.vocabulary import UNKNOWN
+from attnaudit.experiments.rows import is_correct
+from attnaudit.plans.training import Study, TrainingId
+from attnaudit.results import summary_row
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
+from attnaudit.studies.deceive import PairDeceive, Written
+from attnaudit.studies.over_seeds import means, seeds_row
+from attnaudit.trace import Trace
+
+PREFERRED = "bilstm"  # of the models of `Deceive`: the one that its card tells of
+
+
+def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[str, Any]]:
+    """Rows ``base_accuracy`` and ``base_majority``, of translators that wrote ``base_bleu`` and ``base_bleu_copy``; none without a base.
+
+    Means and intervals are over seeds and instances; of a translator without translations over its gold tokens, a pair by their mean.
+    """
+    models = base_models(study.name, traces)
+    if not models:
+        return []
+    if isinstance(study, PairDeceive):
+        return _of_translations(study, traces, models) if isinstance(traces, Written) else []
+    predicted = pl.concat([_predicted(training.seed, traces[training]) for training in models])
+    return means(study.name, predicted, {"base_accuracy": "correct", "base_majority": "majority"}, study.seed)
+
+
+def base_models(study: str, trainings: Iterable[TrainingId]) -> list[TrainingId]:
+    """The ordinary models of a study: of `Deceive` those of the least λ, of `ModelAdversary`, whose other bases are controls, the first."""
+    known = [one for one in trainings if one.role in ("base", "watched", "deceive") and one.variant != "uniform" and not one.part]
+    least = min((one.strength for one in known if one.strength is not None), default=None)
+    known = sorted((one for one in known if one.strength == least), key=lambda one: (one.variant != PREFERRED, one.seed))
+    chosen = [one for one in known if one.variant == known[0].variant]
+    return chosen[:1] if study == "adversary" else chosen
+
+
+def _predicted(seed: int, trace: Trace) -> pl.DataFrame:
+    """{seed, instance, correct, majority} of every labelled instance, by the mean of its rows."""
+    label = pl.Series(trace.array("label").astype(np.int64)).replace(-1, None)
+    if trace.has("gold"):  # of a translator's rows the labels number the words that each row keeps
+        label = pl.Series(trace.table.column("gold").to_pylist(), dtype=pl.String).replace(UNKNOWN, "")
+    frequent = label.filter(label.cast(pl.String) != "").value_counts(sort=True)[0, 0]
+    rows = pl.DataFrame({"instance": trace.instance, "correct": is_correct(trace), "majority": label == frequent})
+    labelled = rows.filter(label.is_not_null()).group_by("instance", maintain_order=True)
+    return labelled.agg(pl.col("correct", "majority").cast(pl.Float64).mean()).with_columns(seed=pl.lit(seed, pl.Int64))
+
+
+def _of_translations(study: PairDeceive, traces: Written, models: Iterable[TrainingId]) -> list[Mapping[str, Any]]:
+    written = [traces.translations(training) for training in models]
+    columns = [tuple([row[name] for row in rows] for name in ("translation", "reference")) for rows in written]
+    counts = np.stack([bleu_counts(*pair) for pair in columns])
+    copied = bleu(bleu_counts([row["source"] for row in written[0]], columns[0][1]).sum(axis=0))
+    over_seeds = bleu_over_seeds(counts, seed=study.seed)
+    n = counts.shape[1]
+    return [seeds_row(study.name, "base_bleu", *over_seeds, n), summary_row(study.name, "base_bleu_copy", copied, n=n)]

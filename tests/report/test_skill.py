@@ -1,0 +1,202 @@
+"""No conclusion from a model that learned nothing, and one line on top of each card that follows from its rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from attnaudit.experiments import EXPERIMENTS, audit, facts
+from attnaudit.report import verdict, write_report
+from attnaudit.report.page import card_section, environment
+from attnaudit.report.study_page import study_card, study_tables
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row, claimed
+from attnaudit.results.skill import OF_BASE, no_skill_of_run
+from attnaudit.runner.tasks.pairs import translation_rows
+from attnaudit.studies import EVERY_STUDY
+from attnaudit.studies.base import base_models, base_rows
+from attnaudit.studies.uniform import Uniform
+from tests.report.runs import summary_of, write_run
+from tests.studies.identity import identified, identity
+from tests.studies.test_numbers import some
+from tests.traces import make_trace
+
+ABOUT = About(corpus="sst", encoder="bilstm", attention="additive")
+SHUFFLED = {"permutation__median_delta_y": {"value": 0.3, "low": 0.29, "high": 0.31}}
+AT_CHANCE = {
+    "prediction__accuracy": {"value": 0.52, "low": 0.48, "high": 0.56},
+    "prediction__f1": {"value": 0.5, "low": 0.45, "high": 0.55},
+    "prediction__majority": {"value": 0.51},
+}
+
+
+def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion() -> None:
+    card = verdict(summary_of(**AT_CHANCE, **SHUFFLED), ABOUT)
+    quality, shuffled = card.rows
+    assert "no better than always predicting the most frequent class (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
+    assert card.lead.startswith("Claim nothing")
+    assert shuffled.sentence == WITHHELD
+    assert (shuffled.figure, shuffled.interval) == ("0.300", "[0.290, 0.310]")
+    assert "Correct on 52 %" in quality.sentence
+    console = Console(record=True, width=160)
+    card.print(console)
+    assert "Claim nothing" in console.export_text()
+    assert "Claim nothing" in card.to_json()["lead"]
+
+
+@pytest.mark.parametrize(
+    "rows", [{"prediction__accuracy": {"value": 0.8, "low": 0.7, "high": 0.9}, "prediction__majority": {"value": 0.51}}, {}]
+)
+def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded_from(rows: dict) -> None:
+    card = verdict(summary_of(**rows, **SHUFFLED), ABOUT)
+    assert "shuffled" in card.rows[-1].sentence
+    assert card.notices == ()
+
+
+@pytest.mark.parametrize(("low", "told"), [(0.1, "no better than copying the source (BLEU 0.3 [0.1, 0.5], baseline 0.2)"), (0.25, "")])
+def test_a_translator_is_compared_with_the_copied_source(low: float, told: str) -> None:
+    rows = summary_of(translation__bleu={"value": 0.3, "low": low, "high": 0.5}, translation__bleu_copy={"value": 0.2})
+    assert told in no_skill_of_run(SummaryRows.of(rows))
+    assert bool(no_skill_of_run(SummaryRows.of(rows))) is bool(told)
+
+
+def test_the_copied_source_has_its_bleu() -> None:
+    pairs: Any = ParallelPairs()
+    written = [{"source": "a b c d e", "translation": "x"}, {"source": "k l m n o", "translation": "y"}]
+    summary = translation_rows(pairs, written, {"loss": 1.0, "token_accuracy": 0.0, "unknown": 0.0, "tokens": 2})
+    rows = {row["measure"]: row["value"] for row in summary}
+    assert rows["bleu_copy"] == pytest.approx(50, abs=5)
+    assert rows["bleu"] < 1
+
+
+class ParallelPairs:
+    """As much of parallel texts as BLEU reads."""
+
+    target = ("a b c d e", "f g h i j")
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+
+def study_summary(**figures: tuple[float, float, float]) -> pl.DataFrame:
+    rows = {f"uniform__{name}": {"value": value, "low": low, "high": high} for name, (value, low, high) in figures.items()}
+    return summary_of(**rows)
+
+
+UNIFORM = {"difference_f1_uniform": (0.0, -0.01, 0.01), "f1_base": (0.5, 0.4, 0.6), "f1_uniform": (0.5, 0.4, 0.6)}
+
+
+def test_a_study_of_models_that_learned_nothing_draws_no_conclusion_and_an_old_summary_does() -> None:
+    old = study_card(study_summary(**UNIFORM), ABOUT)
+    assert "hardly needs attention" in old.rows[0].sentence
+    assert "hardly needs attention" in old.lead
+    base = {"base_accuracy": (0.5, 0.45, 0.55), "base_majority": (0.5, 0.5, 0.5)}
+    card = study_card(study_summary(**UNIFORM, **base), ABOUT)
+    assert card.rows[0].sentence == WITHHELD
+    assert card.lead.startswith("Study uniform: Claim nothing")
+    assert "hardly" not in card.lead
+
+
+def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
+    traces = identified(dict(zip(("base-s0", "uniform-s0", "base-s1", "uniform-s1"), some(), strict=True)))
+    rows = {row["measure"]: row for row in base_rows(Uniform(seeds=2), traces)}
+    first, second = (traces[identity(name)] for name in ("base-s0", "base-s1"))
+    label = first.array("label")
+    assert rows["base_accuracy"]["value"] == pytest.approx(np.mean([np.mean(one.predicted == label) for one in (first, second)]))
+    assert rows["base_majority"]["value"] == pytest.approx(np.bincount(label).max() / len(label))
+    assert rows["base_accuracy"]["low"] < rows["base_accuracy"]["value"] < rows["base_accuracy"]["high"]
+    summary = pl.DataFrame([*Uniform().summarise(Uniform()(traces)).to_dicts(), *rows.values()], schema=SUMMARY_SCHEMA)
+    assert study_tables("uniform", summary)[-1].rows[0][1] == OF_BASE[0].label
+
+
+@pytest.mark.parametrize(
+    ("study", "names", "expected"),
+    [
+        ("adversary", ["base-s1", "base-s0", "uniform-s0", "adversary-0.1-s1"], ["base-s0"]),
+        ("seeds", ["base-s1", "base-s0"], ["base-s0", "base-s1"]),
+        ("deceive", ["deceive-embedding-0-s0", "deceive-bilstm-0-s0", "deceive-bilstm-1-s0", "removed-bilstm-s0"], ["deceive-bilstm-0-s0"]),
+        ("dynamics", ["watched-s0", "watched-s0/steps/00010", "watched-uniform-s1", "embedding-s0"], ["watched-s0"]),
+        ("guide", ["guide-uniform-s0", "guide-learned-s0"], []),
+    ],
+)
+def test_which_models_a_study_is_about(study: str, names: list[str], expected: list[str]) -> None:
+    assert base_models(study, map(identity, names)) == list(map(identity, expected))
+
+
+@pytest.mark.parametrize(
+    ("claims", "told"),
+    [
+        ([], "Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: nothing below shows"),
+        ([Claim(False, "x")], "not why it predicts what it does: x."),
+        ([Claim(True, "y")], "may be shown as one explanation of its predictions, not as the only one: y."),
+        ([Claim(True, "y"), Claim(False, "x"), Claim(False, "x")], "disputed here. For: y. Against: x."),
+    ],
+)
+def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
+    assert told in claimed([card_row("?", "m", {"value": 0.5}, "–", "", claim=claim) for claim in claims])
+
+
+def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:
+    trace = make_trace(60, (2, 12), seed=1)
+    folder = write_run(tmp_path / "run", trace, experiments=["prediction", "correlation", "permutation", "erasure"])
+    page = write_report(folder).read_text(encoding="utf-8")
+    card = page[page.index('id="verdict"') : page.index('class="key"')]
+    assert card.count('<p class="measure"><abbr title="') == card.count('<p class="measure">') == 5
+    assert '<p class="claim">' in card
+    numbers = page[page.index('id="numbers"') :]
+    assert numbers.count('<th scope="row"><abbr title="') == numbers.count('<th scope="row">') > 50
+
+
+def test_every_measure_has_a_description() -> None:
+    stated = [
+        *(one for name in EXPERIMENTS for one in facts(name).measures),
+        *(one for study in EVERY_STUDY.values() for one in study.measures),
+    ]
+    assert [one.name for one in stated if not one.meaning] == []
+
+
+def test_the_card_is_escaped() -> None:
+    content = card_section(verdict(summary_of(**SHUFFLED), About(corpus="<b>"))).content
+    assert '<p class="claim">Heatmaps' in environment().get_template("card.html.j2").render(content)
+
+
+def test_erasure_compares_rankings_over_the_same_instances() -> None:
+    trace = make_trace(200, (1, 12), seed=3)
+    result = audit(trace, ["erasure"])["erasure"]
+    names = [name for name in result.table.columns if name.startswith("removed_")]
+    common = result.table.drop_nulls(names)
+    rows = {row["measure"]: row for row in result.summary.filter(group="all").iter_rows(named=True)}
+    assert 0 < common.height < 200
+    for name in names:
+        assert rows[f"common_{name}"]["n"] == common.height
+        assert rows[f"common_{name}"]["value"] == pytest.approx(common[name].mean())
+        assert rows[f"common_{name}"]["value"] >= rows["common_removed_minimum"]["value"]
+    (card,) = verdict(result.summary, ABOUT).rows
+    assert card.value == rows["never_attention"]["value"]
+    assert f"Over the {common.height} of 200 instances that every ranking flips" in card.sentence
+
+
+def test_erasure_of_an_old_summary_compares_nothing() -> None:
+    old = {
+        "removed_attention": 0.53,
+        "removed_minimum": 0.59,
+        "times_minimum_attention": 1.7,
+        "never_attention": 0.95,
+        "never_minimum": 0.86,
+    }
+    (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
+    assert row.sentence == "Removing tokens by attention never flips 95 % of predictions; for 86 % no set of tokens was found that does."
+
+
+def test_results_without_an_interval_show_none() -> None:
+    results, console = audit(make_trace(30, (2, 8)), ["prediction"]), Console(record=True, width=160)
+    results.show(console)
+    assert "undefined to undefined" not in console.export_text() + repr(results)
+    json.dumps(results.summary.to_dicts())
