@@ -26,7 +26,7 @@ _Q = tuple(np.float32(q / 135135) for q in (135135, 62370, 3150, 28))
 _P0, _P1, _P2, _P3 = _P
 _Q0, _Q1, _Q2, _Q3 = _Q
 _QUARTER, _HALF, _ONE, _TWO, _FAR = map(np.float32, (0.25, 0.5, 1.0, 2.0, 4.6))
-_FAST = {"fastmath": {"contract"}}
+_FAST: dict[str, Any] = {"fastmath": {"contract"}}
 
 
 class Workspace:
