@@ -101,5 +101,5 @@ def test_sources() -> None:
 
 
 def test_templates() -> None:
-    files = sorted(path for path in SOURCE.rglob("*") if path.suffix in (".html", ".j2"))
+    files = sorted(path for path in SOURCE.rglob("*") if path.suffix in (".html", ".j2", ".js"))
     assert [f"{path.relative_to(SOURCE)}: {found}" for path in files for found in violations(path.read_text(encoding="utf-8"))] == []

@@ -32,7 +32,7 @@ def rules_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokenise, "_rules", _rules)
 
 
-def read_or_refuse(path: Path, **options: Any) -> None:
+def assert_read_or_refused(path: Path, **options: Any) -> None:
     try:
         corpus = read_corpus(path, **options)
     except InputError as error:
@@ -66,7 +66,7 @@ def test_damaged_files(tmp_path: Path, kind: str, data: st.DataObject) -> None:
         options["encoding"] = st.sampled_from([None, "latin-1", "utf-16", "utf-7", "shift_jis"])
     if kind in ("csv", "tsv"):
         options["delimiter"] = st.sampled_from([None, ";", "tab", " ", "\0", "é"])
-    read_or_refuse(path, **data.draw(st.fixed_dictionaries(options)))
+    assert_read_or_refused(path, **data.draw(st.fixed_dictionaries(options)))
 
 
 numbers = st.sampled_from([pa.int8(), pa.uint64(), pa.float16(), pa.float64(), pa.bool_(), pa.null()])
@@ -101,4 +101,4 @@ def test_parquet_columns_of_any_type(tmp_path: Path, kind: pa.DataType, place: s
         pq.write_table(pa.table(columns | {place: column(kind, fill, nulls)}), path)
     except (pa.ArrowException, OverflowError):
         return  # arrow itself refuses such values
-    read_or_refuse(path, rationale="rationale", on_bad_row="skip")
+    assert_read_or_refused(path, rationale="rationale", on_bad_row="skip")

@@ -32,7 +32,7 @@ def built(settings: ModelSettings, classes: int) -> AttentionModel:
     return build_model(settings, vocabulary, vectors, [f"class {c}" for c in range(classes)], 0).eval()
 
 
-def agrees(model: AttentionModel, split: Split) -> None:
+def assert_agrees(model: AttentionModel, split: Split) -> None:
     """Attention and probabilities of a padded batch, in float64, against each text by itself."""
     model, near = model.double(), 1e-6 if model.settings.encoder == "transformer" else 1e-9  # its positions are in float32
     inputs = model.inputs(split)
@@ -51,25 +51,25 @@ def agrees(model: AttentionModel, split: Split) -> None:
 
 @pytest.mark.parametrize(("encoder", "attention", "classes"), list(product(ENCODERS, ATTENTIONS, (2, 3))))
 def test_classifiers(encoder: str, attention: str, classes: int) -> None:
-    agrees(tiny_model(encoder, attention, classes), tiny_split(LENGTHS, classes))
+    assert_agrees(tiny_model(encoder, attention, classes), tiny_split(LENGTHS, classes))
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
 def test_models_that_read_questions(encoder: str, attention: str) -> None:
-    agrees(tiny_model(encoder, attention, 4, has_question=True), tiny_split(LENGTHS, 4, has_question=True))
+    assert_agrees(tiny_model(encoder, attention, 4, has_question=True), tiny_split(LENGTHS, 4, has_question=True))
 
 
 @pytest.mark.parametrize(("encoder", "attention"), list(product(RECURRENT_OR_NOT, ATTENTIONS)))
 def test_hierarchical_models(encoder: str, attention: str) -> None:
-    agrees(tiny_model(encoder, attention, 3, hierarchical=True), of_sentences([[3, 1, 4], [2], [5, 2], [1, 1, 1, 2]], 3))
+    assert_agrees(tiny_model(encoder, attention, 3, hierarchical=True), of_sentences([[3, 1, 4], [2], [5, 2], [1, 1, 1, 2]], 3))
 
 
 @pytest.mark.parametrize("preset", ["paper", "code2019", "flan"])
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_presets_at_their_own_sizes(encoder: str, preset: str) -> None:
     """Widths, kernels, units of attention and activation are those of the preset, dropout is off outside of training."""
-    agrees(built(model_preset(encoder, "additive", preset), 2), tiny_split(LENGTHS))
+    assert_agrees(built(model_preset(encoder, "additive", preset), 2), tiny_split(LENGTHS))
 
 
 def test_several_heads() -> None:
-    agrees(built(replace(model_preset("bilstm", "additive"), hidden=8, heads=4, embedding=12), 3), tiny_split(LENGTHS, 3))
+    assert_agrees(built(replace(model_preset("bilstm", "additive"), hidden=8, heads=4, embedding=12), 3), tiny_split(LENGTHS, 3))

@@ -158,9 +158,9 @@ def test_output_relevance_is_the_log_probability_with_all_attention_on_one_posit
     sizes = Sizes(SEQUENCES.vocabulary, 16, 12, heads, encoder=encoder)
     weights, (source, gold) = views(sizes, random_weights(sizes, torch.float64)), as_tensors(*batches(1, 1))
     with torch.no_grad():
-        room = Workspace(torch.float64)
-        made = forward(sizes, weights, room, source, shifted(gold, SEQUENCES.begin))
-        ours = output_relevance(made, room, gold)
+        workspace = Workspace(torch.float64)
+        made = forward(sizes, weights, workspace, source, shifted(gold, SEQUENCES.begin))
+        ours = output_relevance(made, workspace, gold)
         torch.testing.assert_close(ours, plain_relevance(weights, source, gold, SEQUENCES.begin, heads))
         logits, alpha = plain_forward(weights, source, shifted(gold, SEQUENCES.begin), heads)
         torch.testing.assert_close(made.logits, logits)

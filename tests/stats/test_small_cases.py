@@ -20,7 +20,7 @@ RESAMPLES = 4000
 LIKELY = 1e-4  # the p-value below which frequencies do not follow their distribution
 
 
-def as_often(values: np.ndarray, expected: dict[float, float]) -> None:
+def assert_as_often(values: np.ndarray, expected: dict[float, float]) -> None:
     """The values are those expected, as often as expected."""
     found = Counter(np.round(values, 9).tolist())
     assert set(found) == set(expected)
@@ -38,12 +38,12 @@ def test_the_mean_of_two_rows_is_each_of_them_in_a_quarter_of_the_resamples(leve
 
 def test_a_resample_over_seeds_draws_seeds_with_replacement():
     one_row = np.array([0.0, 1.0])[None, :, None]
-    as_often(means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+    assert_as_often(means_over_seeds(one_row, seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_a_resample_over_seeds_draws_rows_with_replacement():
     """One seed, two rows."""
-    as_often(means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+    assert_as_often(means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_scores_over_seeds_draw_seeds_with_replacement():
@@ -52,7 +52,7 @@ def test_scores_over_seeds_draw_seeds_with_replacement():
     predicted = np.stack([label, 1 - label])[None]
     values, resampled = resampled_over_seeds(label, predicted, predicted[..., None].astype(float), seed=2, resamples=RESAMPLES)
     np.testing.assert_array_equal(values[0, :, 0], [1.0, 0.0])
-    as_often(resampled[0, :, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
+    assert_as_often(resampled[0, :, 0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
 def test_accuracy_of_one_right_and_one_wrong_row():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SOON = 2.0  # seconds that a command has before it tells of its work: what is refused by then is one line
 PAUSE = 30.0  # seconds between two lines about one stage
-WIDE = 110  # columns of a terminal in which a bar has room for its count and for both times
+WIDE = 110  # columns of a terminal in which a bar holds its count and for both times
 BAR, NARROW_BAR = 20, 10
 
 
@@ -41,22 +41,22 @@ def _columns(wide: bool) -> tuple[list, int]:
     """What a bar is made of, and how many columns of the terminal all of it but the description takes."""
     from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    told = TextColumn("{task.description}", markup=False)
+    description = TextColumn("{task.description}", markup=False)
     if wide:
-        return [SpinnerColumn(), told, BarColumn(BAR), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()], 56
-    return [SpinnerColumn(), told, BarColumn(NARROW_BAR), TimeRemainingColumn(compact=True)], 22
+        return [SpinnerColumn(), description, BarColumn(BAR), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()], 56
+    return [SpinnerColumn(), description, BarColumn(NARROW_BAR), TimeRemainingColumn(compact=True)], 22
 
 
 class _Bars:
     """One bar for each stage. Where the description is too long its front goes: the end tells where the work is."""
 
-    def __init__(self, bars: RichProgress, room: int) -> None:
-        self.bars, self.room, self.stage, self.done = bars, room, "", 0
+    def __init__(self, bars: RichProgress, width: int) -> None:
+        self.bars, self.width, self.stage, self.done = bars, width, "", 0
         self.task: TaskID | None = None
 
     def __call__(self, what: str, done: int, total: int) -> None:
         what = printable(what)
-        stage, text = _stage(what), what if len(what) <= self.room else f"…{what[1 - self.room :]}"
+        stage, text = _stage(what), what if len(what) <= self.width else f"…{what[1 - self.width :]}"
         if self.task is None or stage != self.stage or done < self.done:
             if self.task is not None:
                 self.bars.remove_task(self.task)
@@ -73,16 +73,16 @@ class _Lines:
 
     def __init__(self) -> None:
         self.began = self.last = time.monotonic()
-        self.lock, self.told = Lock(), set()
+        self.lock, self.begun = Lock(), set()
 
     def __call__(self, what: str, done: int, total: int) -> None:
         now, stage = time.monotonic(), _stage(what)
         with self.lock:
-            begins = stage not in self.told and WITHIN not in stage and now >= self.began + SOON
+            begins = stage not in self.begun and WITHIN not in stage and now >= self.began + SOON
             if not begins and now < self.last + PAUSE:
                 return
             self.last = now
-            self.told.add(stage)
+            self.begun.add(stage)
             share = f" ({100 * done / total:.0f} %)" if done and total else ""
             minutes, seconds = divmod(int(now - self.began), 60)
             print(f"{minutes}:{seconds:02d} {printable(what)}{share}", file=sys.stderr, flush=True)

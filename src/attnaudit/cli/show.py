@@ -160,8 +160,8 @@ def _escaped_json(line: str) -> str:
 def _remarks(manifest: dict[str, Any]) -> list[str]:
     notes = [f"note: {note}" for note in manifest["notes"]]
     skipped = [f"{row['file']}: row {row['row']}: {row['reason']}" for row in manifest["skipped"][:SHOWN_SKIPPED]]
-    told = [f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"] if skipped else []
-    return [*notes, *told, *_skipped(manifest)]
+    excluded = [f"skipped {len(manifest['skipped'])} rows, all listed in manifest.json: {'; '.join(skipped)}"] if skipped else []
+    return [*notes, *excluded, *_skipped(manifest)]
 
 
 def _skipped(manifest: dict[str, Any]) -> list[str]:

@@ -70,19 +70,19 @@ Start = tuple[Float[Tensor, "B H"], Float[Tensor, "B H"]]
 
 
 def lstm(
-    room: Workspace, name: str, table: Float[Tensor, "V G"], weight: Float[Tensor, "G H"], symbols: Int64[Tensor, "T B"],
+    workspace: Workspace, name: str, table: Float[Tensor, "V G"], weight: Float[Tensor, "G H"], symbols: Int64[Tensor, "T B"],
     start: Start | None = None,
 ) -> Pass:  # fmt: skip
     """Read ``symbols`` from the first to the last; ``table`` is ``W_ih x + b`` of every symbol. Starts from zeros where nothing is given.
 
-    What it gives lies in the ``room`` under its ``name``, until the next pass of that name.
+    What it gives lies in the ``workspace`` under its ``name``, until the next pass of that name.
     """
     (length, batch), size = symbols.shape, weight.shape[1]
-    states, cells = (room(f"{name} {part}", length + 1, batch, size) for part in ("states", "cells"))
-    squashed, activated = room(f"{name} squashed", length, batch, size), room(f"{name} gates", length, batch, 4 * size)
+    states, cells = (workspace(f"{name} {part}", length + 1, batch, size) for part in ("states", "cells"))
+    squashed, activated = workspace(f"{name} squashed", length, batch, size), workspace(f"{name} gates", length, batch, 4 * size)
     for first, given in zip((states[0], cells[0]), start or (torch.zeros(()), torch.zeros(())), strict=True):
         first.copy_(given)
-    product = room("recurrent", batch, 4 * size)
+    product = workspace("recurrent", batch, 4 * size)
     fixed = native(product, table, symbols, activated, cells, squashed, states)
     for t, last in enumerate(states[:-1].unbind(0)):
         torch.mm(last, weight.t(), out=product)
@@ -91,13 +91,18 @@ def lstm(
 
 
 def lstm_backward(
-    room: Workspace, made: Pass, weight: Float[Tensor, "G H"], d_states: Float[Tensor, "T B H"], table_rows: int, last: Start | None = None
+    workspace: Workspace,
+    made: Pass,
+    weight: Float[Tensor, "G H"],
+    d_states: Float[Tensor, "T B H"],
+    table_rows: int,
+    last: Start | None = None,
 ) -> Gradient:
     """The gradient, given that of the states, and of the ``last`` state and cell besides where something else reads them."""
     length, batch, size = made.squashed.shape
     d_table, d_weight = weight.new_zeros(table_rows, 4 * size), weight.new_zeros(size, 4 * size)
     later, d_cell = (part.clone() for part in last) if last else (weight.new_zeros(batch, size) for _ in range(2))
-    d_gates = room("gradient of gates", _TOGETHER, batch, 4 * size)
+    d_gates = workspace("gradient of gates", _TOGETHER, batch, 4 * size)
     fixed = native(later, d_cell, d_states, made.gates, made.cells, made.squashed, made.symbols, d_table)
     at = [(place, *native(place)) for place in d_gates.unbind(0)]
     for stop in range(length, 0, -_TOGETHER):

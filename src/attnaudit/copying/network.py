@@ -97,26 +97,26 @@ class Forward:
 
 
 def forward(
-    sizes: Sizes, weights: Weights, room: Workspace, source: Int64[Tensor, "S B"], given: Int64[Tensor, "T B"], uniform: bool = False
+    sizes: Sizes, weights: Weights, workspace: Workspace, source: Int64[Tensor, "S B"], given: Int64[Tensor, "T B"], uniform: bool = False
 ) -> Forward:
     """Read the ``source``, and write with the symbols ``given``, those before each; ``uniform`` attends to all positions alike.
 
-    What it gives lies in the ``room``, until the next time.
+    What it gives lies in the ``workspace``, until the next time.
     """
-    encoder = tuple(_read(weights, room, side, _turned(side, source)) for side in sizes.sides)
+    encoder = tuple(_read(weights, workspace, side, _turned(side, source)) for side in sizes.sides)
     ordered = [_turned(side, read.states[1:]) for side, read in zip(sizes.sides, encoder, strict=True)]
-    h = torch.cat(ordered, dim=2, out=room("encoder", *source.shape, sizes.hidden))
+    h = torch.cat(ordered, dim=2, out=workspace("encoder", *source.shape, sizes.hidden))
     start = (torch.cat([read.states[-1] for read in encoder], dim=1), torch.cat([read.cells[-1] for read in encoder], dim=1))
-    decoder = _read(weights, room, DECODER, given, start)
+    decoder = _read(weights, workspace, DECODER, given, start)
     d = decoder.states[1:].flatten(0, 1)
-    queries = torch.mm(d, weights["attention.weight"].t(), out=room("states", len(d), sizes.hidden)).view(*given.shape, -1)
-    hs, qs = _apart(room, "source", h, sizes.heads), _apart(room, "queries", queries, sizes.heads)
-    alpha = _attend(room, hs, qs, uniform)
-    context = _together(room, "context", _products(room, alpha, hs))
+    queries = torch.mm(d, weights["attention.weight"].t(), out=workspace("states", len(d), sizes.hidden)).view(*given.shape, -1)
+    hs, qs = _apart(workspace, "source", h, sizes.heads), _apart(workspace, "queries", queries, sizes.heads)
+    alpha = _attend(workspace, hs, qs, uniform)
+    context = _together(workspace, "context", _products(workspace, alpha, hs))
     table = weights["embedding.weight"]
     from_context, from_state = (table @ weights[name] for name in ("context.weight", "state.weight"))
     offset = table @ weights["state.bias"] + weights["output.bias"]
-    logits = torch.addmm(offset, d, from_state.t(), out=room("logits", len(d), sizes.vocabulary))
+    logits = torch.addmm(offset, d, from_state.t(), out=workspace("logits", len(d), sizes.vocabulary))
     logits.addmm_(context.flatten(0, 1), from_context.t())
     return Forward(encoder, decoder, hs, qs, alpha, context, from_context, from_state, offset, logits.view(*given.shape, -1))
 
@@ -126,50 +126,51 @@ def _turned(side: str, sequences: Shaped[Tensor, "S ..."]) -> Shaped[Tensor, "S 
     return sequences.flip(0) if side == BACKWARD else sequences
 
 
-def _read(weights: Weights, room: Workspace, name: str, symbols: Int64[Tensor, "T B"], start: Start | None = None) -> Pass:
+def _read(weights: Weights, workspace: Workspace, name: str, symbols: Int64[Tensor, "T B"], start: Start | None = None) -> Pass:
     bias = weights[name.format("bias_ih")] + weights[name.format("bias_hh")]
     table = torch.addmm(bias, weights["embedding.weight"], weights[name.format("weight_ih")].t())
-    return lstm(room, name, table, weights[name.format("weight_hh")], symbols, start)
+    return lstm(workspace, name, table, weights[name.format("weight_hh")], symbols, start)
 
 
 def _attend(
-    room: Workspace, source: Float[Tensor, "B K S d"], queries: Float[Tensor, "B K T d"], uniform: bool
+    workspace: Workspace, source: Float[Tensor, "B K S d"], queries: Float[Tensor, "B K T d"], uniform: bool
 ) -> Float[Tensor, "B K T S"]:
     shape = (*queries.shape[:3], source.shape[2])
-    alpha = room("alpha", *shape)
+    alpha = workspace("alpha", *shape)
     if uniform:
         return alpha.fill_(1.0 / source.shape[2])
-    scores = _products(room, queries, source.transpose(2, 3))
+    scores = _products(workspace, queries, source.transpose(2, 3))
     return torch.softmax(scores, dim=3, out=alpha)
 
 
-def _products(room: Workspace, left: Float[Tensor, "B K p q"], right: Float[Tensor, "B K q r"]) -> Float[Tensor, "B K p r"]:
+def _products(workspace: Workspace, left: Float[Tensor, "B K p q"], right: Float[Tensor, "B K q r"]) -> Float[Tensor, "B K p r"]:
     """A product for each sequence and head; the next of this shape takes its place."""
-    out = room("products", *left.shape[:3], right.shape[3])
+    out = workspace("products", *left.shape[:3], right.shape[3])
     torch.bmm(left.flatten(0, 1), right.flatten(0, 1), out=out.flatten(0, 1))
     return out
 
 
-def _apart(room: Workspace, name: str, states: Float[Tensor, "T B m"], heads: int) -> Float[Tensor, "B K T d"]:
+def _apart(workspace: Workspace, name: str, states: Float[Tensor, "T B m"], heads: int) -> Float[Tensor, "B K T d"]:
     """The part of every head, sequence by sequence."""
     parts = states.unflatten(2, (heads, -1)).permute(1, 2, 0, 3)
-    return room(name, *parts.shape).copy_(parts)
+    return workspace(name, *parts.shape).copy_(parts)
 
 
-def _together(room: Workspace, name: str, parts: Float[Tensor, "B K T d"]) -> Float[Tensor, "T B m"]:
+def _together(workspace: Workspace, name: str, parts: Float[Tensor, "B K T d"]) -> Float[Tensor, "T B m"]:
     """What `_apart` takes apart."""
     batch, heads, length, size = parts.shape
-    states = room(name, length, batch, heads * size)
+    states = workspace(name, length, batch, heads * size)
     states.unflatten(2, (heads, size)).copy_(parts.permute(2, 0, 1, 3))
     return states
 
 
 def loss_and_gradient(
-    sizes: Sizes, weights: Weights, room: Workspace, source: Int64[Tensor, "S B"], given: Int64[Tensor, "T B"], gold: Int64[Tensor, "T B"],
+    sizes: Sizes, weights: Weights, workspace: Workspace, source: Int64[Tensor, "S B"], given: Int64[Tensor, "T B"],
+    gold: Int64[Tensor, "T B"],
     gradient: Weights, uniform: bool = False,
 ) -> float:  # fmt: skip
     """The mean cross-entropy of the ``gold`` symbols; fills ``gradient``, of the shapes of ``weights``."""
-    made = forward(sizes, weights, room, source, given, uniform)
+    made = forward(sizes, weights, workspace, source, given, uniform)
     logits = made.logits.flatten(0, 1)
     logp = torch.log_softmax(logits, dim=1, out=logits)
     expected, rows = gold.flatten(), torch.arange(gold.numel())
@@ -177,14 +178,14 @@ def loss_and_gradient(
     d_logits = logp.exp_()
     d_logits[rows, expected] -= 1
     d_logits /= gold.numel()
-    d_context, d_state = _output_backward(weights, room, made, d_logits, gradient)
-    d_source = _attention_backward(sizes, weights, room, made, d_context, d_state, gradient, uniform)
-    _recurrent_backward(sizes, weights, room, made, d_source, d_state, gradient)
+    d_context, d_state = _output_backward(weights, workspace, made, d_logits, gradient)
+    d_source = _attention_backward(sizes, weights, workspace, made, d_context, d_state, gradient, uniform)
+    _recurrent_backward(sizes, weights, workspace, made, d_source, d_state, gradient)
     return loss
 
 
 def _output_backward(
-    weights: Weights, room: Workspace, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights
+    weights: Weights, workspace: Workspace, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights
 ) -> tuple[Tensor, Tensor]:
     """The gradients of context and state, both ``(T, B, m)``; begins that of the embedding."""
     table, bias, d_offset = weights["embedding.weight"], weights["state.bias"], d_logits.sum(0)
@@ -197,46 +198,52 @@ def _output_backward(
         gradient["embedding.weight"].addmm_(d_projected, weights[name].t())
     shape = made.context.shape
     sides = (("gradient of context", made.from_context), ("gradient of states", made.from_state))
-    d_context, d_state = (torch.mm(d_logits, part, out=room(name, *shape).flatten(0, 1)) for name, part in sides)
+    d_context, d_state = (torch.mm(d_logits, part, out=workspace(name, *shape).flatten(0, 1)) for name, part in sides)
     return d_context.view(shape), d_state.view(shape)
 
 
 def _attention_backward(
-    sizes: Sizes, weights: Weights, room: Workspace, made: Forward, d_context: Float[Tensor, "T B m"], d_state: Float[Tensor, "T B m"],
+    sizes: Sizes, weights: Weights, workspace: Workspace, made: Forward, d_context: Float[Tensor, "T B m"], d_state: Float[Tensor, "T B m"],
     gradient: Weights, uniform: bool,
 ) -> Float[Tensor, "S B m"]:  # fmt: skip
     """The gradient of what the encoder gave; adds to that of the decoder's states, ``d_state``."""
-    dc, h, alpha = _apart(room, "gradient apart", d_context, sizes.heads), made.source, made.alpha
-    d_source = _together(room, "gradient of source", _products(room, alpha.transpose(2, 3), dc))
+    dc, h, alpha = _apart(workspace, "gradient apart", d_context, sizes.heads), made.source, made.alpha
+    d_source = _together(workspace, "gradient of source", _products(workspace, alpha.transpose(2, 3), dc))
     if uniform:
         gradient["attention.weight"].zero_()
         return d_source
-    d_alpha = _products(room, dc, h.transpose(2, 3))
-    d_scores = room("gradient of scores", *alpha.shape)
+    d_alpha = _products(workspace, dc, h.transpose(2, 3))
+    d_scores = workspace("gradient of scores", *alpha.shape)
     torch.mul(alpha, d_alpha - (alpha * d_alpha).sum(3, keepdim=True), out=d_scores)
-    d_source += _together(room, "more of source", _products(room, d_scores.transpose(2, 3), made.queries))
-    d_queries = _together(room, "gradient of queries", _products(room, d_scores, h)).flatten(0, 1)
+    d_source += _together(workspace, "more of source", _products(workspace, d_scores.transpose(2, 3), made.queries))
+    d_queries = _together(workspace, "gradient of queries", _products(workspace, d_scores, h)).flatten(0, 1)
     torch.mm(d_queries.t(), made.decoder.states[1:].flatten(0, 1), out=gradient["attention.weight"])
     d_state.flatten(0, 1).addmm_(d_queries, weights["attention.weight"])
     return d_source
 
 
 def _recurrent_backward(
-    sizes: Sizes, weights: Weights, room: Workspace, made: Forward, d_source: Float[Tensor, "S B m"], d_state: Float[Tensor, "T B m"],
+    sizes: Sizes, weights: Weights, workspace: Workspace, made: Forward, d_source: Float[Tensor, "S B m"], d_state: Float[Tensor, "T B m"],
     gradient: Weights,
 ) -> None:  # fmt: skip
-    start = _read_backward(weights, room, DECODER, made.decoder, d_state, gradient)
+    start = _read_backward(weights, workspace, DECODER, made.decoder, d_state, gradient)
     parts = (part.chunk(len(sizes.sides), dim=-1) for part in (d_source, start.state, start.cell))
     for side, read, d_states, d_last, d_cell in zip(sizes.sides, made.encoder, *parts, strict=True):
-        ordered = room("gradient of side", *d_states.shape).copy_(_turned(side, d_states))
-        _read_backward(weights, room, side, read, ordered, gradient, (d_last.contiguous(), d_cell.contiguous()))
+        ordered = workspace("gradient of side", *d_states.shape).copy_(_turned(side, d_states))
+        _read_backward(weights, workspace, side, read, ordered, gradient, (d_last.contiguous(), d_cell.contiguous()))
 
 
 def _read_backward(
-    weights: Weights, room: Workspace, name: str, read: Pass, d_states: Float[Tensor, "T B H"], gradient: Weights, last: Start | None = None
+    weights: Weights,
+    workspace: Workspace,
+    name: str,
+    read: Pass,
+    d_states: Float[Tensor, "T B H"],
+    gradient: Weights,
+    last: Start | None = None,
 ) -> Gradient:
     table = weights["embedding.weight"]
-    found = lstm_backward(room, read, weights[name.format("weight_hh")], d_states, len(table), last)
+    found = lstm_backward(workspace, read, weights[name.format("weight_hh")], d_states, len(table), last)
     gradient[name.format("weight_hh")].copy_(found.weight)
     torch.mm(found.table.t(), table, out=gradient[name.format("weight_ih")])
     for bias in ("bias_ih", "bias_hh"):

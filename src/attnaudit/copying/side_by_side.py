@@ -99,18 +99,18 @@ class SideBySide:
             for one in waiting:
                 one.cancel()
 
-    def room(self) -> Workspace:
+    def workspace(self) -> Workspace:
         """The memory of the thread that asks."""
-        if not hasattr(self._of_thread, "room"):
-            self._of_thread.room = Workspace(self.weights.dtype)
+        if not hasattr(self._of_thread, "workspace"):
+            self._of_thread.workspace = Workspace(self.weights.dtype)
             self._of_thread.gradient = torch.zeros(self.weights.shape[1], dtype=self.weights.dtype)
-        return self._of_thread.room
+        return self._of_thread.workspace
 
     def _step(self, place: int, batch: tuple[Rows, Rows], number: int, begin: int, learning_rate: float, uniform: bool) -> float:
-        room, (source, gold) = self.room(), as_tensors(*batch)
+        workspace, (source, gold) = self.workspace(), as_tensors(*batch)
         gradient: Tensor = self._of_thread.gradient
         named = views(self.sizes, gradient[: self.sizes.count])
-        loss = loss_and_gradient(self.sizes, self.of(place), room, source, shifted(gold, begin), gold, named, uniform)
+        loss = loss_and_gradient(self.sizes, self.of(place), workspace, source, shifted(gold, begin), gold, named, uniform)
         _adam(self.weights[place], gradient, self.moments[:, place], number, learning_rate)
         return loss
 

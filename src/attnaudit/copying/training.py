@@ -106,7 +106,7 @@ def train(config: CopyingConfig, threads: int, keep: Path | None = None, tell: P
     """
     with workers(threads) as pool:
         work = _Work(config, pool, tell, keep)
-        work.told(0)
+        work.report(0)
         for number in range(work.stage, len(config.stages)):
             work.through(number)
         return work.ended()
@@ -142,7 +142,7 @@ class _Work:
             self.models.advance(
                 self.pool, lambda seed, step: config.pair(stage.sequences, seed, f"stage {number}", step * config.batch, config.batch),
                 steps, first, begin=stage.sequences.begin, learning_rate=config.learning_rate, uniform=stage.uniform,
-                tell=partial(self.told, steps),
+                tell=partial(self.report, steps),
             )  # fmt: skip
             self._probe(number)
             self._save()
@@ -167,11 +167,11 @@ class _Work:
         pair, positions = config.pair(stage.sequences, 0, purpose, 0, count), right_positions(config.target, stage.sequences.length)
 
         def one(place: int) -> Measured:
-            return measure(config.sizes, self.models.of(place), self.models.room(), *pair, begin, positions, stage.uniform)
+            return measure(config.sizes, self.models.of(place), self.models.workspace(), *pair, begin, positions, stage.uniform)
 
         return [{"seed": seed, **labels, **asdict(row)} for seed, row in zip(config.seeds, self.models.each(self.pool, one), strict=True)]
 
-    def told(self, steps: int) -> None:
+    def report(self, steps: int) -> None:
         """So many more steps of one seed are done."""
         self.finished += steps
         self.tell("train", self.finished, self.config.steps * len(self.config.seeds))
@@ -206,15 +206,15 @@ def _plain(config: CopyingConfig) -> Any:
 
 
 def measure(
-    sizes: Sizes, weights: Weights, room: Workspace, source: Int64[np.ndarray, "N S"], gold: Int64[np.ndarray, "N T"], begin: int,
+    sizes: Sizes, weights: Weights, workspace: Workspace, source: Int64[np.ndarray, "N S"], gold: Int64[np.ndarray, "N T"], begin: int,
     positions: Int64[np.ndarray, " T"], uniform: bool = False,
 ) -> Measured:  # fmt: skip
     """What the model does with sequences, ``positions`` are the source positions of the written symbols."""
     parts, right = [], torch.from_numpy(positions)
     for start in range(0, len(source), _AT_ONCE):
         xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])
-        made = forward(sizes, weights, room, xs, shifted(ys, begin), uniform)
-        parts.append(_measured(made, room, xs, ys, right))
+        made = forward(sizes, weights, workspace, xs, shifted(ys, begin), uniform)
+        parts.append(_measured(made, workspace, xs, ys, right))
     values = {name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]}
     attended = float(np.median(values.pop("offset").numpy()))
     means = {name: float(found.mean()) for name, found in values.items()}
@@ -225,10 +225,10 @@ def measure(
 
 
 def _measured(
-    made: Forward, room: Workspace, source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
+    made: Forward, workspace: Workspace, source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
 ) -> dict[str, Tensor]:
     """A number for each position that is written, and of ``entropy`` for each head of it."""
-    logp, alpha, relevance = made.logits.log_softmax(2), made.alpha.mean(1), output_relevance(made, room, gold)
+    logp, alpha, relevance = made.logits.log_softmax(2), made.alpha.mean(1), output_relevance(made, workspace, gold)
     attended, relevant = alpha.argmax(2), relevance.argmax(2)
     symbols, expected = source.t(), source.t()[:, right]
     return {
@@ -251,13 +251,13 @@ def agreement(alpha: Float[Tensor, "B T S"], relevance: Float[Tensor, "B T S"]) 
     return (inside * first).sum(2) / first.sum(2)
 
 
-def output_relevance(made: Forward, room: Workspace, gold: Int64[Tensor, "T B"]) -> Float[Tensor, "B T S"]:
+def output_relevance(made: Forward, workspace: Workspace, gold: Int64[Tensor, "T B"]) -> Float[Tensor, "B T S"]:
     """Log-probability of the gold symbol with all attention, of every head, on one position of the source (Snell et al. 2021)."""
     batch, heads, length, size = made.source.shape
     sources = made.source.transpose(1, 2).reshape(batch * length, heads * size)
     brought = (sources @ made.from_context.t()).view(batch, length, -1)
     states = torch.addmm(made.offset, made.decoder.states[1:].flatten(0, 1), made.from_state.t()).view(*gold.shape, -1)
-    found = room("relevance", batch, len(gold), length)
+    found = workspace("relevance", batch, len(gold), length)
     for b in range(batch):
         logits = states[:, b, None] + brought[b]
         found[b] = logits.gather(2, gold[:, b, None, None].expand(-1, length, 1))[..., 0] - logits.logsumexp(2)

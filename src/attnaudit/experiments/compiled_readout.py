@@ -51,20 +51,12 @@ def row_parts(rows, i):
 @kernel
 def pool(weights, contribution, offset):
     """The attended sum, ``offset + Σ_t weights_t · contribution_t``."""
-    pooled = np.empty(len(offset))
-    pool_into(pooled, weights, contribution, offset)
-    return pooled
-
-
-@kernel
-def pool_into(pooled, weights, contribution, offset):
-    """`pool`, written into ``pooled``: an array for each call would take as long as the sum of a short row."""
-    for p in range(len(pooled)):
-        pooled[p] = offset[p]
+    pooled = offset.copy()
     for t in range(len(weights)):
         if weights[t] != 0.0:
             for p in range(len(pooled)):
                 pooled[p] += weights[t] * contribution[t, p]
+    return pooled
 
 
 @kernel
@@ -83,7 +75,7 @@ def pooled_logits(pooled, head):
 
 @kernel
 def logits_into(logits, pooled, head):
-    """`pooled_logits`, written into ``logits``."""
+    """`pooled_logits`, written into ``logits``: an array for each call would take as long as a short row."""
     for c in range(len(logits)):
         logits[c] = head.bias[c] if head.tail else pooled[c]
     if head.tail:

@@ -20,7 +20,7 @@ from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
-NO_ROOM = 1e-12
+NO_SPAN = 1e-12
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,6 @@ def _holds_numbers(trace: Trace, name: str) -> bool:
 def _normalised(name: str, fall: Float[np.ndarray, "n S"], limits: Float[np.ndarray, "n S 2"]) -> pl.Series:
     """Where the mean fall lies between the means of the bounds; null where these leave no room."""
     least, greatest = limits.mean(axis=1).T
-    room = greatest - least
+    span = greatest - least
     with np.errstate(invalid="ignore", divide="ignore"):
-        return pl.Series(name, np.where(room > NO_ROOM, (fall.mean(axis=1) - least) / room, np.nan), nan_to_null=True)
+        return pl.Series(name, np.where(span > NO_SPAN, (fall.mean(axis=1) - least) / span, np.nan), nan_to_null=True)

@@ -83,10 +83,10 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
         for name, study in EVERY_STUDY.items()
         for row in (without_conclusions if name in notices else list)(study.card_rows(found, about))
     ]
-    told = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
+    lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
     models = f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
-    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), told)
+    return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines)
 
 
 def study_tables(name: str, summary: pl.DataFrame) -> list[SummaryTable]:
@@ -121,10 +121,10 @@ def _by_step(name: str, summary: pl.DataFrame, labels: Mapping[str, str], caveat
     finished = tuple((one, labels[one] + caveats.get(one, ""), (cell,)) for (group, one), cell in cells.items() if group == "all")
     names = list(dict.fromkeys(one for group, one in cells if group != "all"))
     kinds = {"agreement": "agreement at each step", "tau": "Kendall's τ at each step", "": "accuracy, entropy and chance at each step"}
-    told = {kind: [one for one in names if (one.partition("_")[0] if one.partition("_")[0] in kinds else "") == kind] for kind in kinds}
+    by_kind = {kind: [one for one in names if (one.partition("_")[0] if one.partition("_")[0] in kinds else "") == kind] for kind in kinds}
     tables = []
     for kind, title in kinds.items():
-        columns = {measure: labels[measure].removeprefix("agreement, ").removeprefix("τ, ") for measure in told[kind]}
+        columns = {measure: labels[measure].removeprefix("agreement, ").removeprefix("τ, ") for measure in by_kind[kind]}
         rows = tuple((step, f"after {step.partition(':')[2]} steps", tuple(cells.get((step, one)) for one in columns)) for step in steps)
         tables.append(SummaryTable(title, tuple(columns.values()), rows, meanings(name, columns)))
     explained = meanings(name, {measure: label for measure, label, _ in finished})

@@ -101,7 +101,7 @@ def audit_into(
     trace, progress = Path(trace), progress or silent
     battery = choose(experiments, settings or {}, trace_task(trace))
     shards = trace_digests(trace)
-    out = Path(out) if out is not None else beside(trace)
+    out = Path(out) if out is not None else default_folder(trace)
     _check_place(out)
     spec = {
         "schema": SCHEMA, "kind": "audit", "trace": str(trace.resolve()), "shards": shards, "chosen": battery.chosen,
@@ -142,7 +142,7 @@ def report_into(folder: str | Path, progress: Progress | None = None) -> Path:
     return folder / "report.html"
 
 
-def beside(trace: Path) -> Path:
+def default_folder(trace: Path) -> Path:
     """Where an audit of ``trace`` goes by itself: ``<run>-audit`` or ``<trace>-audit``."""
     place = trace.resolve()
     run = place.parent if place.name == "trace" and (place.parent / "spec.json").exists() else place

@@ -192,7 +192,7 @@ def _differing(run: Finished, other: Finished) -> list[str]:
 
 
 def _but_for_seed(run: Finished) -> dict[str, Any]:
-    """What a run was told and read, as far as it should be alike for all seeds.
+    """What a run was given and read, as far as it should be alike for all seeds.
 
     Where the split is drawn with the seed, as of a corpus without a dev file, the fingerprint differs with it; the number of rows does not.
     """
@@ -207,5 +207,5 @@ def _unusual(run: Finished) -> str:
     """``training.epochs = 1, vectors = "glove.txt"``: what differs from the corpus's and the model's own settings."""
     cell = run.cell
     usual = RunSpec.of(cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed).to_json()
-    told = {key: value for key, value in run.spec.items() if key != "fingerprint"} | {"vectors": Path(run.spec["vectors"]).name}
-    return ", ".join(line.partition(", there ")[0] for line in differences(told, usual))
+    given = {key: value for key, value in run.spec.items() if key != "fingerprint"} | {"vectors": Path(run.spec["vectors"]).name}
+    return ", ".join(line.partition(", there ")[0] for line in differences(given, usual))

@@ -64,22 +64,22 @@ class Store:
         with contextlib.suppress(OSError):
             if known is not None and known.key == key and digests(self.out, outputs) == known.files:
                 return known
-        started, room = time.perf_counter(), self.scratch / name
-        _remove(room)
-        room.mkdir(parents=True)
+        started, staging = time.perf_counter(), self.scratch / name
+        _remove(staging)
+        staging.mkdir(parents=True)
         try:
-            notes = dict(work(room) or {})
-            files = digests(room, outputs)
+            notes = dict(work(staging) or {})
+            files = digests(staging, outputs)
         except BaseException:
-            _remove(room)
+            _remove(staging)
             remove_empty(self.scratch, self.out)
             raise
         self._reopen(name)
         for output in outputs:
             if (self.out / output).is_dir():
                 shutil.rmtree(self.out / output)
-            (room / output).replace(self.out / output)
-        _remove(room)
+            (staging / output).replace(self.out / output)
+        _remove(staging)
         record = Record(key, files, round(time.perf_counter() - started, 3), peak_memory(), notes)
         self.records[name] = record
         _write_record(self.scratch / f"{name}.json", record)

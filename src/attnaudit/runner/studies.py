@@ -232,9 +232,9 @@ def _train_all(plan: Sequence[Training], store: Path, corpus: Any, progress: Pro
     for number, training in enumerate(plan, 1):
         folder = folders[training.id]
         started, before = time.perf_counter(), _finished(folder)
-        wanted = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
+        needed = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
         of_this = within(f"{training.name} ({number} of {len(plan)})", progress)
-        train_into(_taught(training, store), folder, of_this, corpus, [name for name, asked in wanted.items() if asked])
+        train_into(_taught(training, store), folder, of_this, corpus, [name for name, is_needed in needed.items() if is_needed])
         if _finished(folder) != before:
             seconds.append(time.perf_counter() - started)
             missing = sum(_finished(folders[one.id]) is None for one in plan)

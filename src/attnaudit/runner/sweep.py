@@ -159,8 +159,8 @@ def _why_not(corpus: str, data_dir: str | None) -> str:
         _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
     except InputError as error:
         return str(error)
-    told = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
-    return f"{told or 'its files are here'}; it was not asked for: --corpus {corpus}"
+    notes = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
+    return f"{notes or 'its files are here'}; it was not asked for: --corpus {corpus}"
 
 
 def _check_out(out: Path) -> None:

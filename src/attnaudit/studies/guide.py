@@ -66,7 +66,7 @@ class Guide:
 
         one_attention(self.name, base)
         for path in self.traces:
-            taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is told before anything is trained
+            taught_by(corpus, Trace.read(path), "alpha", path)  # what does not fit is refused before anything is trained
         first = usual(base, base.seed)
         against = ModelAdversary(patience=self.patience, epochs=self.epochs).against(first, base, self.strength, base.seed + 1)
         teachers = {"base": first, "gradient": first, "rationale": first, "adversary": against}
@@ -103,10 +103,10 @@ class Guide:
         said += [_carried(row, even, own)] if name not in ("learned", "uniform") else []
         said += ["The attention of the model under study was not among the weights (guide.weights)."] if name != "base" else []
         others = {"learned": "its own attention", "adversary": "an adversary's"}
-        told = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
+        compared = "; ".join(f"{words} {f1[other]}" for other, words in others.items() if other in f1 and other != name)
         measure = "F1 with uniform weights" if row is even else f"F1 with {'it' if name == 'base' else words} minus F1 with uniform weights"
         claim = _claim(row) if name == "base" else None
-        yield card_row(Guide.question, measure, row, told or "–", " ".join(said), scale=(-1.0, 1.0), claim=claim)
+        yield card_row(Guide.question, measure, row, compared or "–", " ".join(said), scale=(-1.0, 1.0), claim=claim)
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:

@@ -88,14 +88,14 @@ class Seeds:
         row = rows.get("seeds", "jsd")
         if row is None:
             return
-        told = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
+        taus = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
         sentence = (
             f"With another seed, attention differs {difference(row['value'])} from the first. Only larger differences, by an adversary or "
-            f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {told}): compare its agreement with "
+            f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {taus}): compare its agreement with "
             "another score with that."
         )
         claim = None if row["value"] < 0.25 * LN2 else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
-        yardstick = f"τ with itself: {told}"
+        yardstick = f"τ with itself: {taus}"
         yield card_row(Seeds.question, "JSD to another seed's attention", row, yardstick, sentence, scale=(0.0, LN2), claim=claim)
 
     @staticmethod

@@ -143,12 +143,12 @@ class _Metered:
         return self._stream.tell()
 
     def _check(self, offset: int) -> None:
-        room = 2 * self._most + _LONGEST_READ  # headers and padding of small files may double them
-        if offset > room:
-            raise _hostile(self._path, f"byte {offset}", "an archive that inflates beyond that", f"at most {room} bytes")
+        limit = 2 * self._most + _LONGEST_READ  # headers and padding of small files may double them
+        if offset > limit:
+            raise _hostile(self._path, f"byte {offset}", "an archive that inflates beyond that", f"at most {limit} bytes")
 
 
-def _take(archive: Path, member: _Member, into: Path, room: int) -> int:
+def _take(archive: Path, member: _Member, into: Path, limit: int) -> int:
     """Write one member; how many bytes it had."""
     where = f"member {member.name[:80]!r}"
     if member.problem:
@@ -157,11 +157,11 @@ def _take(archive: Path, member: _Member, into: Path, room: int) -> int:
     if not inside.parts or _of_macos(inside):
         return 0
     place = into / inside
-    if member.size > room:
-        raise _hostile(archive, where, f"{member.size} bytes", f"at most {room} more bytes of this archive")
+    if member.size > limit:
+        raise _hostile(archive, where, f"{member.size} bytes", f"at most {limit} more bytes of this archive")
     try:
         (place if member.folder else place.parent).mkdir(parents=True, exist_ok=True)
-        return 0 if member.read is None else _write(archive, where, member.read, place, room)
+        return 0 if member.read is None else _write(archive, where, member.read, place, limit)
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
         raise _hostile(archive, where, "a name that was there before", "every name once") from error
     except OSError as error:
@@ -170,13 +170,13 @@ def _take(archive: Path, member: _Member, into: Path, room: int) -> int:
         raise _hostile(archive, where, f"a name of {len(member.name)} characters", "names that a disk can hold") from error
 
 
-def _write(archive: Path, where: str, read: Callable[[int], bytes], place: Path, room: int) -> int:
+def _write(archive: Path, where: str, read: Callable[[int], bytes], place: Path, limit: int) -> int:
     written = 0
     with place.open("xb") as file:
         while chunk := read(_CHUNK):
             written += len(chunk)
-            if written > room:
-                raise _hostile(archive, where, "more bytes than its header says", f"at most {room} more bytes of this archive")
+            if written > limit:
+                raise _hostile(archive, where, "more bytes than its header says", f"at most {limit} more bytes of this archive")
             file.write(chunk)
     return written
 

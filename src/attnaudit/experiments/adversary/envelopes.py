@@ -27,14 +27,14 @@ ROUNDING = 1e-12
 @kernel
 def furthest_logits(slope, p, epsilon, low, high, moved):
     """A bound on h(``slope``), infinite where there is none; ``moved`` becomes the p′ of an allowed output that is furthest, or nearly."""
-    gained, lost = room(p, epsilon, low, high)
+    gained, lost = margins(p, epsilon, low, high)
     for c in range(len(p)):
         moved[c] = min(max(p[c], low[c]), high[c])
     return _shift(slope, p, moved) + _gain(slope, gained, high, moved) + _lose(slope, lost, low, moved)
 
 
 @kernel
-def room(p, epsilon, low, high):
+def margins(p, epsilon, low, high):
     """What may still be gained, and lost, beyond what ``low`` and ``high`` force; negative where nothing is allowed."""
     gained, lost = epsilon, epsilon
     for c in range(len(p)):
@@ -46,7 +46,7 @@ def room(p, epsilon, low, high):
 @kernel
 def vanishes(c, p, epsilon, low, high):
     """Whether class ``c`` may lose all it has."""
-    _, lost = room(p, epsilon, low, high)
+    _, lost = margins(p, epsilon, low, high)
     return low[c] <= 0.0 and min(p[c], high[c]) <= lost
 
 

@@ -184,8 +184,15 @@ class Adversary:
             Adversary.question, "mean ε-max JSD, found", row,
             f"{f'at most {figure(upper, 3)} (upper bound), ' if loose else ''}ln 2 = 0.693 (maximum of any two attentions)",
             _sentence(row["value"], loose, rows, about), mark=upper if loose else LN2, scale=(0.0, LN2), places=3,
-            claim=Claim(row["value"] < 0.25 * LN2, f"weights that differ {difference(row['value'])} from its own give the same output"),
+            claim=_claim(row["value"], loose),
         )  # fmt: skip
+
+
+def _claim(value: float, loose: bool) -> Claim | None:
+    """That nothing far is found is a claim only where the bound says the same."""
+    if value < 0.25 * LN2:
+        return None if loose else Claim(True, "nearly the same output is possible only with weights close to its own")
+    return Claim(False, f"nearly the same output is possible with weights that differ from its own {difference(value)}")
 
 
 def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:
@@ -196,7 +203,7 @@ def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str
     trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
     by_training = f" ({'; '.join(trained)})" if trained else ""
     return (
-        f"On average {'a search found' if loose else 'there are'} attention weights that differ {difference(value)} from the model's own "
+        f"On average {'a search found' if loose else 'there are'} attention weights that differ from the model's own {difference(value)} "
         f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
         f"training would find them (Wiegreffe & Pinter 2019){by_training}."
         f"{'' if certified is None else f' The weights found are proven to be the most different for {percent(certified)} of instances.'}"

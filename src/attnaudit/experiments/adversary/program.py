@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from attnaudit.core.kernels import kernel
-from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, room, vanishes
+from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, vanishes
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import Row
 from attnaudit.experiments.adversary.simplex import LinearProgram, add_column, memory, price, solution, solve, start
@@ -94,7 +94,7 @@ def program(row, logits):
 @kernel
 def bound_box(built, box, weights):
     """What the JSD cannot exceed in the box, −1 where the box is empty; ``weights`` becomes the attention that the program ends with."""
-    gained, lost = room(built.p, built.epsilon, box.low_p, box.high_p)
+    gained, lost = margins(built.p, built.epsilon, box.low_p, box.high_p)
     if min(gained, lost) < 0.0:
         return -1.0
     columns, best, rows, length = _begin(built, box), math.inf, len(built.column), len(weights)

@@ -107,9 +107,9 @@ def _step(linear, columns, enter):
         rate = sign * tableau[i, enter]
         if abs(rate) <= TINY:
             continue
-        room = max(values[i] / rate if rate > 0.0 else (upper[basis[i]] - values[i]) / -rate, 0.0)
-        if room < length - 1e-12 or (room <= length + 1e-12 and leave >= 0 and abs(rate) > steepest):
-            length, leave, steepest = min(room, length), i, abs(rate)
+        reach = max(values[i] / rate if rate > 0.0 else (upper[basis[i]] - values[i]) / -rate, 0.0)
+        if reach < length - 1e-12 or (reach <= length + 1e-12 and leave >= 0 and abs(rate) > steepest):
+            length, leave, steepest = min(reach, length), i, abs(rate)
     if not math.isfinite(length):
         return
     for i in range(m):

@@ -120,8 +120,8 @@ def histogram_chart(
     rows = rows.select("group", column)
     crowded = len(palette.groups) > 3  # many filled shapes over each other hide one another
     bars = histogram(rows, column, scale.low, scale.high, bins // 2 if crowded else bins)
-    room = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
-    top = room * max(bars["share"].to_list())
+    headroom = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
+    top = headroom * max(bars["share"].to_list())
     steps = alt.Chart(outline(bars))
     percents = alt.Axis(format=".0%", tickCount=4, labelExpr="datum.value > 1 ? '' : datum.label")
     y = alt.Y("share:Q", stack=None, title="share of the class", scale=alt.Scale(domain=[0, top], nice=False), axis=percents)

@@ -104,11 +104,11 @@ def _section(found: Reproduction, numbers: pl.DataFrame, name: str, title: str, 
     """One corpus: its tables, what differs, and for each model its (seed, link to the page or nothing)."""
     part = numbers.filter(corpus=name)
     main = main_table(part, title, has_question)
-    told = [note for corpus, notes in found.corpus_notes.items() if corpus_key(corpus) == name for note in notes]
-    told += part.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
+    notes = [note for corpus, notes in found.corpus_notes.items() if corpus_key(corpus) == name for note in notes]
+    notes += part.filter(pl.col("note") != "")["note"].unique(maintain_order=True).to_list()
     return {
         "anchor": f"corpus-{k + 1}", "title": title, "published": published_corpus(name) is not None, "table": main,
-        "notes": [_sentence(note) for note in dict.fromkeys(told)], "further": further_tables(part, main.columns),
+        "notes": [_sentence(note) for note in dict.fromkeys(notes)], "further": further_tables(part, main.columns),
         "seeds": _seeds(found, name),
     }  # fmt: skip
 

@@ -125,9 +125,9 @@ def _block(numbers: pl.DataFrame, model: Model, columns: Sequence[Column]) -> Bl
     """The lines that have a number; without a published one it is ours alone."""
     known = {(row["measure"], row["group"], row["max_alpha"], row["statistic"]): row for row in numbers.iter_rows(named=True)}
     lines = [(label, tuple(_entry(known.get, column, source) for column in columns)) for source, label in SOURCES]
-    told = [(label, entries) for label, entries in lines if label == "ours" or any(entry != Entry() for entry in entries)]
-    measured = any(entry != Entry() for _, entries in told for entry in entries)
-    return Block(model, tuple(told) if measured else ())
+    shown = [(label, entries) for label, entries in lines if label == "ours" or any(entry != Entry() for entry in entries)]
+    measured = any(entry != Entry() for _, entries in shown for entry in entries)
+    return Block(model, tuple(shown) if measured else ())
 
 
 def _entry(find: Callable[[tuple], Row | None], column: Column, source: str) -> Entry:

@@ -72,5 +72,5 @@ def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
     """One row of a summary."""
     known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {row['n']}"]
     known.append(f"{row['undefined']} undefined" if row["undefined"] else "")
-    told = f"{row['source'] or 'reference'} {figure(row['reference'], 3)}" if row["reference"] is not None else ""
-    return SummaryCell(figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, told])))
+    compared = f"{row['source'] or 'reference'} {figure(row['reference'], 3)}" if row["reference"] is not None else ""
+    return SummaryCell(figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, compared])))

@@ -22,9 +22,10 @@ def provenance_sections(about: About, bibtex: Sequence[str], missing: Sequence[t
 
 def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
     """Sections of (dotted name, value): the run's specification, then what the trace's metadata adds to it."""
-    told = dict(_flat(about.spec))
-    added = {name: value for name, value in _flat(about.metadata) if told.get(name) != value}
-    sections = [("Run specification", list(told.items())), ("Trace metadata" + (", beyond the above" if told else ""), list(added.items()))]
+    given = dict(_flat(about.spec))
+    added = {name: value for name, value in _flat(about.metadata) if given.get(name) != value}
+    title = "Trace metadata, beyond the above" if given else "Trace metadata"
+    sections = [("Run specification", list(given.items())), (title, list(added.items()))]
     return [(title, entries) for title, entries in sections if entries]
 
 
@@ -55,9 +56,9 @@ def left_out(record: RunRecord, first: Trace | None) -> list[tuple[str, str]]:
 def _reason(name: str, about: About, first: Trace | None) -> str:
     if first is None:
         return "no result in this folder"
-    told = about.spec.get("experiments")
+    given = about.spec.get("experiments")
     try:
-        experiment = make_experiment(name, told.get(name) if isinstance(told, Mapping) else None)
+        experiment = make_experiment(name, given.get(name) if isinstance(given, Mapping) else None)
     except InputError as error:
         return str(error)
     return refusal(experiment, first) or "it was not asked for"

@@ -8,7 +8,7 @@
   const said = document.getElementById("growth-said");
   const { instance, at, play } = form.elements;
   const kinds = ["alpha", "relevance", "relevance_uniform"];
-  const places = kinds.map((kind) => document.getElementById(`growth-${kind}`));
+  const strips = kinds.map((kind) => document.getElementById(`growth-${kind}`));
   const FAINT = 20; // thousandths: a weaker shade is not seen, and so neither marked
   let timer = null;
 
@@ -34,7 +34,7 @@
   function draw() {
     const one = instances[Number(instance.value)];
     const k = Number(at.value);
-    kinds.forEach((kind, place) => shade(places[place], one.shades[kind][k], one.full[kind]));
+    kinds.forEach((kind, row) => shade(strips[row], one.shades[kind][k], one.full[kind]));
     const p = one.probability[k];
     at.setAttribute("aria-valuetext", `after ${steps[k]} steps`);
     said.textContent = `after ${steps[k]} steps: probability of ${one.gold} ${p.toFixed(3)}`;
@@ -42,7 +42,7 @@
 
   function choose() {
     const one = instances[Number(instance.value)];
-    for (const place of places) place.replaceChildren(...text(one));
+    for (const strip of strips) strip.replaceChildren(...text(one));
     draw();
   }
 

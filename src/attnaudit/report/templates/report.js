@@ -73,12 +73,12 @@
   }
 
   function filter() {
-    const wanted = new FormData(form);
-    const words = String(wanted.get("text")).toLowerCase().split(/\s+/).filter(Boolean);
-    const predicted = wanted.get("predicted");
-    const correct = wanted.get("correct");
-    const from = wanted.get("from") === "" ? 0 : Number(wanted.get("from"));
-    const to = wanted.get("to") === "" ? 1 : Number(wanted.get("to"));
+    const fields = new FormData(form);
+    const words = String(fields.get("text")).toLowerCase().split(/\s+/).filter(Boolean);
+    const predicted = fields.get("predicted");
+    const correct = fields.get("correct");
+    const from = fields.get("from") === "" ? 0 : Number(fields.get("from"));
+    const to = fields.get("to") === "" ? 1 : Number(fields.get("to"));
     let count = 0;
     for (const row of rows) {
       const text = texts[Number(row.dataset.index)];

@@ -81,12 +81,12 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     )
     sentence += _timing(rows)
     measure = "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention"
-    beside = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
+    compared = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
     claim = Claim(
         row["low"] > bar, f"attention goes {'' if row['low'] > bar else 'less often than by chance '}where relevance is learned without it"
     )
     decided = row["low"] > bar or row["high"] < chance
-    yield card_row(QUESTION, measure, row, beside, sentence, mark=bar, claim=claim if decided else None)
+    yield card_row(QUESTION, measure, row, compared, sentence, mark=bar, claim=claim if decided else None)
 
 
 def _timing(rows: SummaryRows) -> str:
