@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -186,6 +187,32 @@ def test_a_process_killed_in_the_middle_of_a_write_resumes(whole: Path, tmp_path
     run(tiny(), tmp_path / "run")
     assert results(tmp_path / "run") == results(whole)
     assert not list((tmp_path / "run").rglob(".*"))
+
+
+THREADS = """
+import sys
+import attnaudit.report
+from attnaudit.runner import RunSpec, TranslationSpec, run
+attnaudit.report.write_report = lambda folder, trace, page: page.write_text("page")
+import attnaudit.report.translation_page
+attnaudit.report.translation_page.write_translation = lambda folder, page: page.write_text("page")
+texts = {"corpus.size": 500, "corpus.length": (10, 30), "model.hidden": 64, "training.epochs": 1, "permutation.permutations": 5}
+pairs = {"corpus.size": 500, "model.hidden": 128, "model.embedding": 128, "training.epochs": 1, "decode.beam": 1}
+run(RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=texts), sys.argv[1] + "/texts")
+run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), sys.argv[1] + "/pairs")
+"""
+
+
+def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path) -> None:
+    """At a size at which they would: torch adds up a product of matrices in as many parts as it has threads."""
+    made = []
+    for threads in ("1", "3"):
+        out = tmp_path / threads
+        names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+        environment = os.environ | dict.fromkeys(names, threads)
+        subprocess.run([sys.executable, "-c", THREADS, str(out)], env=environment, capture_output=True, check=True)
+        made.append({path: digest for path, digest in digests(out).items() if not path.endswith((MANIFEST, ".json.lock"))})
+    assert made[0] == made[1]
 
 
 def test_a_damaged_file_is_made_again_and_the_rest_kept(whole: Path, tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ def test_the_number_of_threads_does_not_matter_and_is_given_back(has_question: b
     before, tables = torch.get_num_threads(), []
     for threads in (1, 3):
         torch.set_num_threads(threads)
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
         try:
             tables.append(concatenate(list(collect_shards(model, split, budget=20))).table)
             assert torch.get_num_threads() == threads

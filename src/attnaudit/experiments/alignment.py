@@ -74,7 +74,8 @@ class Alignment:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         table = table.lazy().collect()
         known = table.drop_nulls("aligned")
-        sums = known.group_by("instance").agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum()).sort("instance")
+        by_instance = known.sort("instance", maintain_order=True).group_by("instance", maintain_order=True)
+        sums = by_instance.agg(pl.len().alias("rows"), pl.col("^hit_.*$", "aligned", "chance").sum())
         rows = list(_rows(self.name, sums, len(known), len(table) - len(known), self.seed)) if len(sums) else []
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
@@ -122,10 +123,10 @@ def dictionary(trace: Trace, least: int = 5) -> pl.DataFrame:
         "relevance": above, "alpha": alpha.values, "aligned": _marks(trace, relevance.lengths),
     })  # fmt: skip
     known = frame.filter(pl.col("target") != UNKNOWN)
-    in_row = known.group_by("row", "source", "target").agg(
+    in_row = known.group_by("row", "source", "target", maintain_order=True).agg(
         pl.col("instance").first(), pl.len().alias("places"), pl.col("relevance", "alpha").sum(), pl.col("aligned").max()
     )
-    pairs = in_row.group_by("source", "target").agg(
+    pairs = in_row.group_by("source", "target", maintain_order=True).agg(
         pl.col("instance").n_unique().alias("count"), pl.col("relevance", "alpha").sum() / pl.col("places").sum(), pl.col("aligned").mean()
     )
     return pairs.filter(pl.col("count") >= least).sort(["relevance", "source", "target"], descending=[True, False, False])

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +19,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.files import write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
+from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import SCHEMA, content_key
 from attnaudit.results.table import table_file
@@ -60,7 +60,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     check_place(out, plain)
     with alone(out) as store:
         write_json(out / "spec.json", plain)
-        trained = _train_step(store, study, progress, threads or _cores())
+        trained = _train_step(store, study, progress, threads or cores())
 
         def analyse(folder: Path) -> None:
             curves, final = (pl.read_parquet(out / RESULTS[0] / f"{name}.parquet") for name in (CURVES, FINAL))
@@ -108,7 +108,3 @@ def _train_step(store: Store, study: Copying, progress: Progress, threads: int) 
                 add(table)
 
     return store.step("train", content_key("train", asdict(study), list(_MEASURES)), RESULTS[:1], work)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

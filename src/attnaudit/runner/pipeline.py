@@ -54,12 +54,14 @@ def train_into(spec: Any, out: str | Path, progress: Progress | None = None, cor
 @contextlib.contextmanager
 def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
+    from attnaudit.training.loop import threads_an_operation
+
     task, plain = task_of(spec), spec.to_json()
     check_place(out, plain, do)
     device = resolve_device(spec.device)
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))
     check_place(out, plain, do)
-    with alone(out) as store:
+    with alone(out) as store, threads_an_operation(spec.training.threads):
         prepared = _Run(task, Job(spec, plain, corpus, device, store, progress))
         yield prepared
         store.close(prepared.manifest())

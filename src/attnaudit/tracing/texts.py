@@ -17,6 +17,7 @@ from torch import nn
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.threads import cores
 from attnaudit.corpora import Corpus, Split
 from attnaudit.corpora.corpus import Pairs
 from attnaudit.models.batch import Batch, Inputs
@@ -27,7 +28,7 @@ from attnaudit.trace.readout import TanhTail
 from attnaudit.tracing.importance import gradient_importance, input_falls
 from attnaudit.tracing.leave_one_out import leave_one_out
 from attnaudit.tracing.settings import CollectSettings, Outputs, Score
-from attnaudit.training.loop import StepCallback, evaluating
+from attnaudit.training.loop import StepCallback, evaluating, threads_an_operation
 
 SHARD_ROWS = 2048
 BUDGET = {"cpu": 4_096, "cuda": 262_144}  # padded positions of one batch: a CPU's cache holds its states, a GPU has enough to do
@@ -130,7 +131,7 @@ class _Work:
             batch = inputs.batch(chosen, device)
             return chosen, batch, self._measure(batch)
 
-        with one_thread_an_operation() as threads, ThreadPoolExecutor(1 if device.type == "cuda" else threads) as pool:
+        with threads_an_operation(1), ThreadPoolExecutor(1 if device.type == "cuda" else cores()) as pool:
             longest_first = list(inputs.batches_by_length(self.budget))[::-1]
             yield from pool.map(measure, longest_first)
 
@@ -173,17 +174,6 @@ def frozen(model: nn.Module) -> Iterator[None]:
     finally:
         for weight, wants in zip(model.parameters(), expected, strict=True):
             weight.requires_grad_(wants)
-
-
-@contextmanager
-def one_thread_an_operation() -> Iterator[int]:
-    """Within it torch gives every operation a single thread; the value is how many it would have had."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield threads
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _of_head(columns: Mapping[str, np.ndarray], head: int | None) -> dict[str, np.ndarray]:

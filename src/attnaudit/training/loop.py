@@ -79,7 +79,14 @@ def minimise(
     Returns every epoch. ``callback`` is called after selected steps. With ``checkpoint`` the state after each epoch is stored in that
     folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss that is not finite.
     """
-    model.to(device)
+    with threads_an_operation(settings.threads):
+        return _minimise(model.to(device), data, dev, settings, seed, checkpoint, progress, callback)
+
+
+def _minimise(
+    model: Trainable, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, seed: int, checkpoint: Path | None,
+    progress: Progress | None, callback: StepCallback | None,
+) -> list[Epoch]:  # fmt: skip
     optimizer = _optimizer(model, settings)
     history, best = _resume(checkpoint, model, optimizer)
     steps = len(data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
@@ -137,6 +144,17 @@ def passes(model: Trainable, inputs: Inputs | PairInputs, budget: int) -> Iterat
         for rows in inputs.batches_by_length(budget):
             batch = inputs.batch(rows, device)
             yield rows, batch, model(batch)
+
+
+@contextmanager
+def threads_an_operation(number: int) -> Iterator[None]:
+    """Within it torch gives every operation on a CPU ``number`` threads; afterwards as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

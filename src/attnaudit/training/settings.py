@@ -17,7 +17,8 @@ class TrainingSettings:
     training stops at a perfect dev score, since no later epoch could be selected. ``plateau`` halves the learning rate after that many
     epochs without a better score; None keeps it. ``select`` is the dev score that selects an epoch: ``usual`` is ROC-AUC of a classifier
     and accuracy of a model with a question, ``loss`` is minus the training loss on dev. ``steps`` is the exact number of optimizer steps to
-    take, the last epoch cut short; ``epochs``, ``patience`` and a perfect dev score are then ignored.
+    take, the last epoch cut short; ``epochs``, ``patience`` and a perfect dev score are then ignored. ``threads`` is how many torch gives
+    each operation on a CPU: the order in which numbers are added depends on it, so it is a setting and not what the machine has.
     """
 
     epochs: int = 8
@@ -30,9 +31,10 @@ class TrainingSettings:
     plateau: int | None = None
     select: Literal["usual", "accuracy", "loss"] = "usual"
     steps: int | None = None
+    threads: int = 1
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "learning_rate"):
+        for name in ("epochs", "batch_size", "learning_rate", "threads"):
             if not getattr(self, name) > 0:
                 raise InputError("train", f"training.{name}", repr(getattr(self, name)), "a number above 0")
         if not self.weight_decay >= 0:
