@@ -244,6 +244,42 @@ def test_help_and_audits_never_import_torch(trace: Path, finished: Path, tmp_pat
         assert done.returncode == 0, done.stderr
 
 
+WITHOUT_EXTRAS = """
+import sys
+from importlib.machinery import PathFinder
+from attnaudit.core.extras import PACKAGES
+absent = {package for packages in PACKAGES.values() for package in packages}
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, path=None, target=None: None if name in absent else find(name, path, target)
+from attnaudit.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def without_extras(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_EXTRAS, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+def test_audits_reports_and_comparisons_need_no_extra(trace: Path, finished: Path, tmp_path: Path) -> None:
+    for arguments in (["audit", str(trace), "--out", "audit"], ["report", str(finished)], ["corpora", "list"]):
+        done = without_extras(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("arguments", "extra"), [
+    (["run", "planted-decisive"], "train"), (["study", "uniform", "planted-decisive"], "train"), (["study", "copying", "iid"], "train"),
+    (["translate", "planted-copy"], "translate"), (["corpora", "fetch", "trec6"], "train"),
+])  # fmt: skip
+def test_a_missing_extra_is_named_and_nothing_is_written(arguments: list[str], extra: str, tmp_path: Path) -> None:
+    done = without_extras(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert "without torch" in line
+    assert line.endswith(f"pip install 'attnaudit[{extra}]'")
+    assert not list(tmp_path.iterdir())
+
+
 def test_ctrl_c_is_one_line_and_the_run_goes_on(tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = [sys.executable, "-m", "attnaudit", "run", "planted-decisive", *TINY, "--epochs", "100000", "--out", str(out)]

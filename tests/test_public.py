@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import attnaudit
+from attnaudit.corpora import planted_corpus
 from tests.traces import make_trace
 
 
@@ -47,7 +50,7 @@ def test_public_objects_say_what_they_are() -> None:
     assert "permutation.median_delta_y = " in text
     assert len(text.splitlines()) <= 25
     assert repr(results["permutation"]).startswith("Result permutation")
-    corpus = attnaudit.planted_corpus("decisive", size=40, length=(10, 12))
+    corpus = planted_corpus("decisive", size=40, length=(10, 12))
     assert repr(corpus).startswith("Corpus planted-decisive: classification, 32 train")
 
 
@@ -60,3 +63,9 @@ def test_options_are_checked_as_on_the_command_line(name: str) -> None:
     arguments = ("uniform", "planted-decisive") if name == "study" else ("planted-copy" if name == "translate" else "planted-decisive",)
     with pytest.raises(attnaudit.InputError, match=r"did you mean training\.epochs"):
         getattr(attnaudit, name)(*arguments, settings={"training.epoch": 4})
+
+
+def test_the_version_is_that_of_the_installation_and_names_are_listed() -> None:
+    assert attnaudit.__version__ == version("attnaudit")
+    assert set(attnaudit.__all__) <= set(dir(attnaudit))
+    assert (Path(attnaudit.__file__).parent / "py.typed").exists()

@@ -9,7 +9,7 @@ import pytest
 
 import attnaudit as aa
 from attnaudit.core.errors import InputError
-from attnaudit.corpora import Corpus, read_corpus
+from attnaudit.corpora import Corpus, planted_corpus, read_corpus
 
 from .writing import LABELS, ROWS, TEXTS, encoded, write, write_folder
 
@@ -169,7 +169,7 @@ def test_progress_tells_rows(tmp_path: Path) -> None:
 
 
 def test_planted_corpora_have_names() -> None:
-    assert read_corpus("planted-negation", seed=2).fingerprint == aa.planted_corpus("negation", seed=2).fingerprint
+    assert read_corpus("planted-negation", seed=2).fingerprint == planted_corpus("negation", seed=2).fingerprint
 
 
 def test_sms_spam(real_data: Path) -> None:

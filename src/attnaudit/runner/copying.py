@@ -16,6 +16,7 @@ import polars as pl
 
 from attnaudit.copying.study import NAME, Copying, summarise
 from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.extras import require
 from attnaudit.core.files import write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
@@ -55,6 +56,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     """Do what is missing in ``out`` on ``threads`` (None: every core); returns it. Raises InputError, RunError for another study."""
     from attnaudit.report.copying_page import write_copying
 
+    require("train", "study")
     out, progress = Path(out), progress or silent
     plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
     check_place(out, plain)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.extras import require
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import content_key
@@ -54,9 +55,10 @@ def train_into(spec: Any, out: str | Path, progress: Progress | None = None, cor
 @contextlib.contextmanager
 def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
+    task, plain = task_of(spec), spec.to_json()
+    require(task.needs, spec.kind)
     from attnaudit.training.loop import threads_an_operation
 
-    task, plain = task_of(spec), spec.to_json()
     check_place(out, plain, do)
     device = resolve_device(spec.device)
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))

@@ -18,6 +18,7 @@ import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError, did_you_mean
+from attnaudit.core.extras import require
 from attnaudit.core.files import sha256, write_json
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
@@ -109,9 +110,11 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
+    task = task_of(spec.base)
+    require(task.needs, "study")
     out, progress = Path(out), progress or silent
     place, plain = out / spec.study.name, spec.to_json()
-    corpus = task_of(spec.base).read(spec.base, progress)
+    corpus = task.read(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
     plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
     _check_places(out, place, plain)

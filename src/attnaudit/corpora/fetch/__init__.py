@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.extras import require
 from attnaudit.core.files import read_json, sha256
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.entry import CorpusEntry, Download
@@ -71,6 +72,7 @@ def fetch_corpus(
     called before the files get their place, with a data directory that holds them; what it raises refuses them. Two processes that
     fetch one corpus wait for each other. Raises InputError.
     """
+    require("train", "corpora fetch")
     entry = _entry(name)
     place = data_folder(data_dir)[0].expanduser().absolute()
     target = place / _target_name(entry)

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.extras import require
 from attnaudit.corpora.corpus import Split
 
 DIGITS = "qqq"
@@ -35,6 +36,7 @@ class Tokeniser:
     """
 
     def __init__(self, mask_digits: bool = True, whole: str = "", language: str = "en", lowercase: bool = True) -> None:
+        require("train", "read corpus")
         from spacy.attrs import ORTH  # here because it takes two seconds
 
         self._tokenizer = _rules(language)

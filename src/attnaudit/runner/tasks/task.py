@@ -53,6 +53,7 @@ class Task:
     """A kind of model, from its corpus to its pages. What reads or builds raises InputError for all that training would fail of."""
 
     kind: str  # its name in ``spec.json`` and in the manifest
+    needs: str  # the extra of the installation that has its packages
     studies: Mapping[str, type]  # each a `attnaudit.studies.Study` of such models
     spec: Callable[..., Any]  # the specification of a run, of a source and options
     read: Callable[[Any, Progress], Any]  # the corpus that a specification names

@@ -110,10 +110,10 @@ def _facts(job: Job) -> dict[str, dict[str, Any]]:
 
 
 TEXTS = Task(  # of a `RunSpec` and a `Corpus`
-    kind="run", studies=STUDIES, spec=RunSpec.of, read=_read, prepare=_prepare, training_key=_training_key, build=_build, fit=_fit,
-    load=_load, network=lambda model: model, traced=lambda job: job.corpus.splits["test"], shards=_shards, facts=_facts,
+    kind="run", needs="train", studies=STUDIES, spec=RunSpec.of, read=_read, prepare=_prepare, build=_build, fit=_fit,
+    training_key=_training_key, load=_load, network=lambda model: model, traced=lambda job: job.corpus.splits["test"], shards=_shards,
     described=lambda job, model: {**asdict(model.settings), "preset": job.plain["preset"], "vectors": job.plain["vectors"]},
-    remarks=lambda notes: [notes["vectors"]], with_remarks=lambda origin, remarks: {**origin, "notes": list(remarks)},
+    facts=_facts, remarks=lambda notes: [notes["vectors"]], with_remarks=lambda origin, remarks: {**origin, "notes": list(remarks)},
     audit_key=lambda job: (list(job.spec.experiments), job.spec.experiments, False), rows=lambda job, folder, audited: audited,
     collect_key=lambda job: (job.plain["collect"],), steps={"teach": Step((TEACHER,), lambda job: (), _teach)},
 )  # fmt: skip
