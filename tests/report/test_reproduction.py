@@ -207,7 +207,7 @@ def test_the_main_table_shows_paper_rerun_and_ours_with_spread_share_interval_an
 
 
 def test_the_verdict_counts_what_both_of_the_authors_runs_have():
-    table = over_seeds([_run(model=model, shift=shift) for model, shift in zip(MODELS, (0.0, 0.0, 0.0, -0.9), strict=True)])
+    table = over_seeds([_run(model=model, shift=shift) for model, shift in zip(MODELS, (0.0, 0.03, -0.05, -0.9), strict=True)])
     twice = table.filter(pl.col("spread").is_not_null())
     means = main_means(table)
     assert sum(tally.total for tally in tallies(table)) == twice.height
@@ -216,7 +216,10 @@ def test_the_verdict_counts_what_both_of_the_authors_runs_have():
     far = chosen.filter(agreement=FARTHER).height
     sentence = verdict_sentences(table)[0]
     assert sentence.startswith(f"Of {chosen.height} means")
-    assert f"{chosen.filter(agreement=WITHIN_CELL).height} (" in sentence
+    between = [min(one, two) <= ours <= max(one, two) for one, two, ours in chosen.select("paper", "rerun", "ours").iter_rows()]
+    assert 0 < sum(between) < chosen.filter(agreement=WITHIN_CELL).height
+    assert f"{sum(between)} ({100 * sum(between) / chosen.height:.0f} %) lie between the two values" in sentence
+    assert f": {chosen.filter(agreement=WITHIN_CELL).height} (" in sentence
     assert f"{far} ({100 * far / chosen.height:.0f} %) lie farther off" in sentence
     unmeasured = table.with_columns(agreement=pl.lit(NOT_MEASURED), ours=None)
     assert "nothing to judge" in verdict_sentences(unmeasured)[0]

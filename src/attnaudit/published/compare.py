@@ -171,6 +171,13 @@ def is_telling(low: float | None, high: float | None, bounds: tuple[float, float
     return low is not None and high is not None and high - low <= WIDEST_TELLING * (bounds[1] - bounds[0])
 
 
+def between_theirs(frame: pl.DataFrame) -> int:
+    """How many rows of a comparison lie between the authors' two values, or on one of them; `judge` counts these and more as ``within``."""
+    theirs = pl.col("paper", "rerun")
+    twice = frame.filter(pl.col("spread").is_not_null())
+    return twice.filter(pl.col("ours") >= pl.min_horizontal(theirs), pl.col("ours") <= pl.max_horizontal(theirs)).height
+
+
 def _agreement(off: float | None, within: bool | None, corpus_spread: float | None) -> str:
     if off is None:
         return NOT_MEASURED

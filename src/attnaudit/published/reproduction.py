@@ -15,6 +15,7 @@ from attnaudit.published.compare import (
     SEEDS_SCHEMA,
     WITHIN_OURS,
     agreement_counts,
+    between_theirs,
     interval_over_seeds,
     possible,
 )
@@ -53,10 +54,11 @@ class Extent:
 
 @dataclass(frozen=True)
 class Tally:
-    """How many numbers of one kind are in each degree of `DEGREES`."""
+    """How many numbers of one kind are in each degree of `DEGREES`, and how many of them lie between the authors' two values."""
 
     kind: str
     counts: tuple[int, ...]
+    between: int
 
     @property
     def total(self) -> int:
@@ -184,7 +186,7 @@ def seed_counts(numbers: pl.DataFrame) -> list[int]:
 def tally(kind: str, rows: pl.DataFrame) -> Tally:
     """How many of the rows, all of one kind, are in each degree."""
     counts = agreement_counts(rows)
-    return Tally(kind, tuple(counts.get(agreement, 0) for agreement in DEGREES))
+    return Tally(kind, tuple(counts.get(agreement, 0) for agreement in DEGREES), between_theirs(rows))
 
 
 def tallies(table: pl.DataFrame) -> list[Tally]:

@@ -149,7 +149,9 @@ def verdict_sentences(table: pl.DataFrame) -> list[str]:
 def _in_words(tally: Tally) -> str:
     cell, corpus, ours, above, farther, _ = tally.counts
     parts = [
-        f"{cell} ({percent(cell / tally.judged)}) lie within the spread of their two runs of the same model",
+        f"{tally.between} ({percent(tally.between / tally.judged)}) lie between the two values",
+        f"{cell - tally.between} more lie outside both, no farther than the two are apart: {cell} ({percent(cell / tally.judged)}) are "
+        "within their spread by this rule",
         f"{corpus} more within the most that their two runs differ on the corpus" if corpus else "",
         f"of {ours} more a published value lies within our interval" if ours else "",
         f"{above} lie above what their search had found" if above else "",

@@ -18,7 +18,7 @@ from attnaudit.results.words import figure, interval, percent
 
 # Degrees of agreement, in the order of `DEGREES`: the symbol in Markdown and captions, and the head of the column of counts.
 MARKS = {
-    "cell": ("●", "within the spread of their two runs"),
+    "cell": ("●", "no farther from their two runs than these differ"),
     "corpus": ("◐", "within their spread on the corpus"),
     "ours": ("◑", "theirs is within our interval"),
     "above": ("△", "above what their search found"),
@@ -170,8 +170,8 @@ def as_markdown(content: Mapping[str, Any]) -> str:
 
 
 def _tallies(content: Mapping[str, Any]) -> str:
-    heads = ["", *(f"{symbol} {head}" for _, symbol, head in content["degrees"]), "all"]
-    return _markdown_table(heads, [[tally.kind, *map(str, tally.counts), str(tally.total)] for tally in content["tallies"]])
+    heads = ["", *(f"{symbol} {head}" for _, symbol, head in content["degrees"]), "all", "between their two"]
+    return _markdown_table(heads, [[tally.kind, *map(str, (*tally.counts, tally.total, tally.between))] for tally in content["tallies"]])
 
 
 def _contrasts(content: Mapping[str, Any]) -> str:

@@ -60,12 +60,14 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
         numbers.get(name, 0)
         for name in (published.WITHIN_CELL, published.WITHIN_CORPUS, published.WITHIN_OURS, published.ABOVE_SEARCH, published.FARTHER)
     )
+    between = published.between_theirs(frame)
     ours = f"; of {near} more a published value lies within our interval" if near else ""
     exact = f"; {above} more lie above what their search had found" if above else ""
     farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
     counted = (
-        f"Of {count(sum(numbers.values()), 'published number')} that both runs of the authors have, {cell} lie within the spread of the "
-        f"two for the same model, and {corpus} more within the most that they differ on this corpus in this kind of number"
+        f"Of {count(sum(numbers.values()), 'published number')} that both runs of the authors have, {between} lie between the two values "
+        f"and {cell - between} more no farther outside than the two are apart; {corpus} more are within the most that they differ on this "
+        "corpus in this kind of number"
         f"{ours}{exact}{farther}."
     )
     most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)
