@@ -27,6 +27,7 @@ from attnaudit.trace import Trace
 
 CORPORA = ("trec6", "ag_news4", "snli", "babi1")
 SEARCHED = 500
+OTHER_SEED = 1  # of the search alone: with one seed both have the same starts, and ours is never below it
 COLUMNS = (
     "corpus", "instances", "mean T", "classes", "ε", "found, mean", "bound, mean", "gap, median", "certified", "ms an instance",
     "certified by pairs", "relaxed, mean", "ms an instance, relaxed", "least found − relaxed",
@@ -43,7 +44,8 @@ def train(corpus: str, data_dir: str, out: Path) -> Path:
 def bounds_row(trace: Trace) -> list[str]:
     """What is found and what bounds it; pairs alone and the relaxed search on the same instances."""
     settings = settings_for_task(trace.task).get("adversary", {})
-    ours, search = (make_experiment("adversary", {**settings, "method": method}) for method in ("exact", "relaxed"))
+    ours = make_experiment("adversary", settings)
+    search = make_experiment("adversary", {**settings, "method": "relaxed", "seed": OTHER_SEED})
     assert isinstance(ours, Adversary)
     for experiment in (ours, search):
         experiment(trace.take(np.arange(1)))  # compile
