@@ -81,7 +81,7 @@ def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
     overall = _tau(-0.02, 0.41)
     apart = pl.concat([overall, _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3))])
     (row,) = verdict(apart, ABOUT).rows
-    assert row.sentence.endswith("By predicted class: negative −0.32, positive 0.28.")
+    assert row.sentence.endswith("By predicted class of 20 instances or more: negative −0.32, positive 0.28.")
     alike = pl.concat([overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))])
     (row,) = verdict(alike, ABOUT).rows
     assert "By predicted class" not in row.sentence
@@ -92,7 +92,7 @@ def test_up_to_six_classes_are_named_and_of_more_the_two_ends():
     (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **dict(list(values.items())[:3]))]), ABOUT).rows
     assert row.sentence.endswith("By predicted class: c 0.00, a 0.10, d 0.20.")
     (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **values)]), ABOUT).rows
-    assert row.sentence.endswith("By predicted class: from c 0.00 to e 0.60, with 5 classes between.")
+    assert row.sentence.endswith("By predicted class: c 0.00 to e 0.60, with 5 between.")
 
 
 def test_f1_says_of_what_it_is():

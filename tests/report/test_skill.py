@@ -183,7 +183,7 @@ def test_which_models_a_study_is_about(study: str, names: list[str], expected: l
         ([], "Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: nothing below shows"),
         ([Claim(False, "x")], "not why it predicts what it does: x."),
         ([Claim(True, "y")], "may be shown as one explanation of its predictions, not as the only one: y."),
-        ([Claim(True, "y"), Claim(False, "x"), Claim(False, "x")], "disputed here. For: y. Against: x."),
+        ([Claim(True, "y"), Claim(False, "x"), Claim(False, "x")], "disputed here.\nFor: y.\nAgainst: x."),
     ],
 )
 def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
@@ -211,7 +211,7 @@ def test_every_measure_has_a_description() -> None:
 
 def test_the_card_is_escaped() -> None:
     content = card_section(verdict(summary_of(**SHUFFLED), About(corpus="<b>"))).content
-    assert '<p class="claim">Heatmaps' in environment().get_template("card.html.j2").render(content)
+    assert '<p class="claim"><span>Heatmaps' in environment().get_template("card.html.j2").render(content)
 
 
 def test_erasure_compares_rankings_over_the_same_instances() -> None:

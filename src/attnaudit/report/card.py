@@ -44,8 +44,8 @@ class Card:
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""
         console = console or Console()
-        if self.lead:
-            console.print(as_markup(self.lead), style="bold", highlight=False)
+        for line in filter(None, self.lead.split("\n")):
+            console.print(as_markup(line), style="bold", highlight=False)
         title, caption = as_markup(self.title), as_markup(self.subtitle)
         table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
         for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):

@@ -74,14 +74,14 @@ class SummaryRows:
 
     def apart(self, experiment: str, measure: str, places: int = 2) -> str:
         """A sentence with the mean of each predicted class, in ascending order, where the mean over all describes none; else nothing."""
-        rows = [row for row in self.by_class.get((experiment, measure), ()) if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None]
-        rows.sort(key=lambda row: row["value"])
+        classes = self.by_class.get((experiment, measure), ())
+        rows = sorted((row for row in classes if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None), key=lambda row: row["value"])
         if len(rows) < 2 or rows[-1]["value"] - rows[0]["value"] < CLASSES_APART or rows[-1]["low"] <= rows[0]["high"]:
             return ""
         named = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
-        if len(named) > MOST_NAMED:
-            return f" By predicted class: from {named[0]} to {named[-1]}, with {len(named) - 2} classes between."
-        return f" By predicted class: {', '.join(named)}."
+        listed = ", ".join(named) if len(named) <= MOST_NAMED else f"{named[0]} to {named[-1]}, with {len(named) - 2} between"
+        which = f" of {FEWEST_OF_CLASS} instances or more" if len(rows) < len(classes) else ""
+        return f" By predicted class{which}: {listed}."
 
 
 def card_row(
@@ -102,14 +102,14 @@ def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
 
 
 def claimed(rows: Iterable[CardRow], model: str = "this model") -> str:
-    """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``."""
+    """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line."""
     claims = [row.claim for row in rows if row.claim]
     by_side = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
     supporting, against = ("; ".join(clauses) for clauses in by_side)
     if supporting and against:
         return (
-            f"Heatmaps of {model} show where it puts weight; whether that explains its predictions is disputed here. "
-            f"For: {supporting}. Against: {against}."
+            f"Heatmaps of {model} show where it puts weight; whether that explains its predictions is disputed here.\n"
+            f"For: {supporting}.\nAgainst: {against}."
         )
     if supporting:
         return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {supporting}."

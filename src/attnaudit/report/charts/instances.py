@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -198,7 +199,8 @@ def violin_chart(
 
     ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
     """
-    rows, place = rows.select("band", "group", column), _places(len(bands), palette.groups)
+    rows = rows.select("band", "group", column)
+    place = _places(rows, len(bands), palette.groups)
     lines = 0.6 + place["centre"].to_list()[-1]
     down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
     y = alt.Y("top:Q", scale=down, title="largest attention weight", axis=_band_axis(place, bands))
@@ -230,9 +232,13 @@ def _inside(rows: pl.DataFrame, column: str, place: pl.DataFrame, palette: Palet
     ]
 
 
-def _places(bands: int, groups: Sequence[str]) -> pl.DataFrame:
-    """Where each violin stands, in rows from the top: {band, group, centre}."""
-    entries = [(b, group, 0.6 + b * (len(groups) + _GAP) + k) for b in range(bands) for k, group in enumerate(groups)]
+def _places(rows: pl.DataFrame, bands: int, groups: Sequence[str]) -> pl.DataFrame:
+    """Where each violin is, in rows from the top: {band, group, centre}; of a band without any the first group."""
+    found, entries, down = set(rows.drop_nulls().select("band", "group").iter_rows()), [], 0.6
+    for band in range(bands):
+        shown = [group for group in groups if (band, group) in found] or groups[:1]
+        entries += [(band, group, down + k) for k, group in enumerate(shown)]
+        down += len(shown) + _GAP
     return pl.DataFrame(entries, schema={"band": pl.Int64, "group": pl.String, "centre": pl.Float64}, orient="row")
 
 
@@ -300,12 +306,13 @@ def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawn:
     drawn, head = alt.Chart(boxes), alt.Chart(pl.DataFrame({"missing": [chart.missing], "n": [f"n = {thousands(common)}"]}))
     marked = alt.FieldOneOfPredicate("name", list(chart.marked))
     colour = alt.condition(marked, alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
-    share, above = {"align": "right", "fontSize": 11.5, "opacity": 0.85}, alt.YValue(-8)
+    small: dict[str, Any] = {"fontSize": 11.5, "opacity": 0.85}
+    above = alt.YValue(-8)
     layers = [
         *box_layers(drawn, x, y, colour, 16),
-        drawn.mark_text(**share).encode(x=alt.XValue(-10), y=y, text=alt.Text("missing:N")),
-        head.mark_text(**share).encode(x=alt.XValue(-10), y=above, text=alt.Text("missing:N")),
-        head.mark_text(**share | {"align": "left"}).encode(x=alt.XValue(0), y=above, text=alt.Text("n:N")),
+        drawn.mark_text(align="right", **small).encode(x=alt.XValue(-10), y=y, text=alt.Text("missing:N")),
+        head.mark_text(align="right", **small).encode(x=alt.XValue(-10), y=above, text=alt.Text("missing:N")),
+        head.mark_text(align="left", **small).encode(x=alt.XValue(0), y=above, text=alt.Text("n:N")),
     ]
     return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
 
