@@ -22,6 +22,7 @@ from attnaudit.results.about import About
 from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row, claimed
 from attnaudit.results.skill import OF_BASE, no_skill_of_run
 from attnaudit.runner.tasks.pairs import translation_rows
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows
 from attnaudit.studies.uniform import Uniform
@@ -105,6 +106,16 @@ def test_a_translator_is_compared_with_the_copied_source(low: float, told: str) 
     assert bool(no_skill_of_run(SummaryRows.of(rows))) is bool(told)
 
 
+def test_a_translator_that_writes_the_same_for_every_source_has_learned_nothing() -> None:
+    names = ("translation__bleu", "translation__bleu_copy", "translation__bleu_other")
+    figures = ({"value": 0.3, "low": 0.25, "high": 0.35}, {"value": 0.0}, {"value": 0.28})
+    notice = no_skill_of_run(SummaryRows.of(summary_of(**dict(zip(names, figures, strict=True)))))
+    assert "no better than its translations of other sources (BLEU 0.3 [" in notice
+    texts = [f"{one} b c d {one} f g {one}" for one in "xyzw"]
+    assert bleu_of_others(texts, texts) < 60 < bleu(bleu_counts(texts, texts).sum(axis=0))
+    assert bleu_of_others(["a b c d e"] * 4, ["a b c d e"] * 4) == pytest.approx(100)
+
+
 def test_the_copied_source_has_its_bleu() -> None:
     pairs: Any = ParallelPairs()
     written = [{"source": "a b c d e", "translation": "x"}, {"source": "k l m n o", "translation": "y"}]
@@ -112,6 +123,7 @@ def test_the_copied_source_has_its_bleu() -> None:
     rows = {row["measure"]: row["value"] for row in summary}
     assert rows["bleu_copy"] == pytest.approx(50, abs=5)
     assert rows["bleu"] < 1
+    assert 0 <= rows["bleu_other"] < 1
 
 
 class ParallelPairs:

@@ -23,25 +23,29 @@ OF_BASE = (
     Measure("base_roc_auc_chance", "ROC-AUC of random scores", "Area under the ROC curve of scores that are independent of the label."),
     Measure("base_bleu", "BLEU of the models under study", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
     Measure("base_bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations, 0 to 100."),
+    Measure(
+        "base_bleu_other",
+        "BLEU against references of other pairs",
+        "BLEU of the translations, each against the reference of another pair, 0 to 100.",
+    ),
 )
 """Measures of a study by which `no_skill` judges the models that it is about."""
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """A ``score`` of models, the score that a ``baseline`` reaches, and what that baseline does."""
+    """A ``score`` of models and its ``baselines``: the scores that they reach, and what each does."""
 
     score: str
-    baseline: str
-    does: str
+    baselines: tuple[tuple[str, str], ...]
     label: str
     places: int
 
 
 YARDSTICKS = (
-    Yardstick("roc_auc", "roc_auc_chance", "random scores", "ROC-AUC", 2),
-    Yardstick("accuracy", "majority", "always predicting the most frequent class", "accuracy", 2),
-    Yardstick("bleu", "bleu_copy", "copying the source", "BLEU", 1),
+    Yardstick("roc_auc", (("roc_auc_chance", "random scores"),), "ROC-AUC", 2),
+    Yardstick("accuracy", (("majority", "always predicting the most frequent class"),), "accuracy", 2),
+    Yardstick("bleu", (("bleu_copy", "copying the source"), ("bleu_other", "its translations of other sources")), "BLEU", 1),
 )
 OF_RUN = ("prediction", "translation")
 
@@ -49,19 +53,21 @@ OF_RUN = ("prediction", "translation")
 def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
     """A sentence where the models of ``experiment`` do not exceed the baseline by more than their interval; empty where they do.
 
-    The first of `YARDSTICKS` whose score and baseline the summary has decides: several tests would be as many chances of a false
-    positive. Empty too where it has none: without labels nothing can be asked.
+    The first of `YARDSTICKS` whose score and a baseline the summary has decides, by its best baseline: several scores would be as many
+    chances of a false positive. Empty too where it has none: without labels nothing can be asked.
     """
     for one in YARDSTICKS:
-        score, baseline = rows.get(experiment, prefix + one.score), rows.value(experiment, prefix + one.baseline)
-        if score is None or baseline is None:
+        score = rows.get(experiment, prefix + one.score)
+        known = [(value, does) for name, does in one.baselines if (value := rows.value(experiment, prefix + name)) is not None]
+        if score is None or not known:
             continue
+        baseline, does = max(known)
         least = score["value"] if score["low"] is None else score["low"]
         if least > baseline:
             return ""
         reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
         return (
-            f"Claim nothing: the model is no better than {one.does} ({one.label} {reached}, baseline {figure(baseline, one.places)}). "
+            f"Claim nothing: the model is no better than {does} ({one.label} {reached}, baseline {figure(baseline, one.places)}). "
             "Figures are shown, conclusions withheld."
         )
     return ""

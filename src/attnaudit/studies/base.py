@@ -13,7 +13,7 @@ from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Study, TrainingId
 from attnaudit.results import summary_row
 from attnaudit.results.skill import CHANCE
-from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
 from attnaudit.studies.deceive import PairDeceive, Written
 from attnaudit.studies.over_seeds import compare_models, means, predictions, seeds_row
 from attnaudit.trace import Trace
@@ -25,7 +25,7 @@ def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[
     """Rows of the scores of a study's base models and of the baselines of `YARDSTICKS`; none without a base.
 
     ``base_accuracy`` and ``base_majority``, for classes that are allowed in every row ``base_roc_auc`` and ``base_roc_auc_chance`` too; of
-    translators that wrote ``base_bleu`` and ``base_bleu_copy``.
+    translators that wrote ``base_bleu``, ``base_bleu_copy`` and ``base_bleu_other``.
 
     Means and intervals are over seeds and instances; of a translator without translations over its gold tokens, a pair by their mean.
     """
@@ -76,4 +76,7 @@ def _of_translations(study: PairDeceive, traces: Written, models: Iterable[Train
     copied = bleu(bleu_counts([row["source"] for row in written[0]], columns[0][1]).sum(axis=0))
     over_seeds = bleu_over_seeds(counts, seed=study.seed)
     n = counts.shape[1]
-    return [seeds_row(study.name, "base_bleu", *over_seeds, n), summary_row(study.name, "base_bleu_copy", copied, n=n)]
+    others = float(np.mean([bleu_of_others(*pair) for pair in columns]))
+    baselines = {"base_bleu_copy": copied, "base_bleu_other": others}
+    rows = [summary_row(study.name, name, value, n=n) for name, value in baselines.items()]
+    return [seeds_row(study.name, "base_bleu", *over_seeds, n), *rows]
