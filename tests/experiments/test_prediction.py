@@ -22,10 +22,11 @@ def test_the_figures_are_those_of_sklearn(outputs: int):
         "accuracy": accuracy_score(label, predicted),
         "f1": f1_score(label, predicted, average="binary" if two else "macro"),
         "roc_auc": roc_auc_score(label, score[:, -1] if two else score / score.sum(axis=1, keepdims=True), multi_class="ovr"),
+        "roc_auc_chance": 0.5,
         "majority": accuracy_score(label, DummyClassifier().fit(score, label).predict(score)),
     }
     assert dict(zip(summary["measure"], summary["value"], strict=True)) == pytest.approx(expected, abs=1e-9)
-    estimated = summary.filter(pl.col("measure") != "majority")
+    estimated = summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"]))
     assert (estimated["low"] < estimated["value"]).all()
     assert (estimated["high"] > estimated["value"]).all()
     assert summary["group"].unique().to_list() == ["all"]
@@ -38,8 +39,8 @@ def test_rows_without_a_label_are_counted():
         pl.when(pl.col("instance") < 10).then(None).otherwise(pl.col(name)).alias(name) for name in ("label", "correct")
     )
     summary = Prediction().summarise(unlabelled)
-    assert summary["n"].to_list() == [40] * 4
-    assert summary["undefined"].to_list() == [10] * 4
+    assert summary["n"].to_list() == [40] * 5
+    assert summary["undefined"].to_list() == [10] * 5
     assert summary.filter(measure="accuracy")["value"].item() == pytest.approx(table["correct"][10:].mean())
 
 
@@ -47,8 +48,8 @@ def test_no_label_at_all_is_undefined():
     trace = make_trace(5, seed=3)
     nothing = Prediction()(trace).with_columns(label=pl.lit(None, pl.Int32), correct=pl.lit(None, pl.Boolean))
     summary = Prediction().summarise(nothing)
-    assert summary["value"].to_list() == [None] * 4
-    assert summary["undefined"].to_list() == [5] * 4
+    assert summary["value"].to_list() == [None] * 5
+    assert summary["undefined"].to_list() == [5] * 5
 
 
 def test_the_table_tells_the_probability_of_what_is_predicted():
@@ -57,3 +58,10 @@ def test_the_table_tells_the_probability_of_what_is_predicted():
     p = trace.prediction[:, 0]
     np.testing.assert_allclose(table["probability"], np.maximum(p, 1 - p))
     assert table["correct"].to_list() == (table["predicted"] == pl.Series(np.array(trace.class_names)[trace.array("label")])).to_list()
+
+
+def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_classes():
+    trace = make_trace(50, outputs=4, candidates=True, seed=5)
+    summary = Prediction().summarise(Prediction()(trace))
+    assert summary.filter(measure="roc_auc_chance")["value"].item() is None
+    assert summary.filter(measure="majority")["value"].item() is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +16,17 @@ from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from attnaudit.report import write_report
+from attnaudit.report.study_page import write_study
+from attnaudit.studies.adversary import ModelAdversary
+from attnaudit.studies.uniform import Uniform
 from tests.report.runs import write_run
 from tests.report.test_growth import write_page
 from tests.report.test_page import EVIL, evil_trace
 from tests.studies.identity import identified
-from tests.studies.test_dynamics import STEPS, STUDY, some
+from tests.studies.test_dynamics import STEPS, STUDY
+from tests.studies.test_dynamics import some as steps_of
+from tests.studies.test_numbers import adversary_traces, some
+from tests.studies.test_pages import write_results
 from tests.traces import make_trace
 
 ARGUMENTS = [
@@ -130,7 +137,7 @@ def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
 
 
 def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp_path: Path):
-    table = STUDY(identified(some(STUDY)))
+    table = STUDY(identified(steps_of(STUDY)))
     path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
     page = browser.new_page(viewport={"width": 420, "height": 900})
     page.goto(path.as_uri())
@@ -141,22 +148,129 @@ def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp
 
 def test_the_list_is_filtered_by_text_class_correctness_and_weight(context: BrowserContext, report: Path):
     page, _, complaints = _open(context, report)
-    rows = page.locator("#instance-table tbody tr:visible")
-    assert rows.count() == 150
+    rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
+    assert rows.count() == 25
+    assert shown.inner_text() == "1 to 25 of 150 instances"
     page.get_by_label("Text").fill("superb")
     texts = page.evaluate("JSON.parse(document.getElementById('instance-data').textContent).map(one => one.tokens.includes('superb'))")
-    assert rows.count() == sum(texts)
-    assert page.locator("#shown").inner_text() == f"{sum(texts)} of 150 instances shown"
+    assert 0 < rows.count() == min(sum(texts), 25)
+    assert shown.inner_text().endswith(f"{sum(texts)} instances, of 150 listed")
     page.get_by_role("button", name="Clear").click()
-    page.wait_for_function("document.querySelectorAll('#instance-table tbody tr:not([hidden])').length === 150")
+    expect(shown).to_have_text("1 to 25 of 150 instances")
     page.get_by_label("Predicted").select_option("negative")
     page.locator("select[name=correct]").select_option("no")
-    shown = rows.evaluate_all("rows => rows.map(row => [row.dataset.predicted, row.dataset.correct])")
-    assert all(pair == ["negative", "no"] for pair in shown)
+    found = rows.evaluate_all("rows => rows.map(row => [row.dataset.predicted, row.dataset.correct])")
+    assert found
+    assert all(pair == ["negative", "no"] for pair in found)
     page.get_by_role("button", name="Clear").click()
     page.get_by_label("from").fill("0.5")
     assert all(float(value) >= 0.5 for value in rows.evaluate_all("rows => rows.map(row => row.dataset.max)"))
     assert complaints == []
+
+
+def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, report: Path):
+    page, _, complaints = _open(context, report)
+    rows, following = page.locator("#instance-table tbody tr:visible"), page.get_by_role("button", name="next")
+    names = "rows => rows.map(row => row.cells[0].textContent)"
+    seen = rows.evaluate_all(names)
+    assert page.get_by_role("button", name="previous").is_disabled()
+    for _ in range(5):
+        following.focus()
+        page.keyboard.press("Enter")
+        seen += rows.evaluate_all(names)
+    assert seen == [str(k) for k in range(150)]
+    assert following.is_disabled()
+    assert page.evaluate("document.activeElement.name") == "previous"
+    assert page.locator("#page").inner_text() == "page 6 of 6"
+    page.get_by_role("button", name="ε-max JSD").click()
+    assert page.locator("#page").inner_text() == "page 1 of 6"
+    assert complaints == []
+
+
+def test_the_instance_that_the_address_names_is_shown(context: BrowserContext, report: Path):
+    page, _, complaints = _open(context, report)
+    page.get_by_label("Text").fill("no such word")
+    link = page.locator(".heatmap h4 a").last
+    row = page.locator(f"#instances {link.get_attribute('href')}")
+    assert row.is_hidden()
+    link.click()
+    expect(row.locator(".open")).to_be_focused()
+    assert row.locator(".open").get_attribute("aria-expanded") == "true"
+    page.goto("about:blank")
+    page.goto(f"{report.as_uri()}#instance-149")
+    assert page.locator("#instance-149").is_visible()
+    assert page.locator("#page").inner_text() == "page 6 of 6"
+    assert page.locator("tr.detail").count() == 1
+    assert complaints == []
+
+
+def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    assert page.locator("#instance-table tbody tr:visible").count() == 150
+    assert page.locator("#pages").is_hidden()
+    context.close()
+
+
+def test_the_curve_of_removals_has_axes_and_names_the_first_flip(context: BrowserContext, report: Path):
+    page, _, _ = _open(context, report)
+    flip, first = page.locator("#steps-form button[name=flip]"), page.locator("#steps-first")
+    said = set()
+    for index in range(page.locator("#steps-form select[name=instance] option").count()):
+        page.locator("#steps-form select[name=instance]").select_option(index=index)
+        words = page.locator("#steps-curve text").all_text_contents()
+        tokens = page.locator("#steps-tokens button").count()
+        assert {"0", "0.5", "1", "tokens removed"} <= set(words)
+        assert any(word.startswith("probability of ") for word in words)
+        assert ("first flip" in words) == flip.is_enabled()
+        assert flip.inner_text() == "to the first flip"
+        expected = (
+            rf"First flip after \d+ of {tokens} tokens\." if flip.is_enabled() else r"No removal in this order flips the prediction\."
+        )
+        assert re.fullmatch(expected, first.inner_text())
+        said.add(flip.is_enabled())
+    assert said == {True, False}
+
+
+OVERLAPS = """() => Array.from(document.querySelectorAll('.chart svg')).flatMap((chart) => {
+  const words = Array.from(chart.querySelectorAll('text')).filter((word) => word.textContent.trim());
+  const boxes = words.map((word) => [word.textContent, word.getBoundingClientRect()]);
+  return boxes.flatMap(([one, a], k) => boxes.slice(k + 1)
+    .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1)
+    .filter(([, b]) => Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4)
+    .map(([other]) => [one, other]));
+})"""
+CLIPPED = """() => Array.from(document.querySelectorAll('.chart text')).filter((word) => {
+  const [a, b] = [word.getBoundingClientRect(), word.closest('.panel').getBoundingClientRect()];
+  return word.textContent.trim() && (a.left < b.left - 1 || a.right > b.right + 4);
+}).map((word) => word.textContent)"""
+SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) => svg.clientWidth / svg.viewBox.baseVal.width)"
+
+
+def pages_with_charts(folder: Path) -> Iterator[Path]:
+    trace = make_trace(150, (6, 40), outputs=6, class_names=("abbreviation", "description", "entity", "human", "location", "number"))
+    yield write_report(write_run(folder / "run", trace))
+    adversary, uniform = ModelAdversary(strengths=(0.001, 0.1), controls=1), Uniform(seeds=2)
+    yield write_study(write_results(folder / "adversary", adversary, adversary_traces()), {})
+    names = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
+    yield write_study(write_results(folder / "uniform", uniform, dict(zip(names, some(), strict=True))), {})
+
+
+def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(context: BrowserContext, report: Path, tmp_path: Path):
+    for path in (report, *pages_with_charts(tmp_path)):
+        page, _, complaints = _open(context, path)
+        assert page.evaluate(OVERLAPS) == []
+        assert page.evaluate(CLIPPED) == []
+        scales = page.evaluate(SCALES)
+        assert scales
+        assert 0.9 < min(scales) <= max(scales) <= 1
+        wide = "boxes => boxes.filter(box => box.scrollWidth > box.clientWidth + 1).length"
+        assert page.locator(".scroll").evaluate_all(wide) == 0
+        page.set_viewport_size({"width": 688, "height": 900})  # what is left of A4 between the margins
+        page.emulate_media(media="print")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 688
+        assert complaints == []
 
 
 def test_the_list_is_sorted_both_ways_with_undefined_values_last(context: BrowserContext, report: Path):
@@ -220,7 +334,7 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
 
 
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, tmp_path: Path):
-    table = STUDY(identified(some(STUDY)))
+    table = STUDY(identified(steps_of(STUDY)))
     path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
     page, asked, complaints = _open(context, path)
     slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")

@@ -81,10 +81,18 @@ def test_classes_that_a_common_mean_does_not_describe_are_told_apart():
     overall = _tau(-0.02, 0.41)
     apart = pl.concat([overall, _by_class("tau_gradient", negative=(-0.32, 100), positive=(0.28, 100), rare=(0.9, 3))])
     (row,) = verdict(apart, ABOUT).rows
-    assert row.sentence.endswith("By predicted class: negative −0.32, positive 0.28.")
+    assert row.sentence.endswith("By predicted class of 20 instances or more: negative −0.32, positive 0.28.")
     alike = pl.concat([overall, _by_class("tau_gradient", negative=(-0.05, 100), positive=(0.01, 100))])
     (row,) = verdict(alike, ABOUT).rows
     assert "By predicted class" not in row.sentence
+
+
+def test_up_to_six_classes_are_named_and_of_more_the_two_ends():
+    overall, values = _tau(0.2, 0.41), {name: (0.1 * k, 100) for k, name in enumerate("cadbfge")}
+    (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **dict(list(values.items())[:3]))]), ABOUT).rows
+    assert row.sentence.endswith("By predicted class: c 0.00, a 0.10, d 0.20.")
+    (row,) = verdict(pl.concat([overall, _by_class("tau_gradient", **values)]), ABOUT).rows
+    assert row.sentence.endswith("By predicted class: c 0.00 to e 0.60, with 5 between.")
 
 
 def test_f1_says_of_what_it_is():
@@ -119,6 +127,15 @@ def test_an_exact_adversary_stands_beside_ln_2_alone():
     assert "upper bound" not in row.yardstick
     assert row.mark == LN2
     assert "100 % of instances" in row.sentence
+
+
+@pytest.mark.parametrize(
+    ("found", "upper", "supports"), [(0.05, 0.05, True), (0.05, 0.1, True), (0.05, 0.4, None), (0.05, None, None), (0.4, 0.4, False)]
+)
+def test_closeness_is_claimed_only_where_the_bound_proves_it(found: float, upper: float | None, supports: bool | None):
+    bound = {} if upper is None else {"adversary__emax_jsd_upper": {"value": upper}}
+    (row,) = verdict(summary_of(adversary__emax_jsd={"value": found}, **bound), ABOUT).rows
+    assert (row.claim and row.claim.supports) is supports
 
 
 def test_plausibility_compares_with_the_best_other_measure_and_with_chance():

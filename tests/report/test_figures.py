@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import polars as pl
 import pytest
 
-from attnaudit.report.charts.instances import FEW, draw_figures, histogram, kernel_density, outline, singles, violins
+from attnaudit.experiments import audit
+from attnaudit.report.charts.instances import FEW, box_rows, draw_figures, histogram, kernel_density, outline, singles, violins
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
 from attnaudit.report.charts.svg import Figure
+from attnaudit.results.charts import Boxes, Scale
+from tests.traces import make_trace
 
 COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")
 
@@ -121,3 +125,51 @@ def test_small_groups_are_points_and_large_ones_curves():
     rows = pl.DataFrame({"band": [0] * (FEW - 1) + [1] * FEW, "group": ["a"] * (2 * FEW - 1), "v": np.linspace(0, 1, 2 * FEW - 1)})
     assert singles(rows, "v")["band"].unique().to_list() == [0]
     assert violins(rows, "v", 1.0)["band"].unique().to_list() == [1]
+
+
+def _words(drawing: ET.Element) -> list[str]:
+    return [element.text for element in drawing.iter("{http://www.w3.org/2000/svg}text") if element.text]
+
+
+@pytest.mark.parametrize("classes", [2, 3, 6])
+def test_histograms_of_more_than_two_classes_have_a_row_and_a_count_each(classes: int):
+    (first, *_), _ = draw_figures(_rows(300, classes))
+    words = _words(ET.fromstring(first.panels[0].svg))
+    assert ("share of the class" in words) == (classes == 2)
+    assert (
+        sum(word.startswith("class ") for word in words)
+        == sum(word == f"n = {300 // classes}" for word in words)
+        == classes * (classes > 2)
+    )
+    assert ("own highest bin" in first.caption) == (classes > 2)
+
+
+def test_a_class_of_few_instances_does_not_set_the_height_of_the_others():
+    rows = _rows(303, 3).filter((pl.col("predicted") != "class 2") | (pl.col("instance") < 9))
+    rare = rows.with_columns(tau_gradient=pl.when(pl.col("predicted") == "class 2").then(0.5).otherwise("tau_gradient"))
+    spread, same = (draw_figures(one)[0][0].panels[0].svg for one in (rows, rare))
+    paths = [re.findall(r'aria-roledescription="area mark" [^>]*d="([^"]+)"|<path[^>]* d="(M[^"]{200,})"', one) for one in (spread, same)]
+    assert paths[0]
+    assert paths[0] == paths[1]
+    assert "n = 3" in _words(ET.fromstring(same))
+
+
+def test_boxes_are_of_the_rows_that_lack_no_value():
+    rows = pl.DataFrame({"a": [0.1, 0.2, 0.3, None], "b": [None, 0.4, 0.6, None], "c": [0.5, 0.5, 0.7, 0.9]})
+    boxes = box_rows(rows, Boxes({"a": "A", "b": "B", "c": "C"}, Scale("share"), missing="never"))
+    assert boxes["q50"].to_list() == pytest.approx([0.25, 0.5, 0.6])
+    assert boxes["missing"].to_list() == ["25 %", "50 %", "0 %"]
+
+
+def test_the_removal_figure_says_how_many_instances_every_ranking_flips():
+    table = audit(make_trace(200, (1, 12), seed=3), ["erasure"])["erasure"].table
+    names = [name for name in table.columns if name.startswith("removed_")]
+    several = table.filter(pl.col("minimum_proven").is_not_null())
+    common = several.drop_nulls(names)
+    assert 0 < common.height < several.height
+    (figure, *_), _ = draw_figures(table.drop("minimum"))
+    assert f"over the {common.height} of {several.height} instances of more than one token" in figure.caption
+    assert f"a median of {common['times_minimum_attention'].median():.1f} times" in figure.caption
+    words = _words(ET.fromstring(figure.panels[0].svg))
+    assert f"n = {common.height}" in words
+    assert "never flips" in words

@@ -10,8 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 from rich.console import Console
+from sklearn.metrics import roc_auc_score
 
 from attnaudit.experiments import EXPERIMENTS, audit, facts
+from attnaudit.experiments.prediction import Prediction
 from attnaudit.report import verdict, write_report
 from attnaudit.report.page import card_section, environment
 from attnaudit.report.study_page import study_card, study_tables
@@ -20,6 +22,7 @@ from attnaudit.results.about import About
 from attnaudit.results.card import WITHHELD, Claim, SummaryRows, card_row, claimed
 from attnaudit.results.skill import OF_BASE, no_skill_of_run
 from attnaudit.runner.tasks.pairs import translation_rows
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others
 from attnaudit.studies import EVERY_STUDY
 from attnaudit.studies.base import base_models, base_rows
 from attnaudit.studies.uniform import Uniform
@@ -60,11 +63,57 @@ def test_a_model_that_learned_something_and_a_trace_without_labels_are_concluded
     assert card.notices == ()
 
 
+def ranked(auc: tuple[float, float, float], accuracy: tuple[float, float, float], majority: float) -> SummaryRows:
+    names = ("value", "low", "high")
+    return SummaryRows.of(
+        summary_of(
+            prediction__roc_auc=dict(zip(names, auc, strict=True)), prediction__roc_auc_chance={"value": 0.5},
+            prediction__accuracy=dict(zip(names, accuracy, strict=True)), prediction__majority={"value": majority},
+        )
+    )  # fmt: skip
+
+
+def test_a_rare_class_that_is_ranked_first_is_learned_at_the_accuracy_of_the_majority() -> None:
+    assert no_skill_of_run(ranked((0.9, 0.86, 0.94), (0.95, 0.93, 0.97), 0.95)) == ""
+
+
+def test_one_statistic_decides_and_not_the_better_of_two() -> None:
+    notice = no_skill_of_run(ranked((0.52, 0.48, 0.56), (0.6, 0.56, 0.64), 0.5))
+    assert "no better than random scores (ROC-AUC 0.52 [0.48, 0.56], baseline 0.50)" in notice
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("learned", [True, False])
+def test_a_model_with_one_class_in_twenty_is_judged_by_its_ranking(outputs: int, learned: bool) -> None:
+    rng, classes = np.random.default_rng(0), max(outputs, 2)
+    label = np.where(rng.random(2000) < 0.05, rng.integers(1, classes, 2000), 0)
+    score = np.full((2000, classes), 0.1) + 0.2 * rng.random((2000, classes)) + 2.0 * (np.arange(classes) == 0)
+    score += 0.15 * learned * (label[:, None] == np.arange(classes))
+    score /= score.sum(axis=1, keepdims=True)
+    rows = pl.DataFrame({"label": label.astype(np.int32), "probabilities": (score[:, 1:] if outputs == 1 else score).tolist()})
+    summary = Prediction().summarise(rows)
+    found = SummaryRows.of(summary)
+    assert found.value("prediction", "accuracy") == found.value("prediction", "majority")
+    assert bool(no_skill_of_run(found)) is not learned
+    if learned:
+        assert "explain its probabilities, not its decisions" in verdict(summary, ABOUT).rows[0].sentence
+
+
 @pytest.mark.parametrize(("low", "told"), [(0.1, "no better than copying the source (BLEU 0.3 [0.1, 0.5], baseline 0.2)"), (0.25, "")])
 def test_a_translator_is_compared_with_the_copied_source(low: float, told: str) -> None:
     rows = summary_of(translation__bleu={"value": 0.3, "low": low, "high": 0.5}, translation__bleu_copy={"value": 0.2})
     assert told in no_skill_of_run(SummaryRows.of(rows))
     assert bool(no_skill_of_run(SummaryRows.of(rows))) is bool(told)
+
+
+def test_a_translator_that_writes_the_same_for_every_source_has_learned_nothing() -> None:
+    names = ("translation__bleu", "translation__bleu_copy", "translation__bleu_other")
+    figures = ({"value": 0.3, "low": 0.25, "high": 0.35}, {"value": 0.0}, {"value": 0.28})
+    notice = no_skill_of_run(SummaryRows.of(summary_of(**dict(zip(names, figures, strict=True)))))
+    assert "no better than its translations of other sources (BLEU 0.3 [" in notice
+    texts = [f"{one} b c d {one} f g {one}" for one in "xyzw"]
+    assert bleu_of_others(texts, texts) < 60 < bleu(bleu_counts(texts, texts).sum(axis=0))
+    assert bleu_of_others(["a b c d e"] * 4, ["a b c d e"] * 4) == pytest.approx(100)
 
 
 def test_the_copied_source_has_its_bleu() -> None:
@@ -74,6 +123,7 @@ def test_the_copied_source_has_its_bleu() -> None:
     rows = {row["measure"]: row["value"] for row in summary}
     assert rows["bleu_copy"] == pytest.approx(50, abs=5)
     assert rows["bleu"] < 1
+    assert 0 <= rows["bleu_other"] < 1
 
 
 class ParallelPairs:
@@ -111,9 +161,18 @@ def test_the_base_of_a_study_is_measured_over_seeds_and_instances() -> None:
     label = first.array("label")
     assert rows["base_accuracy"]["value"] == pytest.approx(np.mean([np.mean(one.predicted == label) for one in (first, second)]))
     assert rows["base_majority"]["value"] == pytest.approx(np.bincount(label).max() / len(label))
+    auc = [roc_auc_score(label, one.prediction[:, -1]) for one in (first, second)]
+    assert rows["base_roc_auc"]["value"] == pytest.approx(np.mean(auc))
+    assert rows["base_roc_auc_chance"]["value"] == 0.5
     assert rows["base_accuracy"]["low"] < rows["base_accuracy"]["value"] < rows["base_accuracy"]["high"]
     summary = pl.DataFrame([*Uniform().summarise(Uniform()(traces)).to_dicts(), *rows.values()], schema=SUMMARY_SCHEMA)
     assert study_tables("uniform", summary)[-1].rows[0][1] == OF_BASE[0].label
+
+
+def test_a_study_of_restricted_answers_is_judged_by_accuracy() -> None:
+    one, other = (make_trace(40, outputs=4, candidates=True, seed=seed) for seed in (1, 1))
+    rows = {row["measure"] for row in base_rows(Uniform(seeds=1), identified({"base-s0": one, "uniform-s0": other}))}
+    assert rows == {"base_accuracy", "base_majority"}
 
 
 @pytest.mark.parametrize(
@@ -136,7 +195,7 @@ def test_which_models_a_study_is_about(study: str, names: list[str], expected: l
         ([], "Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: nothing below shows"),
         ([Claim(False, "x")], "not why it predicts what it does: x."),
         ([Claim(True, "y")], "may be shown as one explanation of its predictions, not as the only one: y."),
-        ([Claim(True, "y"), Claim(False, "x"), Claim(False, "x")], "disputed here. For: y. Against: x."),
+        ([Claim(True, "y"), Claim(False, "x"), Claim(False, "x")], "disputed here.\nFor: y.\nAgainst: x."),
     ],
 )
 def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
@@ -164,7 +223,7 @@ def test_every_measure_has_a_description() -> None:
 
 def test_the_card_is_escaped() -> None:
     content = card_section(verdict(summary_of(**SHUFFLED), About(corpus="<b>"))).content
-    assert '<p class="claim">Heatmaps' in environment().get_template("card.html.j2").render(content)
+    assert '<p class="claim"><span>Heatmaps' in environment().get_template("card.html.j2").render(content)
 
 
 def test_erasure_compares_rankings_over_the_same_instances() -> None:

@@ -103,6 +103,17 @@ def test_the_card_says_how_many_attend_and_of_no_median_place_where_most_look_el
     assert "Its median position is the right one." in place.sentence
 
 
+def test_the_line_on_top_says_in_how_many_seeds_attention_finds_the_position() -> None:
+    one, every = (
+        copying_card(summarise(CURVES, final), vars(Copying("permutations"))).lead
+        for final in (ELSEWHERE, FINAL.with_columns(attention=0.9))
+    )
+    assert one.startswith("Claim only that heatmaps of a model trained to copy show where it puts weight")
+    assert one.endswith("attention finds the position that a symbol comes from in 1 of 4 seeds.")
+    assert every.startswith("Heatmaps of a model trained to copy may be shown as one explanation")
+    assert "in 4 of 4 seeds" in every
+
+
 def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
     told = summarise(CURVES, FINAL)
     row = told.row(by_predicate=(pl.col("measure") == "upside_down") & (pl.col("group") == "all"), named=True)

@@ -137,6 +137,7 @@ def test_a_deceiving_translator_is_compared_with_the_copied_source(folder: Path)
     honest = next(measure for measure in rows if measure.startswith("bleu_") and measure.endswith("_0"))
     assert rows["base_bleu"] == pytest.approx(rows[honest])
     assert 0 <= rows["base_bleu_copy"] < 100
+    assert 0 <= rows["base_bleu_other"] < 100
 
 
 def test_deception_by_hand(folder: Path):

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.copying.study import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
-from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure, label_of
 from attnaudit.results.words import count, figure, interval, percent
@@ -82,7 +82,18 @@ def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     if others:
         sentence += f" {others} {'is' if others == 1 else 'are'} between, and may need no more than further steps (copying.steps)."
     sentence += _attending(rows, succeeded)
-    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence)
+    yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence, claim=_claim(rows))
+
+
+def _claim(rows: SummaryRows) -> Claim | None:
+    """Whether attention of most seeds learns to be at the position that a symbol comes from."""
+    row = rows.get(NAME, "attending")
+    if row is None:
+        return None
+    return Claim(
+        row["low"] > 0.5,
+        f"attention finds the position that a symbol comes from in {round(row['value'] * row['n'])} of {count(row['n'], 'seed')}",
+    )
 
 
 def _range(row: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def _caption(rows: pl.DataFrame) -> str:
     means = {pair: rows[column].fill_nan(None).mean() for column, pair in _PAIRS.items() if column in rows.columns}
     listed = "; ".join(f"{pair} {figure(mean if isinstance(mean, float) else None)}" for pair, mean in means.items())
     return (
-        "Kendall τ of each instance, as shares of its predicted class; ticks at the bottom mark the class means. 1: the same order of "
+        "Kendall τ of each instance, as shares of its predicted class; ticks mark the class means. 1: the same order of "
         f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {listed}. The last panel is the reference: how far two "
         "measures of importance agree with each other."
     )

@@ -14,6 +14,7 @@ from attnaudit.results import SUMMARY_SCHEMA, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.measures import Measure
+from attnaudit.results.skill import CHANCE
 from attnaudit.results.words import count, figure, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
@@ -24,7 +25,9 @@ from attnaudit.trace import Trace
 class Prediction:
     """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with bootstrap intervals.
 
-    ``majority`` is the share of the most frequent label: the accuracy of always predicting that class.
+    ``majority`` is the share of the most frequent label: the accuracy of always predicting that class. ``roc_auc_chance`` is the ROC-AUC
+    of scores that are independent of the label, 0.5; undefined where some row allows only some of the classes, whose scores of 0 depend
+    on the label.
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and ``probabilities``. Rows without a
     label are excluded from the scores and counted as undefined.
@@ -38,6 +41,11 @@ class Prediction:
         Measure("accuracy", "accuracy", "Share of labelled instances whose predicted class is the label."),
         Measure("f1", "F1 (class 1 of two, else mean over classes)", "Harmonic mean of precision and recall."),
         Measure("roc_auc", "area under the ROC curve", "Area under the ROC curve, one class against the rest, mean over classes."),
+        Measure(
+            "roc_auc_chance",
+            "area under the ROC curve of random scores",
+            "Area under the ROC curve of scores that are independent of the label; undefined where a row allows only some classes.",
+        ),
         Measure("majority", "accuracy of always predicting the most frequent class", "Share of the most frequent label."),
     )
     seed: int = 0
@@ -70,6 +78,10 @@ class Prediction:
             summary_row(self.name, name, getattr(scores, name), scores.low[k], scores.high[k], n=known, undefined=missing)
             for k, name in enumerate(("accuracy", "f1", "roc_auc"))
         ]
+        chance = (
+            CHANCE if len(labelled) and (probabilities.shape[1] == 1 or probabilities.all()) else None
+        )  # 0: a class that is not allowed
+        summary.append(summary_row(self.name, "roc_auc_chance", chance, n=known, undefined=missing))
         summary.append(summary_row(self.name, "majority", majority, n=known, undefined=missing))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
@@ -91,10 +103,15 @@ def _sentence(rows: SummaryRows) -> str:
     correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
-    if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= 0.5)):
+    if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= CHANCE)):
         return correct + "It ranks the classes hardly better than chance, so explaining its output means little."
     if accuracy is not None and majority is not None and accuracy["low"] is not None and accuracy["low"] <= majority:
-        return correct + "It is hardly better than always predicting the most frequent class, so explaining its output means little."
+        ranks = (
+            ""
+            if auc is None
+            else f" It does rank instances (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
+        )
+        return f"{correct}Its decisions are hardly better than always predicting the most frequent class.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
 
 

@@ -22,20 +22,20 @@ from attnaudit.results.words import count
 class Card:
     """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each.
 
-    ``notices`` say why nothing is concluded from some of them. A card without ``heatmaps``, of many models at once, claims nothing of them.
+    ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps.
     """
 
     title: str
     subtitle: str
     rows: tuple[CardRow, ...]
     notices: tuple[str, ...] = ()
-    heatmaps: bool = True
+    model: str = "this model"
 
     @property
     def lead(self) -> str:
         """One line: what may be claimed of these heatmaps, or why nothing."""
         decided = not self.notices or any(row.claim for row in self.rows)
-        claims = [claimed(self.rows)] if self.heatmaps and self.rows and decided else []
+        claims = [claimed(self.rows, self.model)] if self.rows and decided else []
         return " ".join([*dict.fromkeys(self.notices), *claims])
 
     def to_json(self) -> dict[str, Any]:
@@ -44,8 +44,8 @@ class Card:
     def print(self, console: Console | None = None) -> None:
         """Print the card as a table, the sentences below their figures."""
         console = console or Console()
-        if self.lead:
-            console.print(as_markup(self.lead), style="bold", highlight=False)
+        for line in filter(None, self.lead.split("\n")):
+            console.print(as_markup(line), style="bold", highlight=False)
         title, caption = as_markup(self.title), as_markup(self.subtitle)
         table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", show_lines=True, expand=True)
         for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):

@@ -39,7 +39,7 @@ def write_copying(folder: Path, page: Path | None = None) -> Path:
 def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
     """Whether copying is learned, and what first."""
     settings = _study(study)
-    return Card(*headings(settings), tuple(card_rows(SummaryRows.of(summary), settings)), heatmaps=False)
+    return Card(*headings(settings), tuple(card_rows(SummaryRows.of(summary), settings)), model="a model trained to copy")
 
 
 def _study(recorded: Mapping[str, Any]) -> Copying:

@@ -12,6 +12,7 @@ from attnaudit.results.words import figure, interval
 
 CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are listed: the mean over all is no class's
 FEWEST_OF_CLASS = 20
+MOST_NAMED = 6  # of more classes only the lowest and the highest are named
 WITHHELD = "No conclusion: see the line on top."
 _PREDICTED = "predicted:"
 
@@ -72,15 +73,15 @@ class SummaryRows:
         return None if row is None else float(row["value"])
 
     def apart(self, experiment: str, measure: str, places: int = 2) -> str:
-        """A sentence with the lowest and the highest class where the mean over all describes neither, else nothing."""
-        rows = [row for row in self.by_class.get((experiment, measure), ()) if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None]
-        if len(rows) < 2:
+        """A sentence with the mean of each predicted class, in ascending order, where the mean over all describes none; else nothing."""
+        classes = self.by_class.get((experiment, measure), ())
+        rows = sorted((row for row in classes if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None), key=lambda row: row["value"])
+        if len(rows) < 2 or rows[-1]["value"] - rows[0]["value"] < CLASSES_APART or rows[-1]["low"] <= rows[0]["high"]:
             return ""
-        least, most = min(rows, key=lambda row: row["value"]), max(rows, key=lambda row: row["value"])
-        if most["value"] - least["value"] < CLASSES_APART or most["low"] <= least["high"]:
-            return ""
-        ends = (f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in (least, most))
-        return f" By predicted class: {', '.join(ends)}."
+        named = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
+        listed = ", ".join(named) if len(named) <= MOST_NAMED else f"{named[0]} to {named[-1]}, with {len(named) - 2} between"
+        which = f" of {FEWEST_OF_CLASS} instances or more" if len(rows) < len(classes) else ""
+        return f" By predicted class{which}: {listed}."
 
 
 def card_row(
@@ -100,17 +101,17 @@ def without_conclusions(rows: Iterable[CardRow]) -> list[CardRow]:
     return [row if row.of_model else replace(row, sentence=WITHHELD, claim=None) for row in rows]
 
 
-def claimed(rows: Iterable[CardRow]) -> str:
-    """What may be claimed where these heatmaps are shown, from the claims of ``rows``."""
+def claimed(rows: Iterable[CardRow], model: str = "this model") -> str:
+    """What may be claimed where heatmaps of ``model`` are shown, from the claims of ``rows``; where these disagree each side has a line."""
     claims = [row.claim for row in rows if row.claim]
     by_side = (dict.fromkeys(claim.clause for claim in claims if claim.supports is side) for side in (True, False))
     supporting, against = ("; ".join(clauses) for clauses in by_side)
     if supporting and against:
         return (
-            "Heatmaps of this model show where it puts weight; whether that explains its predictions is disputed here. "
-            f"For: {supporting}. Against: {against}."
+            f"Heatmaps of {model} show where it puts weight; whether that explains its predictions is disputed here.\n"
+            f"For: {supporting}.\nAgainst: {against}."
         )
     if supporting:
-        return f"Heatmaps of this model may be shown as one explanation of its predictions, not as the only one: {supporting}."
+        return f"Heatmaps of {model} may be shown as one explanation of its predictions, not as the only one: {supporting}."
     because = against or "nothing below shows that its predictions depend on it"
-    return f"Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: {because}."
+    return f"Claim only that heatmaps of {model} show where it puts weight, not why it predicts what it does: {because}."

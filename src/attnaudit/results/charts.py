@@ -37,7 +37,10 @@ def _no_markers(rows: pl.DataFrame) -> Sequence[Marker]:
 
 @dataclass(frozen=True)
 class Histogram:
-    """The share of each predicted class's instances per bin of ``column``. ``markers`` are lines that depend on the rows."""
+    """The share of each predicted class's instances per bin of ``column``; of more than two classes each has a row of its own.
+
+    ``markers`` are lines that depend on the rows.
+    """
 
     column: str
     scale: Scale
@@ -101,9 +104,10 @@ class Crosstab:
 
 @dataclass(frozen=True)
 class Boxes:
-    """For each of ``names`` (column to name) median, quartiles and 5 to 95 % of the values, and the share of rows without one.
+    """For each of ``names`` (column to name) the share of rows without a value, then median, quartiles and 5 to 95 % of the values.
 
-    ``missing`` is what that share is called; the names in ``marked`` have a colour of their own.
+    The values are those of the rows that lack none, so that the boxes can be compared. ``missing`` is what the share is called; the names
+    in ``marked`` have a colour of their own.
     """
 
     names: Mapping[str, str]
@@ -115,6 +119,10 @@ class Boxes:
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.names)
+
+    def common(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """The rows that have a value in every column."""
+        return rows.drop_nulls(self.columns)
 
 
 @dataclass(frozen=True)

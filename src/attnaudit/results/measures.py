@@ -49,6 +49,8 @@ def meaning_of(measures: Iterable[Measure], name: str) -> str:
 OF_TRANSLATIONS = (
     Measure("bleu", "BLEU of the translations", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
     Measure("bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations: what needs no learning."),
+    Measure("bleu_other", "BLEU against references of other pairs",
+            "BLEU of the translations, each against the reference of another pair: what can be written without the source."),
     Measure("loss", "cross-entropy of the gold token, nats", "Mean cross-entropy of the gold tokens, given those before them, in nats."),
     Measure(
         "token_accuracy", "share whose gold token is the likeliest, given those before it",

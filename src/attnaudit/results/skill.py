@@ -1,4 +1,10 @@
-"""Whether a model does better than a baseline that learns nothing: asked before anything is concluded from its attention."""
+"""Whether a model does better than a baseline that learns nothing: asked before anything is concluded from its attention.
+
+A classifier is compared by ROC-AUC (one class against the rest, mean over classes), with one test at one level. Scores that are independent
+of the label reach 0.5, whatever the number of classes and however rare one is. Accuracy is compared with the share of the most frequent
+class only where ROC-AUC has no such reference value: of labels of one class, of answers of which each row allows a few, of the words of a
+translator.
+"""
 
 from __future__ import annotations
 
@@ -9,29 +15,37 @@ from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval
 
 BASE = "base_"  # before the names of a study's rows of the models that it is about
+CHANCE = 0.5  # ROC-AUC of scores that are independent of the label
 OF_BASE = (
     Measure("base_accuracy", "accuracy of the models under study", "Mean accuracy of the ordinary models that the study is about."),
     Measure("base_majority", "accuracy of always predicting the most frequent class", "Share of the most frequent label of test."),
+    Measure("base_roc_auc", "ROC-AUC of the models under study", "Mean area under the ROC curve of the ordinary models under study."),
+    Measure("base_roc_auc_chance", "ROC-AUC of random scores", "Area under the ROC curve of scores that are independent of the label."),
     Measure("base_bleu", "BLEU of the models under study", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
     Measure("base_bleu_copy", "BLEU of the copied source", "BLEU of the source texts taken as translations, 0 to 100."),
+    Measure(
+        "base_bleu_other",
+        "BLEU against references of other pairs",
+        "BLEU of the translations, each against the reference of another pair, 0 to 100.",
+    ),
 )
 """Measures of a study by which `no_skill` judges the models that it is about."""
 
 
 @dataclass(frozen=True)
 class Yardstick:
-    """A ``score`` of models, the score that a ``baseline`` reaches, and what that baseline does."""
+    """A ``score`` of models and its ``baselines``: the scores that they reach, and what each does."""
 
     score: str
-    baseline: str
-    does: str
+    baselines: tuple[tuple[str, str], ...]
     label: str
     places: int
 
 
 YARDSTICKS = (
-    Yardstick("accuracy", "majority", "always predicting the most frequent class", "accuracy", 2),
-    Yardstick("bleu", "bleu_copy", "copying the source", "BLEU", 1),
+    Yardstick("roc_auc", (("roc_auc_chance", "random scores"),), "ROC-AUC", 2),
+    Yardstick("accuracy", (("majority", "always predicting the most frequent class"),), "accuracy", 2),
+    Yardstick("bleu", (("bleu_copy", "copying the source"), ("bleu_other", "its translations of other sources")), "BLEU", 1),
 )
 OF_RUN = ("prediction", "translation")
 
@@ -39,19 +53,23 @@ OF_RUN = ("prediction", "translation")
 def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
     """A sentence where the models of ``experiment`` do not exceed the baseline by more than their interval; empty where they do.
 
-    Empty too where the summary lacks the score or the baseline: without labels nothing can be asked.
+    The first of `YARDSTICKS` whose score and a baseline the summary has decides, by its best baseline: several scores would be as many
+    chances of a false positive. Empty too where it has none: without labels nothing can be asked.
     """
     for one in YARDSTICKS:
-        score, baseline = rows.get(experiment, prefix + one.score), rows.value(experiment, prefix + one.baseline)
-        if score is None or baseline is None:
+        score = rows.get(experiment, prefix + one.score)
+        known = [(value, does) for name, does in one.baselines if (value := rows.value(experiment, prefix + name)) is not None]
+        if score is None or not known:
             continue
+        baseline, does = max(known)
         least = score["value"] if score["low"] is None else score["low"]
-        if least <= baseline:
-            reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
-            return (
-                f"Claim nothing: the model is no better than {one.does} ({one.label} {reached}, baseline {figure(baseline, one.places)}). "
-                "Figures are shown, conclusions withheld."
-            )
+        if least > baseline:
+            return ""
+        reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
+        return (
+            f"Claim nothing: the model is no better than {does} ({one.label} {reached}, baseline {figure(baseline, one.places)}). "
+            "Figures are shown, conclusions withheld."
+        )
     return ""
 
 

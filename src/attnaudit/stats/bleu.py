@@ -31,6 +31,11 @@ def bleu(counts: Int64[np.ndarray, " counts"]) -> float:
     return _score(counts.tolist())
 
 
+def bleu_of_others(written: Sequence[str], references: Sequence[str]) -> float:
+    """BLEU of every translation against the reference of the next pair, from 0 to 100: what can be written without the source."""
+    return bleu(bleu_counts(written, [*references[1:], *references[:1]]).sum(axis=0))
+
+
 def _score(counts: Any) -> float:
     from sacrebleu.metrics.bleu import BLEU
 

@@ -12,16 +12,20 @@ from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Study, TrainingId
 from attnaudit.results import summary_row
-from attnaudit.stats.bleu import bleu, bleu_counts, bleu_over_seeds
+from attnaudit.results.skill import CHANCE
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, bleu_over_seeds
 from attnaudit.studies.deceive import PairDeceive, Written
-from attnaudit.studies.over_seeds import means, seeds_row
+from attnaudit.studies.over_seeds import compare_models, means, predictions, seeds_row
 from attnaudit.trace import Trace
 
 PREFERRED = "bilstm"  # of the models of `Deceive`: the one that its card tells of
 
 
 def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[str, Any]]:
-    """Rows ``base_accuracy`` and ``base_majority``, of translators that wrote ``base_bleu`` and ``base_bleu_copy``; none without a base.
+    """Rows of the scores of a study's base models and of the baselines of `YARDSTICKS`; none without a base.
+
+    ``base_accuracy`` and ``base_majority``, for classes that are allowed in every row ``base_roc_auc`` and ``base_roc_auc_chance`` too; of
+    translators that wrote ``base_bleu``, ``base_bleu_copy`` and ``base_bleu_other``.
 
     Means and intervals are over seeds and instances; of a translator without translations over its gold tokens, a pair by their mean.
     """
@@ -31,7 +35,8 @@ def base_rows(study: Study, traces: Mapping[TrainingId, Trace]) -> list[Mapping[
     if isinstance(study, PairDeceive):
         return _of_translations(study, traces, models) if isinstance(traces, Written) else []
     predicted = pl.concat([_predicted(training.seed, traces[training]) for training in models])
-    return means(study.name, predicted, {"base_accuracy": "correct", "base_majority": "majority"}, study.seed)
+    rows = means(study.name, predicted, {"base_accuracy": "correct", "base_majority": "majority"}, study.seed)
+    return [*rows, *_ranked(study, {training.seed: traces[training] for training in models})]
 
 
 def base_models(study: str, trainings: Iterable[TrainingId]) -> list[TrainingId]:
@@ -41,6 +46,16 @@ def base_models(study: str, trainings: Iterable[TrainingId]) -> list[TrainingId]
     known = sorted((one for one in known if one.strength == least), key=lambda one: (one.variant != PREFERRED, one.seed))
     chosen = [one for one in known if one.variant == known[0].variant]
     return chosen[:1] if study == "adversary" else chosen
+
+
+def _ranked(study: Study, traces: Mapping[int, Trace]) -> list[Mapping[str, Any]]:
+    """ROC-AUC of the models with these seeds and of random scores; none where a row allows only some of the classes."""
+    if any(trace.has("gold") or trace.has("candidates") for trace in traces.values()):
+        return []
+    rows = pl.concat([predictions("base", seed, trace).unique("instance", maintain_order=True) for seed, trace in traces.items()])
+    figures = compare_models(study.name, rows.filter(pl.col("label") >= 0), against="base", seed=study.seed)
+    (row,) = figures.filter(measure="roc_auc_base").with_columns(measure=pl.lit("base_roc_auc")).to_dicts()
+    return [row, summary_row(study.name, "base_roc_auc_chance", CHANCE, n=row["n"])]
 
 
 def _predicted(seed: int, trace: Trace) -> pl.DataFrame:
@@ -61,4 +76,7 @@ def _of_translations(study: PairDeceive, traces: Written, models: Iterable[Train
     copied = bleu(bleu_counts([row["source"] for row in written[0]], columns[0][1]).sum(axis=0))
     over_seeds = bleu_over_seeds(counts, seed=study.seed)
     n = counts.shape[1]
-    return [seeds_row(study.name, "base_bleu", *over_seeds, n), summary_row(study.name, "base_bleu_copy", copied, n=n)]
+    others = float(np.mean([bleu_of_others(*pair) for pair in columns]))
+    baselines = {"base_bleu_copy": copied, "base_bleu_other": others}
+    rows = [summary_row(study.name, name, value, n=n) for name, value in baselines.items()]
+    return [seeds_row(study.name, "base_bleu", *over_seeds, n), *rows]

@@ -30,6 +30,7 @@ CERTIFIED_GAP = 1e-3
 ROUNDING = 1e-9
 SEEN_GAP = 5e-4  # a bound closer than this to what was found has the same three decimals
 WITHIN = 0.05  # mean TVD up to which a retrained model is said to predict the same
+CLOSE = 0.25 * LN2  # a divergence below it is of weights that differ a little
 _AXIS = Scale("ε-max JSD", 0.7, (0.0, 0.2, 0.4, 0.6))
 
 
@@ -184,15 +185,19 @@ class Adversary:
             Adversary.question, "mean ε-max JSD, found", row,
             f"{f'at most {figure(upper, 3)} (upper bound), ' if loose else ''}ln 2 = 0.693 (maximum of any two attentions)",
             _sentence(row["value"], loose, rows, about), mark=upper if loose else LN2, scale=(0.0, LN2), places=3,
-            claim=_claim(row["value"], loose),
+            claim=_claim(row["value"], upper),
         )  # fmt: skip
 
 
-def _claim(value: float, loose: bool) -> Claim | None:
-    """That nothing far is found is a claim only where the bound says the same."""
-    if value < 0.25 * LN2:
-        return None if loose else Claim(True, "nearly the same output is possible only with weights close to its own")
-    return Claim(False, f"nearly the same output is possible with weights that differ from its own {difference(value)}")
+def _claim(value: float, upper: float | None) -> Claim | None:
+    """Closeness is claimed by the bound, difference by what was found: a search that finds nothing far shows nothing."""
+    if upper is not None and upper < CLOSE:
+        return Claim(True, "nearly the same output is possible only with weights close to its own")
+    return (
+        None
+        if value < CLOSE
+        else Claim(False, f"nearly the same output is possible with weights that differ from its own {difference(value)}")
+    )
 
 
 def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str:

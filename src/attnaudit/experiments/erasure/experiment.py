@@ -35,14 +35,20 @@ REMOVED = {
 }  # fmt: skip
 
 
+_REMOVAL = Boxes(REMOVED, Scale("share of the tokens removed"), missing="never flips", marked=("smallest set",))
+
+
 def _removal_caption(rows: pl.DataFrame) -> str:
-    times, proven = rows["times_minimum_attention"].median(), rows["minimum_proven"].mean()
+    common, proven = _REMOVAL.common(rows), rows["minimum_proven"].mean()
+    times = common["times_minimum_attention"].median()
     compared = f" By attention that is a median of {times:.1f} times the smallest set." if isinstance(times, float) else ""
     shown = f" (proven for {percent(proven)})" if isinstance(proven, float) else ""
     return (
-        "Share of tokens removed in the order of a ranking when the prediction first flips: quartiles (bar), 5 to 95 % (line) and median, "
-        f"each over the instances that it flips, so that boxes are of different instances.{compared} On the same instances no ranking "
-        f"flips a prediction with fewer tokens than the smallest set{shown}: where that is large, the prediction depends on many tokens."
+        "Left, the share of predictions that removing tokens in the order of a ranking never flips. Boxes: the share of tokens removed at "
+        "the first flip, as quartiles (bar), 5 to 95 % (line) and median, over the "
+        f"{thousands(common.height)} of {count(rows.height, 'instance')} of more than one token that every ranking flips.{compared} "
+        f"No ranking flips a prediction with fewer tokens than the smallest set{shown}: where that is large, the prediction depends on "
+        "many tokens."
     )
 
 
@@ -120,8 +126,7 @@ class Erasure:
     figures = (
         FigureSpec(
             "removal", "How much must be removed before the prediction flips?",
-            (Boxes(REMOVED, Scale("share of the tokens removed"), missing="never", marked=("smallest set",)),),
-            _removal_caption, reads=("times_minimum_attention", "minimum_proven"),
+            (_REMOVAL,), _removal_caption, reads=("times_minimum_attention", "minimum_proven"),
             of=lambda rows: rows.filter(pl.col("minimum_proven").is_not_null()),
         ),
         FigureSpec(

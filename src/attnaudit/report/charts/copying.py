@@ -25,7 +25,7 @@ def seeds_chart(curves: pl.DataFrame) -> Drawing:
     colour = alt.Color("outcome:N", scale=_scale(present, Palette.COLOURS), legend=_legend())
     dash = alt.StrokeDash("outcome:N", scale=_scale(present, [list(dash) for dash in Palette.DASHES]), legend=_legend())
     lines = alt.Chart(curves).mark_line(strokeWidth=1.3, opacity=0.75)
-    return lines.encode(x=x, y=y, color=colour, strokeDash=dash, detail="seed:N").properties(width=250, height=210)
+    return lines.encode(x=x, y=y, color=colour, strokeDash=dash, detail="seed:N").properties(width=185, height=170)
 
 
 def _scale(present: Sequence[str], values: Sequence[Any]) -> alt.Scale:
@@ -33,7 +33,9 @@ def _scale(present: Sequence[str], values: Sequence[Any]) -> alt.Scale:
 
 
 def _legend() -> alt.Legend:
-    return alt.Legend(title=None, orient="bottom", labelColor="currentColor", labelFontSize=12, symbolStrokeWidth=2, symbolSize=220)
+    return alt.Legend(
+        title=None, orient="bottom", labelColor="currentColor", labelFontSize=12, symbolStrokeWidth=2, symbolSize=220, symbolOpacity=1
+    )
 
 
 def order_chart(steps: pl.DataFrame) -> Drawing:
@@ -68,4 +70,4 @@ def matrix_chart(alpha: Float[np.ndarray, "T S"], full: float) -> Drawing:
     x = alt.X("source:O", title="position in the source", axis=axis, scale=alt.Scale(domain=places[1], paddingInner=0, paddingOuter=0))
     y = alt.Y("target:O", title="position written", axis=axis, scale=alt.Scale(domain=places[0], paddingInner=0, paddingOuter=0))
     shade = alt.Opacity("weight:Q", scale=alt.Scale(domain=[0, full], range=[0, 1], clamp=True), legend=None)
-    return alt.Chart(cells).mark_rect(color=Palette.COLOURS[0]).encode(x=x, y=y, opacity=shade).properties(width=300, height=300)
+    return alt.Chart(cells).mark_rect(color=Palette.COLOURS[0]).encode(x=x, y=y, opacity=shade).properties(width=280, height=280)

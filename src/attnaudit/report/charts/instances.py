@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -14,26 +16,39 @@ from jaxtyping import Float
 
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.published.reference import MAX_ALPHA_BINS
-from attnaudit.report.charts.palette import LegendEntry, Palette, box_layers, box_table, group_rows, legend, marker_layers, measured_axis
+from attnaudit.report.charts.palette import (
+    LegendEntry,
+    Palette,
+    box_layers,
+    box_table,
+    group_rows,
+    legend,
+    marker_layers,
+    measured_axis,
+    name_axis,
+)
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, render
 from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
-from attnaudit.results.words import count
+from attnaudit.results.words import count, percent, thousands
 
 _BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
 _CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}
-_BARS_WIDTH, _BARS_HEIGHT = 330, 190
-_VIOLINS_WIDTH = 270  # with the labels at both sides as wide as a histogram
+_BARS_WIDTH, _BARS_HEIGHT = 285, 190  # with the axis a third of a page, where letters are as large as they are set
+_VIOLINS_WIDTH = 220  # with the labels at both sides as wide as a histogram
+_OVERLAID = 2  # classes; of more, each has a row of its own
+_ROW, _ROW_NAMES = 30, 84  # pixels of such a row and of its name
 _HALF = 0.44  # half the height of a violin, in rows
 _GAP = 0.4  # between bands, in rows
 FEW = 8  # fewer values than this are drawn one by one: a density of them would invent a shape
 
 MOST_POINTS = 1200
+_STACKED = f"Each class is scaled to its own highest bin, with a tick at its mean; fewer than {FEW} values are shown as points."
 NOTHING = "Undefined for every instance: nothing to draw."
 BANDS = 4  # of x in a scatter, each a quarter of its range
-_WIDTH, _HEIGHT = 330, 210
-_FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f")
-_NARROW = 220  # with its labels at both sides as wide as the others
+_WIDTH, _HEIGHT = 285, 210
+_FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f", labelFlush=False)
+_NARROW, _SHARES = 120, 80  # of boxes, and of the shares before them: with the names as wide as the others
 _ENDS = alt.Scale(domain=[0, 1], nice=False)
 
 
@@ -118,22 +133,63 @@ def histogram_chart(
 ) -> Drawn:
     """Share of each group's instances per bin as filled steps, and a short tick at each group's mean."""
     rows = rows.select("group", column)
-    crowded = len(palette.groups) > 3  # many filled shapes over each other hide one another
-    bars = histogram(rows, column, scale.low, scale.high, bins // 2 if crowded else bins)
+    bars = histogram(rows, column, scale.low, scale.high, bins)
     headroom = 1.3 if markers else 1.06  # above the highest bar, for the markers' words
     top = headroom * max(bars["share"].to_list())
     steps = alt.Chart(outline(bars))
     percents = alt.Axis(format=".0%", tickCount=4, labelExpr="datum.value > 1 ? '' : datum.label")
     y = alt.Y("share:Q", stack=None, title="share of the class", scale=alt.Scale(domain=[0, top], nice=False), axis=percents)
     colour = palette.colour()
-    filled = steps.mark_area(opacity=0.06 if crowded else 0.28, interpolate="step-after").encode(
-        x=measured_axis(scale, grid=False), y=y, color=colour
-    )
+    filled = steps.mark_area(opacity=0.28, interpolate="step-after").encode(x=measured_axis(scale, grid=False), y=y, color=colour)
     line = steps.mark_line(interpolate="step-after", strokeWidth=1.6)
     stepped = line.encode(x=alt.X("x:Q"), y=alt.Y("share:Q"), order=alt.Order("order:Q"), color=colour, strokeDash=palette.dash())
     averages = alt.Chart(means(rows, column)).mark_tick(orient="vertical", thickness=3, height=13)
     mean = averages.encode(x=alt.X("mean:Q"), y=alt.YValue(_BARS_HEIGHT - 7), color=colour)
     return alt.layer(filled, stepped, mean, *marker_layers(markers)).properties(width=_BARS_WIDTH, height=_BARS_HEIGHT)
+
+
+def stacked_histograms(
+    rows: pl.DataFrame, column: str, scale: Scale, palette: Palette, markers: Sequence[Marker] = (), bins: int = 40
+) -> Drawn:
+    """A histogram of each group in a row of its own, as high as its largest bin, with its mean and number of values.
+
+    Groups of fewer than `FEW` values have a point for each.
+    """
+    rows = rows.select("group", x=column).drop_nulls().filter(pl.col("x").is_not_nan())
+    base = pl.DataFrame({"group": palette.groups, "base": np.arange(1.0, len(palette.groups) + 1)})
+    sizes = rows.group_by("group").agg(pl.len().alias("n"), pl.col("x").mean()).join(base, on="group").sort("base")
+    large = pl.col("group").is_in(sizes.filter(pl.col("n") >= FEW)["group"].to_list())
+    steps = outline(histogram(rows.filter(large), "x", scale.low, scale.high, bins // 2)).join(base, on="group", maintain_order="left")
+    steps = steps.with_columns(top=pl.col("base") - 0.85 * pl.col("share") / pl.col("share").max().over("group"))
+    down = alt.Scale(domain=[len(palette.groups) + 0.1, -0.5 if markers else 0.0], nice=False, zero=False)
+    y, colour = alt.Y("top:Q", title=None, scale=down, axis=_row_axis(base)), palette.colour()
+    filled = alt.Chart(steps).mark_area(opacity=0.28, interpolate="step-after")
+    line = alt.Chart(steps).mark_line(strokeWidth=1.4, interpolate="step-after")
+    single = alt.Chart(rows.filter(~large).join(base, on="group").with_columns(top=pl.col("base") - 0.3))
+    counts = alt.Chart(sizes.with_columns(pl.format("n = {}", "n").alias("n"), top=pl.col("base") - 0.3))
+    layers = [
+        filled.encode(x=measured_axis(scale, grid=True), y=y, y2=alt.Y2("base"), color=colour),
+        line.encode(x=alt.X("x:Q"), y=alt.Y("top:Q"), order=alt.Order("order:Q"), color=colour),
+        single.mark_point(size=22, opacity=0.9).encode(x=alt.X("x:Q"), y=alt.Y("top:Q"), color=colour),
+        counts.mark_tick(orient="vertical", thickness=3, height=9).encode(x=alt.X("x:Q"), y=alt.Y("base:Q"), color=colour),
+        counts.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(
+            x=alt.XValue(_VIOLINS_WIDTH), y=alt.Y("top:Q"), text=alt.Text("n:N")
+        ),
+    ]
+    return alt.layer(*layers, *marker_layers(markers)).properties(width=_VIOLINS_WIDTH, height=_ROW * (len(palette.groups) + 1))
+
+
+def _row_axis(base: pl.DataFrame) -> alt.Axis:
+    """The name of each group in the middle of its row."""
+    axis = name_axis(base["group"], _ROW_NAMES)
+    axis["values"], axis["labelExpr"] = _labels({centre - 0.3: name for name, centre in base.iter_rows()})
+    return axis
+
+
+def _labels(names: Mapping[float, str]) -> tuple[list[float], str]:
+    """Values of a number axis and the expression that shows ``names`` at them: they are found by their number."""
+    chosen = " : ".join(f"abs(datum.value - {value}) < 0.01 ? {json.dumps(name)}" for value, name in names.items())
+    return list(names), f"{chosen} : ''"
 
 
 def violin_chart(
@@ -143,7 +199,8 @@ def violin_chart(
 
     ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
     """
-    rows, place = rows.select("band", "group", column), _places(len(bands), palette.groups)
+    rows = rows.select("band", "group", column)
+    place = _places(rows, len(bands), palette.groups)
     lines = 0.6 + place["centre"].to_list()[-1]
     down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
     y = alt.Y("top:Q", scale=down, title="largest attention weight", axis=_band_axis(place, bands))
@@ -175,17 +232,21 @@ def _inside(rows: pl.DataFrame, column: str, place: pl.DataFrame, palette: Palet
     ]
 
 
-def _places(bands: int, groups: Sequence[str]) -> pl.DataFrame:
-    """Where each violin stands, in rows from the top: {band, group, centre}."""
-    entries = [(b, group, 0.6 + b * (len(groups) + _GAP) + k) for b in range(bands) for k, group in enumerate(groups)]
+def _places(rows: pl.DataFrame, bands: int, groups: Sequence[str]) -> pl.DataFrame:
+    """Where each violin is, in rows from the top: {band, group, centre}; of a band without any the first group."""
+    found, entries, down = set(rows.drop_nulls().select("band", "group").iter_rows()), [], 0.6
+    for band in range(bands):
+        shown = [group for group in groups if (band, group) in found] or groups[:1]
+        entries += [(band, group, down + k) for k, group in enumerate(shown)]
+        down += len(shown) + _GAP
     return pl.DataFrame(entries, schema={"band": pl.Int64, "group": pl.String, "centre": pl.Float64}, orient="row")
 
 
 def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
-    """A label in the middle of each band; labels of a number axis are found by their number."""
+    """A label in the middle of each band."""
     middles = place.group_by("band", maintain_order=True).agg(pl.col("centre").mean())["centre"].to_list()
-    chosen = " : ".join(f"abs(datum.value - {middle}) < 0.01 ? '{name}'" for middle, name in zip(middles, bands, strict=True))
-    return alt.Axis(values=middles, labelExpr=f"{chosen} : ''", minExtent=50, grid=False, ticks=False, domain=False)
+    values, shown = _labels(dict(zip(middles, bands, strict=True)))
+    return alt.Axis(values=values, labelExpr=shown, minExtent=50, grid=False, ticks=False, domain=False)
 
 
 def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn:
@@ -238,25 +299,29 @@ def crosstab(rows: pl.DataFrame, chart: Crosstab) -> pl.DataFrame:
 
 
 def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawn:
-    """A box of quartiles, a line from 5 to 95 %, the median, and at the right the share of rows without a value."""
-    boxes, order = box_rows(rows, chart), list(chart.names.values())
-    y = alt.Y("name:N", title=None, sort=order, axis=alt.Axis(ticks=False, domain=False, labelLimit=150))
+    """At the left the share of rows without a value; a box of quartiles, a line from 5 to 95 % and the median, of the rows without any."""
+    boxes, order, common = box_rows(rows, chart), list(chart.names.values()), chart.common(rows).height
+    y = alt.Y("name:N", title=None, sort=order, axis=name_axis(order, 150, _SHARES))
     x = alt.X("low:Q", title=chart.scale.title, scale=_ENDS, axis=_FIFTHS)
-    drawn = alt.Chart(boxes)
+    drawn, head = alt.Chart(boxes), alt.Chart(pl.DataFrame({"missing": [chart.missing], "n": [f"n = {thousands(common)}"]}))
     marked = alt.FieldOneOfPredicate("name", list(chart.marked))
     colour = alt.condition(marked, alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
+    small: dict[str, Any] = {"fontSize": 11.5, "opacity": 0.85}
+    above = alt.YValue(-8)
     layers = [
         *box_layers(drawn, x, y, colour, 16),
-        drawn.mark_text(align="left", dx=6, fontSize=11, opacity=0.75).encode(x=alt.XValue(_NARROW), y=y, text=alt.Text("missing:N")),
+        drawn.mark_text(align="right", **small).encode(x=alt.XValue(-10), y=y, text=alt.Text("missing:N")),
+        head.mark_text(align="right", **small).encode(x=alt.XValue(-10), y=above, text=alt.Text("missing:N")),
+        head.mark_text(align="left", **small).encode(x=alt.XValue(0), y=above, text=alt.Text("n:N")),
     ]
     return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
 
 
 def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
-    """{name, low, q25, q50, q75, high, missing} of every column over the rows that have a value; ``missing`` names the share without."""
-    values = [(name, rows[column].drop_nulls()) for column, name in chart.names.items()]
-    missing = [f"{chart.missing}: {100 * (1 - known.len() / rows.height):.0f} %" for _, known in values]
-    return box_table(values).with_columns(missing=pl.Series(missing, dtype=pl.String))
+    """{name, low, q25, q50, q75, high, missing}: quantiles over the rows that lack no value; ``missing`` is the share without this one."""
+    common, names = chart.common(rows), chart.names.items()
+    missing = [percent(rows[column].null_count() / rows.height) for column, _ in names]
+    return box_table((name, common[column]) for column, name in names).with_columns(missing=pl.Series(missing, dtype=pl.String))
 
 
 def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
@@ -276,7 +341,9 @@ def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette) -> Figure | 
     if shown.height == 0:
         return None
     panels = tuple(_panel(chart, f"{spec.name}-{k}", spec.title, shown, palette) for k, chart in enumerate(charts))
-    return Figure(spec.name, spec.title, spec.caption if isinstance(spec.caption, str) else spec.caption(shown), panels)
+    caption = spec.caption if isinstance(spec.caption, str) else spec.caption(shown)
+    stacked = len(palette.groups) > _OVERLAID and any(isinstance(chart, Histogram) for chart in charts)
+    return Figure(spec.name, spec.title, f"{caption} {_STACKED}" if stacked else caption, panels)
 
 
 def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Palette) -> Panel:
@@ -299,7 +366,8 @@ def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Pal
 def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
     match chart:
         case Histogram():
-            return histogram_chart(rows, chart.column, chart.scale, palette, chart.markers(rows), chart.bins)
+            drawn = histogram_chart if len(palette.groups) <= _OVERLAID else stacked_histograms
+            return drawn(rows, chart.column, chart.scale, palette, chart.markers(rows), chart.bins)
         case Violins():
             last = len(MAX_ALPHA_BINS) - 1
             banded = rows.with_columns(band=(pl.col("max_alpha") * 4).floor().clip(0, last).cast(pl.Int64))

@@ -13,6 +13,7 @@ from attnaudit.results.charts import Marker, Scale
 from attnaudit.results.words import count
 
 OTHER = "other classes"
+_LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in another than it is shown in
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,16 @@ def measured_axis(scale: Scale, grid: bool) -> alt.X:
     ends = alt.Scale(domain=[scale.low, scale.high], nice=False)
     axis = alt.Axis(grid=grid, values=list(scale.ticks), labelFlush=False, format=digits)
     return alt.X("x:Q", title=scale.title, scale=ends, axis=axis)
+
+
+def name_width(names: Iterable[str], most: float = 215) -> float:
+    """Pixels of the longest of ``names`` on an axis in the widest of the usual fonts, at most ``most``."""
+    return min(most, _LETTER * max(map(len, names), default=0))
+
+
+def name_axis(names: Iterable[str], most: float = 215, offset: float = 0) -> alt.Axis:
+    """A vertical axis of ``names``, `name_width` wide."""
+    return alt.Axis(ticks=False, domain=False, grid=False, labelLimit=most, minExtent=name_width(names, most), offset=offset)
 
 
 def marker_layers(markers: Sequence[Marker]) -> list[alt.Chart]:

@@ -8,50 +8,65 @@ import altair as alt
 import polars as pl
 
 from attnaudit.report.charts.copying import matrix_chart, order_chart, seeds_chart
-from attnaudit.report.charts.palette import Palette, box_layers, box_table
+from attnaudit.report.charts.palette import Palette, box_layers, box_table, name_axis, name_width
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
 from attnaudit.results.charts import Distances, FirstSteps, Intervals, Matrix, Quartiles, SeedLines, StepLines, StudyChart, StudyFigure
 
-_WIDTH, _LINE = 300, 30
+_WIDTH, _LINE = 285, 30
+_NAMED_WIDTH = 320  # of a chart and of the names at its left: a third of a page
 _STEPS_HEIGHT = 230
 _PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
-_FEW_TICKS = alt.Axis(tickCount=4, labelOverlap=True, labelSeparation=8)  # a chart may stand at half its width
+_SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
+_FEW_TICKS = alt.Axis(tickCount=4, labelFlush=False, labelOverlap=True, labelSeparation=8)  # a chart may stand at half its width
 
 
 def interval_chart(rows: pl.DataFrame, title: str) -> Drawing:
     """A dot with its interval for each of ``rows`` {name, value, low, high}, in their order."""
-    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=alt.Axis(ticks=False, domain=False, labelLimit=190))
+    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=name_axis(rows["name"]))
     chart, colour = alt.Chart(rows), alt.value(Palette.COLOURS[0])
     x = alt.X("value:Q", title=title, scale=alt.Scale(zero=False, padding=8), axis=_FEW_TICKS)
     line = chart.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=title), x2=alt.X2("high"), y=y, color=colour)
     return alt.layer(line, chart.mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour)).properties(
-        width=_WIDTH, height=_LINE * rows.height
+        width=_NAMED_WIDTH - name_width(rows["name"]), height=_LINE * rows.height
     )
 
 
 def curve_chart(points: pl.DataFrame) -> Drawing:
     """Mean TVD and JSD of every model {group, strength, tvd, jsd}; those of one group that have a strength are joined."""
     palette = Palette(tuple(points["group"].unique(maintain_order=True).to_list()))
-    x = alt.X("tvd:Q", title="mean TVD of the predictions", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
+    flush = alt.Axis(tickCount=6, labelFlush=False)
+    x = alt.X("tvd:Q", title="mean TVD of the predictions", scale=alt.Scale(zero=True, nice=True), axis=flush)
     y = alt.Y("jsd:Q", title="mean JSD of attention", scale=alt.Scale(domain=[0, 0.7], nice=False), axis=alt.Axis(tickCount=7))
-    chart = alt.Chart(points)
-    named = points.group_by("group", maintain_order=True).agg(pl.col("tvd").first(), pl.col("jsd").first())
+    colour = palette.colour()
+    colour["legend"] = alt.Legend(
+        title=None,
+        orient="right",
+        labelColor="currentColor",
+        labelLimit=240,
+        labelFontSize=12,
+        symbolSize=70,
+        rowPadding=6,
+        symbolOpacity=1,
+        symbolStrokeWidth=0,
+    )
+    shape = alt.Shape(
+        "group:N", scale=alt.Scale(domain=list(palette.groups), range=_SHAPES[: len(palette.groups)]), legend=colour["legend"]
+    )
+    joined = alt.Chart(points.filter(pl.col("strength").is_not_null())).mark_line(strokeWidth=1.6)
+    marks = alt.Chart(points).mark_point(filled=True, size=70, opacity=1)
     layers = [
-        alt.Chart(points.filter(pl.col("strength").is_not_null())).mark_line(strokeWidth=1.6).encode(
-            x=x, y=y, color=palette.colour(), strokeDash=palette.dash(), order=alt.Order("strength:Q")
-        ),
-        chart.mark_point(filled=True, size=55, opacity=1).encode(x=x, y=y, color=palette.colour()),
-        alt.Chart(named).mark_text(align="left", dx=6, dy=13).encode(x=x, y=y, text=alt.Text("group:N")),
-    ]  # fmt: skip
-    return alt.layer(*layers).properties(width=440, height=300)
+        joined.encode(x=x, y=y, color=colour, strokeDash=palette.dash(), order=alt.Order("strength:Q")),
+        marks.encode(x=x, y=y, color=colour, shape=shape),
+    ]
+    return alt.layer(*layers).properties(width=400, height=280)
 
 
 def quantile_chart(rows: pl.DataFrame, title: str, ends: Sequence[float]) -> Drawing:
     """A line from 5 to 95 %, a bar of quartiles and the median for each of ``rows`` {name, low, q25, q50, q75, high}."""
-    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=alt.Axis(ticks=False, domain=False, labelLimit=190))
-    x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=alt.Axis(tickCount=5))
+    y = alt.Y("name:N", title=None, sort=rows["name"].to_list(), axis=name_axis(rows["name"]))
+    x = alt.X("low:Q", title=title, scale=alt.Scale(domain=list(ends), nice=False), axis=_FEW_TICKS)
     layers = box_layers(alt.Chart(rows), x, y, alt.value(Palette.COLOURS[0]), 14)
-    return alt.layer(*layers).properties(width=_WIDTH, height=_LINE * rows.height)
+    return alt.layer(*layers).properties(width=_NAMED_WIDTH - name_width(rows["name"]), height=_LINE * rows.height)
 
 
 def step_chart(points: pl.DataFrame, axis: str, marked: pl.DataFrame) -> Drawing:

@@ -45,6 +45,11 @@ class Instance:
     question: str = ""
 
     @property
+    def anchor(self) -> str:
+        """The fragment of a page's address that names it."""
+        return f"instance-{self.name.replace(' ', '-')}"
+
+    @property
     def correct(self) -> bool | None:
         return None if self.label is None else self.label == self.predicted
 

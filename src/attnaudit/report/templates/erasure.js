@@ -8,6 +8,7 @@
   const bars = document.getElementById("steps-bars");
   const curve = document.getElementById("steps-curve");
   const said = document.getElementById("steps-said");
+  const first = document.getElementById("steps-first");
   const { instance, order, removed, flip, none } = form.elements;
   const state = { one: null, removed: new Set(), byHand: false, walk: [], walked: [] };
 
@@ -114,26 +115,52 @@
     }));
   }
 
-  function drawCurve(y) {
-    const name = "http://www.w3.org/2000/svg";
-    const last = Math.max(state.walked.length - 1, 1);
-    const at = (k, p) => [10 + (380 * k) / last, 120 - 110 * p];
-    const points = state.walked.map((p, k) => (p === null ? null : at(k, p[y]))).filter(Boolean);
-    const made = (tag, attributes) => {
-      const node = document.createElementNS(name, tag);
-      for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
-      return node;
-    };
-    const flipped = firstFlip();
-    const parts = [
-      made("path", { d: "M10 10V120H390", class: "axis" }),
-      made("path", { d: `M${points.map((xy) => xy.map((v) => v.toFixed(1)).join(" ")).join("L")}`, class: "line" }),
+  function svg(tag, attributes, text) {
+    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+
+  const LEFT = 40, RIGHT = 460, TOP = 26, BOTTOM = 160;
+
+  function point(k, p) {
+    return [LEFT + ((RIGHT - LEFT) * k) / Math.max(state.walked.length - 1, 1), BOTTOM - (BOTTOM - TOP) * p];
+  }
+
+  function axes(y) {
+    const last = state.walked.length - 1;
+    const step = Math.max(1, Math.ceil(last / 6));
+    const across = Array.from({ length: Math.floor(last / step) + 1 }, (_, i) => i * step);
+    return [
+      svg("path", { d: `M${LEFT} ${TOP}V${BOTTOM}H${RIGHT}`, class: "axis" }),
+      ...[0, 0.5, 1].flatMap((p) => [
+        svg("path", { d: `M${LEFT} ${point(0, p)[1]}H${RIGHT}`, class: "grid" }),
+        svg("text", { x: LEFT - 6, y: point(0, p)[1] + 4, "text-anchor": "end" }, String(p)),
+      ]),
+      ...across.map((k) => svg("text", { x: point(k, 0)[0], y: BOTTOM + 16, "text-anchor": "middle" }, String(k))),
+      svg("text", { x: (LEFT + RIGHT) / 2, y: BOTTOM + 34, "text-anchor": "middle" }, "tokens removed"),
+      svg("text", { x: 0, y: 12 }, `probability of ${shortened(classes[y])}`),
     ];
-    if (flipped !== null) parts.push(made("path", { d: `M${at(flipped, 0)[0].toFixed(1)} 10V120`, class: "flip" }));
+  }
+
+  function shortened(name) {
+    return name.length > 24 ? `${name.slice(0, 23)}…` : name;
+  }
+
+  function drawCurve(y) {
+    const points = state.walked.map((p, k) => (p === null ? null : point(k, p[y]))).filter(Boolean);
+    const parts = [...axes(y), svg("path", { d: `M${points.map((xy) => xy.map((v) => v.toFixed(1)).join(" ")).join("L")}`, class: "line" })];
+    const flipped = firstFlip();
+    if (flipped !== null) {
+      const [x] = point(flipped, 0);
+      const side = x > (LEFT + RIGHT) / 2 ? { x: x - 5, "text-anchor": "end" } : { x: x + 5 };
+      parts.push(svg("path", { d: `M${x.toFixed(1)} ${TOP}V${BOTTOM}`, class: "flip" }), svg("text", { ...side, y: TOP + 10 }, "first flip"));
+    }
     const now = state.walked[state.removed.size];
     if (!state.byHand && now) {
-      const [cx, cy] = at(state.removed.size, now[y]);
-      parts.push(made("circle", { cx, cy, r: 4, class: "now" }));
+      const [cx, cy] = point(state.removed.size, now[y]);
+      parts.push(svg("circle", { cx, cy, r: 4, class: "now" }));
     }
     curve.replaceChildren(curve.firstElementChild, ...parts);
   }
@@ -178,7 +205,7 @@
     removed.max = String(state.walk.length - 1);
     const flipped = firstFlip();
     flip.disabled = flipped === null;
-    flip.textContent = flipped === null ? "never flips" : `to the first flip (${flipped})`;
+    first.textContent = flipped === null ? "No removal in this order flips the prediction." : `First flip after ${flipped} of ${state.one.tokens.length} tokens.`;
     walkTo(0);
   }
 

@@ -1,14 +1,18 @@
 "use strict";
-// The list of instances: filter, sort, and a heatmap drawn below a row when it is opened. Texts enter the page as text nodes only.
+// The list of instances: filter, sort, pages, and a heatmap drawn below a row when it is opened. Texts enter the page as text nodes only.
 (() => {
   const source = document.getElementById("instance-data");
   const table = document.getElementById("instance-table");
   if (!source || !table) return;
   const data = JSON.parse(source.textContent);
   const body = table.tBodies[0];
-  const rows = Array.from(body.rows);
+  let rows = Array.from(body.rows);
   const form = document.getElementById("filters");
   const shown = document.getElementById("shown");
+  const pages = document.getElementById("pages");
+  const [previous, next] = pages.querySelectorAll("button");
+  const PAGE = 25;
+  const state = { fitting: rows, page: 0 };
   const texts = data.map((one) => [...one.tokens.filter((t) => typeof t === "string"), one.question].join(" ").toLowerCase());
 
   function element(tag, className, text) {
@@ -72,24 +76,55 @@
     button.setAttribute("aria-expanded", "true");
   }
 
+  function fits(row, fields, words) {
+    const text = texts[Number(row.dataset.index)];
+    const max = Number(row.dataset.max);
+    const from = fields.get("from") === "" ? 0 : Number(fields.get("from"));
+    const to = fields.get("to") === "" ? 1 : Number(fields.get("to"));
+    return words.every((word) => text.includes(word)) && (!fields.get("predicted") || row.dataset.predicted === fields.get("predicted"))
+      && (!fields.get("correct") || row.dataset.correct === fields.get("correct")) && max >= from - 1e-9 && max <= to + 1e-6;
+  }
+
   function filter() {
     const fields = new FormData(form);
     const words = String(fields.get("text")).toLowerCase().split(/\s+/).filter(Boolean);
-    const predicted = fields.get("predicted");
-    const correct = fields.get("correct");
-    const from = fields.get("from") === "" ? 0 : Number(fields.get("from"));
-    const to = fields.get("to") === "" ? 1 : Number(fields.get("to"));
-    let count = 0;
+    state.fitting = rows.filter((row) => fits(row, fields, words));
+    turn(0);
+  }
+
+  function clear() {
+    form.reset();
+    filter();
+  }
+
+  function turn(page) {
+    state.page = page;
+    const first = page * PAGE;
+    const visible = new Set(state.fitting.slice(first, first + PAGE));
     for (const row of rows) {
-      const text = texts[Number(row.dataset.index)];
-      const max = Number(row.dataset.max);
-      const fits = words.every((word) => text.includes(word)) && (!predicted || row.dataset.predicted === predicted)
-        && (!correct || row.dataset.correct === correct) && max >= from - 1e-9 && max <= to + 1e-6;
-      if (!fits) close(row);
-      row.hidden = !fits;
-      count += fits ? 1 : 0;
+      if (!visible.has(row)) close(row);
+      row.hidden = !visible.has(row);
     }
-    shown.textContent = `${count} of ${rows.length} instance${rows.length === 1 ? "" : "s"} shown`;
+    const count = state.fitting.length;
+    const last = Math.max(Math.ceil(count / PAGE) - 1, 0);
+    const range = count > PAGE ? `${first + 1} to ${first + visible.size} of ` : "";
+    shown.textContent = `${range}${count} instance${count === 1 ? "" : "s"}${count < rows.length ? `, of ${rows.length} listed` : ""}`;
+    document.getElementById("page").textContent = `page ${page + 1} of ${last + 1}`;
+    pages.hidden = last === 0;
+    previous.disabled = page === 0;
+    next.disabled = page === last;
+  }
+
+  // The instance that the address names: on its page, open, with the focus.
+  function go() {
+    const row = rows.find((one) => `#${one.id}` === window.location.hash);
+    if (!row) return;
+    if (!state.fitting.includes(row)) clear();
+    turn(Math.floor(state.fitting.indexOf(row) / PAGE));
+    const button = row.querySelector(".open");
+    if (button.getAttribute("aria-expanded") !== "true") toggle(row);
+    button.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "center" });
   }
 
   function key(row, column, numeric) {
@@ -112,7 +147,9 @@
       return descending ? -order : order;
     });
     for (const row of rows) close(row);
-    body.append(...keyed.map(([, row]) => row));
+    rows = keyed.map(([, row]) => row);
+    body.append(...rows);
+    filter();
   }
 
   body.addEventListener("click", (event) => {
@@ -125,5 +162,15 @@
   });
   form.addEventListener("input", filter);
   form.addEventListener("submit", (event) => event.preventDefault());
-  form.addEventListener("reset", () => setTimeout(filter));
+  form.querySelector("button").addEventListener("click", clear);
+  pages.addEventListener("click", (event) => {
+    const step = { previous: -1, next: 1 }[event.target.name];
+    if (!step) return;
+    turn(state.page + step);
+    table.scrollIntoView({ block: "start" });
+    if (event.target.disabled) (event.target === next ? previous : next).focus({ preventScroll: true });
+  });
+  window.addEventListener("hashchange", go);
+  filter();
+  go();
 })();

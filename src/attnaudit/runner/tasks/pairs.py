@@ -18,7 +18,7 @@ from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.spec import TranslationSpec
 from attnaudit.results import CLUSTER, summarise_means, summary_row
 from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
-from attnaudit.stats.bleu import bleu, bleu_counts, corpus_bleu
+from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.studies import PAIR_STUDIES
 from attnaudit.trace.probe import Probe
 
@@ -184,11 +184,13 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
 
 def translation_rows(pairs: Pairs, written: Sequence[dict[str, Any]], notes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Summary rows: BLEU (sacrebleu; 95 % bootstrap interval over pairs), that of the copied source, and figures of the gold tokens."""
+    """Summary rows: BLEU (sacrebleu; 95 % bootstrap interval over pairs), its two baselines, and figures of the gold tokens."""
     score, low, high, signature = corpus_bleu([row["translation"] for row in written], pairs.target)
     copied = bleu(bleu_counts([row["source"] for row in written], pairs.target).sum(axis=0))
+    others = bleu_of_others([row["translation"] for row in written], pairs.target)
     figures: list[tuple[Any, ...]] = [
         ("bleu", score, low, high, len(pairs), signature), ("bleu_copy", copied, None, None, len(pairs), None),
+        ("bleu_other", others, None, None, len(pairs), None),
     ]  # fmt: skip
     figures += [(name, notes[name], None, None, notes["tokens"], None) for name in OF_TOKENS]
     return [summary_row("translation", name, value, low, high, n=n, source=source) for name, value, low, high, n, source in figures]
