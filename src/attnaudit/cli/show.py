@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
@@ -58,7 +58,7 @@ def show_summary(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(read_json(folder / "summary.json"))
         return
-    console, trace = _console(), folder / read_json(folder / "spec.json")["trace"]
+    console, trace = _console(), folder / read_with_digest(folder / "spec.json")["trace"]
     record = read_record(folder, trace)
     card, title = verdict(record.summary, record.about), f"audit of {trace}"
     if card.rows:
@@ -75,7 +75,7 @@ def show_study(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    console, spec = _console(), read_json(folder / "spec.json")
+    console, spec = _console(), read_with_digest(folder / "spec.json")
     name = spec["study"]["name"]
     source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(folder, spec)
     console.print(_summary_table(rows, f"study {name} of {source}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_with_digest
 from attnaudit.core.settings import coerce, from_plain, override
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
@@ -109,7 +108,7 @@ class RunSpec:
         from attnaudit.training.settings import OBJECTIVES, TrainingSettings
 
         path = Path(folder) / "spec.json"
-        plain = read_json(path)
+        plain = read_with_digest(path)
         if not isinstance(plain, dict) or plain.get("kind") != cls.kind or plain.get("schema") != SCHEMA:
             raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
         return cls(
@@ -250,12 +249,6 @@ def experiment_settings(settings: Mapping[str, Any], task: str | None = None) ->
     known = _all_experiments()
     defaults = {key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known}
     return {name: asdict(experiment) for name, experiment in override(known, defaults | dict(settings)).items()}
-
-
-def content_key(*parts: Any) -> str:
-    """sha256 of the canonical JSON of what a step's outputs follow from."""
-    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

@@ -17,11 +17,11 @@ import polars as pl
 
 from attnaudit.copying.study import NAME, Copying, summarise
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.core.files import write_json
+from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.plans.spec import SCHEMA, content_key
+from attnaudit.plans.spec import SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS
 from attnaudit.runner.store import Record, Store, alone, check_place
@@ -59,7 +59,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
     check_place(out, plain)
     with alone(out) as store:
-        write_json(out / "spec.json", plain)
+        write_with_digest(out / "spec.json", plain)
         trained = _train_step(store, study, progress, threads or _cores())
 
         def analyse(folder: Path) -> None:

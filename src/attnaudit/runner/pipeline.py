@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import atomic, write_json
+from attnaudit.core.files import atomic, content_key, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.spec import content_key
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
 from attnaudit.runner.store import Record, alone, check_place, trace_digests, versions
 from attnaudit.runner.tasks import Job, Step, Task, task_of
@@ -116,8 +115,8 @@ class _Run:
             return task.shards(job, model, rows, {**origin, "step": step}, silent)
 
         callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
-        if not (job.store.out / "spec.json").exists():
-            write_json(job.store.out / "spec.json", job.plain)  # the folder is this run's own, now that nothing in its input was refused
+        if not (job.store.out / "spec.json").exists():  # the folder is this run's own, now that nothing in its input was refused
+            write_with_digest(job.store.out / "spec.json", job.plain)
         history = task.fit(
             job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
         )

@@ -18,10 +18,10 @@ import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError, did_you_mean
-from attnaudit.core.files import sha256, write_json
+from attnaudit.core.files import content_key, sha256, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
-from attnaudit.plans.spec import SCHEMA, Teacher, content_key, differences
+from attnaudit.plans.spec import SCHEMA, Teacher, differences
 from attnaudit.plans.training import TrainingId, usual
 from attnaudit.published.compare import with_study_references
 from attnaudit.results import SUMMARY_SCHEMA
@@ -166,7 +166,7 @@ def _audit(place: Path, base: Path, progress: Progress) -> None:
     battery = choose((), {}, trace_task(trace))
     spec = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
     with alone(place) as store:
-        write_json(place / "spec.json", spec)
+        write_with_digest(place / "spec.json", spec)
         audit_step(store, trace, battery, spec, progress)
         report_step(store, progress, audit_page(trace))
         store.close({"kind": "audit"})
@@ -188,7 +188,7 @@ def _analyse(
         with table_file(folder / RESULTS[0] / f"{study.name}.parquet") as add:
             add(table)
         write_json(folder / RESULTS[1], [*summary.to_dicts(), *asked.to_dicts()])
-        write_json(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
+        write_with_digest(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
 
     named = {str(training): folder for training, folder in folders.items()}
     digests = {name: trace_digests(folder / "trace") for name, folder in named.items()}
