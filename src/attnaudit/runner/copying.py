@@ -30,6 +30,8 @@ from attnaudit.runner.tasks.task import refuse_options
 if TYPE_CHECKING:
     from attnaudit.copying.training import CopyingConfig
 
+BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}
+QUICK = {"copying.seeds": 4}  # which two cores finish in minutes
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
 _MEASURES = {
@@ -39,13 +41,18 @@ _MEASURES = {
 }  # fmt: skip
 
 
-def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None, **options: Any) -> Copying:
-    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``. Raises InputError, for ``options`` too."""
+def copying_study(
+    kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None, *, full: bool = False, **options: Any
+) -> Copying:  # fmt: skip
+    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``; with ``full`` the others are as published.
+
+    Raises InputError, for ``options`` too.
+    """
     refuse_options("study", NAME, options, (), "the task and its model are set by --set copying.NAME=…")
     if kind not in SYMBOLS:
         raise InputError("study", "copying of", repr(kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS))
-    given = dict(settings or {})
-    for fixed, option in (("copying.kind", "CORPUS"), ("copying.seed", "--seed")):
+    given = ({} if full else QUICK) | dict(settings or {})
+    for fixed, option in BY_OPTION.items():
         if fixed in given:
             raise InputError("read settings", f"setting {fixed}", str(given[fixed]), f"to be given as {option}")
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()

@@ -55,8 +55,9 @@ def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     task, plain = task_of(spec), spec.to_json()
     check_place(out, plain, do)
-    device = resolve_device(spec.device)
+    device = spec.device if spec.device == "auto" else resolve_device(spec.device)  # a wrong one is refused before the corpus is read
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))
+    device = resolve_device(device)
     check_place(out, plain, do)
     with alone(out) as store:
         prepared = _Run(task, Job(spec, plain, corpus, device, store, progress))
@@ -66,6 +67,8 @@ def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "
 
 def resolve_device(device: str) -> str:
     """``auto`` is CUDA where it is available. Raises InputError for a device that is not."""
+    if device == "cpu":
+        return device
     import torch
 
     if device == "auto":
