@@ -325,11 +325,10 @@ def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(arguments:
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-def test_a_corpus_that_cannot_be_read_is_refused_before_torch_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "mine.csv").write_text("words,label\na,b\n")
-    for arguments in (["run", str(tmp_path / "mine.csv")], ["run", "sst", "--data-dir", str(tmp_path)]):
-        done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, check=False)
-        assert done.returncode == 2, done.stderr
+def test_a_corpus_without_files_is_refused_before_torch_is_imported(tmp_path: Path) -> None:
+    arguments = ["run", "sst", "--data-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
 
 
 def test_help_and_audits_never_import_torch(trace: Path, finished: Path, tmp_path: Path) -> None:

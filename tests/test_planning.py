@@ -50,7 +50,7 @@ def test_a_study_that_is_not_begun_is_timed_and_nothing_is_written(tmp_path: Pat
     plan = planned(tmp_path / "out")
     seconds = plan.pop("seconds")
     assert list(plan) == ["base-s0", "uniform-s0", "base-s1", "uniform-s1"]
-    assert {(one["state"], one["source"], one["long"], one["done"]) for one in plan.values()} == {("missing", "timed", "3 epochs", 0)}
+    assert {(one["state"], one["source"], one["length"], one["done"]) for one in plan.values()} == {("missing", "timed", "3 epochs", 0)}
     assert seconds == pytest.approx(sum(one["seconds"] for one in plan.values()))
     assert all(one["seconds"] > 0 for one in plan.values())
     assert plan["base-s0"]["seconds"] == plan["base-s1"]["seconds"]
@@ -101,7 +101,7 @@ def test_trainings_whose_teacher_does_not_exist_yet_are_timed(tmp_path: Path, st
     small = {key: value for key, value in SMALL.items() if key != "collect.scores"}
     plan = planned(tmp_path / "out", study, small | own)
     assert plan.pop("seconds") > 0
-    assert any(one["long"].endswith(longest) for one in plan.values())
+    assert any(one["length"].endswith(longest) for one in plan.values())
     assert {one["source"] for one in plan.values()} == {"timed"}
     assert list(tmp_path.iterdir()) == []
 
@@ -147,7 +147,7 @@ def test_the_command_line(
     assert main([*arguments, "--device", "cpu", "--dry-run", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in told["trainings"]] == names
-    assert {one["long"] for one in told["trainings"]} <= {"2 epochs", "up to 2 epochs"}
+    assert {one["length"] for one in told["trainings"]} <= {"2 epochs", "up to 2 epochs"}
     assert list(tmp_path.iterdir()) == []
 
 

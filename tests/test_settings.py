@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
 
@@ -65,6 +67,16 @@ def test_a_given_setting_goes_before_the_scale() -> None:
     assert StudySpec.of("deceive", "planted-reverse").base.training.epochs == 10
     assert StudySpec.of("deceive", "planted-reverse", full=True).base.training.epochs == 30
     assert StudySpec.of("deceive", "planted-reverse", settings={"training.epochs": 4}).base.training.epochs == 4
+
+
+def test_the_scripts_of_the_published_tables_ask_for_the_full_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs")
+    studied, watched = importlib.import_module("studies_tables"), importlib.import_module("dynamics_tables")
+    options = Namespace(data_dir="data", vectors="glove.txt")
+    assert studied.spec_of("seeds", "sst", options).study == STUDIES["seeds"]()
+    assert studied.spec_of("deceive", "planted-copy", options).study == PAIR_STUDIES["deceive"](seeds=1)
+    assert watched.spec_of("multi30k_en_de", options).study.steps[-1] == 2000
+    assert watched.spec_of("sst", options).study == STUDIES["dynamics"]()
 
 
 @pytest.mark.parametrize("full", [False, True])

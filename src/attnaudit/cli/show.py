@@ -211,7 +211,7 @@ def show_plan(plan: Plan, as_json: bool) -> None:
     groups: dict[tuple[str, ...], list[Planned]] = {}
     for one in plan.trainings:
         done = f", {one.done} done" if one.done else ""
-        groups.setdefault((one.name.rpartition("-s")[0], f"{one.long}{done}", one.state, one.source), []).append(one)
+        groups.setdefault((one.name.rpartition("-s")[0], f"{one.length}{done}", one.state, one.source), []).append(one)
     rows = []
     for (name, long, state, source), group in groups.items():
         seconds = None if source == "unknown" else duration(fmean(one.seconds for one in group))

@@ -32,7 +32,7 @@ Source = Literal["recorded", "timed", "unknown"]
 
 @dataclass(frozen=True)
 class Planned:
-    """One training: its ``name``, its ``folder``, how ``long`` it is ("8 epochs"), and how many epochs are ``done``.
+    """One training: its ``name``, its ``folder``, its ``length`` ("8 epochs"), and how many epochs are ``done``.
 
     ``seconds`` is what a finished training and its trace took, else an estimate of what is left, by the ``source``: a finished training
     of the same kind, or a few seconds of one. Where it is unknown, ``reason`` says why.
@@ -41,7 +41,7 @@ class Planned:
     name: str
     folder: str
     state: State
-    long: str
+    length: str
     done: int = 0
     seconds: float = 0.0
     source: Source = "unknown"

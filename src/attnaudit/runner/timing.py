@@ -40,7 +40,7 @@ class Speed:
 
 
 def timed(spec: Any, corpus: Any) -> Speed:
-    """The speed of the model of ``spec`` on its corpus, without a teacher, which may not exist yet. Raises InputError as training does."""
+    """The speed of the model of ``spec`` on its corpus, without a teacher, which may not exist. Raises InputError as training does."""
     spec = _without_teacher(spec)
     task, device = task_of(spec), resolve_device(spec.device)
     corpus, _ = task.prepare(spec, corpus)
@@ -57,15 +57,10 @@ def timed(spec: Any, corpus: Any) -> Speed:
 
 
 def _without_teacher(spec: Any) -> Any:
-    spec = replace(spec, training=replace(spec.training, epochs=1, steps=None), probe=None)
-    if getattr(spec, "teacher", None) is None and getattr(spec.objective, "kind", "") != "adversary":
-        return replace(spec, model=_learned(spec.model))
-    return replace(spec, teacher=None, objective=None, model=_learned(spec.model))
-
-
-def _learned(model: Any) -> Any:
-    """Weights that are imposed come from a teacher: uniform ones cost the same."""
-    return replace(model, attention="uniform") if model.attention == "imposed" else model
+    """One epoch, with the loss on labels in place of an adversary's, and uniform weights in place of imposed ones: they cost the same."""
+    model = replace(spec.model, attention="uniform") if spec.model.attention == "imposed" else spec.model
+    objective = None if getattr(spec.objective, "kind", "") == "adversary" else spec.objective
+    return replace(spec, model=model, objective=objective, training=replace(spec.training, epochs=1, steps=None), probe=None)
 
 
 def _traced(job: Job, model: Any) -> float:
