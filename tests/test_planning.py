@@ -7,6 +7,7 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ from attnaudit.runner.timing import Speed
 from attnaudit.trace.probe import Probe
 
 SMALL = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "collect.scores": ("gradient",)}
-OPTIONS = {"vectors": "random", "device": "cpu"}
+OPTIONS: dict[str, Any] = {"vectors": "random", "device": "cpu"}
 TINY = SMALL | {"training.epochs": 3, "training.select": "loss", "uniform.seeds": 2}
 GIVEN = [
     part for key, value in SMALL.items() for part in ("--set", f"{key}={','.join(map(str, value)) if isinstance(value, tuple) else value}")
@@ -69,6 +70,14 @@ def test_what_is_finished_has_its_recorded_seconds_and_stands_for_its_kind(folde
     assert (again["base-s1"]["state"], again["base-s1"]["source"]) == ("missing", "recorded")
     assert again["seconds"] == again["base-s1"]["seconds"] == pytest.approx(recorded["train"] + recorded["collect"])
     assert not removed.exists()
+
+
+@pytest.mark.parametrize("manifest", ['{"files": {', "[]"])
+def test_a_training_with_a_damaged_manifest_is_made_again(folder: Path, tmp_path: Path, manifest: str) -> None:
+    shutil.copytree(folder, tmp_path / "out")
+    (next((tmp_path / "out" / TRAININGS).glob("base-s1-*")) / "manifest.json").write_text(manifest)
+    plan = planned(tmp_path / "out")
+    assert (plan["base-s1"]["state"], plan["base-s1"]["source"]) == ("unfinished", "recorded")
 
 
 def test_the_epochs_of_a_checkpoint_are_not_counted_again(folder: Path, tmp_path: Path) -> None:

@@ -6,17 +6,18 @@ A training is taken to last as long as a finished one of the same kind. Where th
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.cells import RUNS
-from attnaudit.runner.store import MANIFEST, UNFINISHED, check_place, read_manifest
+from attnaudit.runner.store import UNFINISHED, check_place, read_manifest
 from attnaudit.runner.studies import COPYING, StudySpec, check_name, prepared
 from attnaudit.runner.sweep import Sweep
 from attnaudit.runner.tasks import task_of
@@ -124,14 +125,14 @@ class _Estimates:
     def plan(self, jobs: Sequence[tuple[str, Path, Any]], notes: Sequence[str] = ()) -> Plan:
         """Of the name, the folder and the spec of each training."""
         for _, folder, spec in jobs:
-            if (folder / MANIFEST).exists():
-                self.recorded.setdefault(_kind(spec), []).append(_recorded(folder))
+            if (seconds := _recorded(folder)) is not None:
+                self.recorded.setdefault(_kind(spec), []).append(seconds)
         return Plan(tuple(self._planned(*job) for job in jobs), tuple(notes))
 
     def _planned(self, name: str, folder: Path, spec: Any) -> Planned:
         of_this = Planned(name, str(folder), "finished", _length(spec.training))
-        if (folder / MANIFEST).exists():
-            return replace(of_this, seconds=_recorded(folder), source="recorded")
+        if (recorded := _recorded(folder)) is not None:
+            return replace(of_this, seconds=recorded, source="recorded")
         done = _epochs_done(folder)
         of_this = replace(of_this, state="unfinished" if (folder / "spec.json").exists() else "missing", done=done)
         try:
@@ -166,10 +167,12 @@ def _length(training: TrainingSettings) -> str:
     return f"{'up to ' if training.patience is not None else ''}{training.epochs} epochs"
 
 
-def _recorded(folder: Path) -> float:
-    """Seconds that a finished training and its traces took."""
-    timings = read_manifest(folder)["timings"]
-    return sum(timings.get(step, 0.0) for step in OF_TRAINING)
+def _recorded(folder: Path) -> float | None:
+    """Seconds that a finished training and its traces took; None where there is no whole manifest, as it is then made again."""
+    with contextlib.suppress(RunError):
+        steps = read_manifest(folder)["steps"]
+        return sum(steps[name]["seconds"] for name in OF_TRAINING if name in steps)
+    return None
 
 
 def _epochs_done(folder: Path) -> int:
