@@ -25,6 +25,7 @@ bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glov
 docs: $(VENV)/.installed        ## what in docs/ is generated
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/measures_reference.py
+	$(BIN)/python docs/settings_reference.py
 
 clean:                          ## caches and builds; runs/ and the virtual environment stay
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis

@@ -2,9 +2,9 @@
 
     python docs/dynamics_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--copying runs/copying] [--only NAME...] [--done]
 
-Each is an ordinary ``attnaudit study dynamics`` in the folder ``OUT/<corpus>``, which it shares with the studies of `studies_tables`, or
-``attnaudit study copying`` in ``COPYING/<name>``; finished studies are not rerun. ``--only`` and ``--done`` select what to run; the tables
-have every finished study. They are written between two markers of the page.
+Each is an ordinary ``attnaudit study dynamics --full`` in the folder ``OUT/<corpus>``, which it shares with the studies of
+`studies_tables`, or ``attnaudit study copying --full`` in ``COPYING/<name>``; finished studies are not rerun. ``--only`` and ``--done``
+select what to run; the tables have every finished study. They are written between two markers of the page.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def spec_of(corpus: str, options: argparse.Namespace) -> StudySpec:
     kept = {key: value for key, value in STUDIED.get(corpus, {}).items() if key.startswith("corpus.")}
     settings = {**kept, **CORPORA[corpus]}
     if is_parallel(corpus):
-        return StudySpec.of_pairs("dynamics", corpus, data_dir=str(options.data_dir), settings=settings)
-    return StudySpec.of("dynamics", corpus, data_dir=str(options.data_dir), vectors=str(options.vectors), settings=settings)
+        return StudySpec.of("dynamics", corpus, full=True, data_dir=str(options.data_dir), settings=settings)
+    return StudySpec.of("dynamics", corpus, full=True, data_dir=str(options.data_dir), vectors=str(options.vectors), settings=settings)
 
 
 def groups(place: Path) -> dict[str, Found]:
@@ -188,7 +188,7 @@ def run_missing(options: argparse.Namespace) -> None:
     """Run the selected studies that are not finished."""
     for name in options.only:
         if name in COPIED:
-            run_copying(copying_study(name.partition("-")[0], 0, {**COPIED[name], **PRECISION}), options.copying / name)
+            run_copying(copying_study(name.partition("-")[0], 0, {**COPIED[name], **PRECISION}, full=True), options.copying / name)
         else:
             run_study(spec_of(name, options), options.out / name, say=print)
 

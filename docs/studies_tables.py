@@ -2,8 +2,8 @@
 
     python docs/studies_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--only CORPUS...] [--done]
 
-Each is an ordinary ``attnaudit study`` in the folder ``OUT/<corpus>``; finished studies are not rerun. The tables are written between two
-markers of the page.
+Each is an ordinary ``attnaudit study --full`` in the folder ``OUT/<corpus>``; finished studies are not rerun. The tables are written
+between two markers of the page.
 """
 
 from __future__ import annotations
@@ -53,10 +53,10 @@ Found = Mapping[str, dict[str, Any]]
 
 def spec_of(name: str, corpus: str, options: argparse.Namespace) -> StudySpec:
     if corpus in PAIRS:
-        return StudySpec.of_pairs(name, corpus, data_dir=str(options.data_dir), settings=PAIRS[corpus])
+        return StudySpec.of(name, corpus, full=True, data_dir=str(options.data_dir), settings=PAIRS[corpus])
     vectors = None if corpus in DECEIVED else str(options.vectors)
     settings = {key: value for key, value in CORPORA[corpus].items() if key.partition(".")[0] in ("corpus", "training", name)}
-    return StudySpec.of(name, corpus, data_dir=str(options.data_dir), vectors=vectors, settings=settings)
+    return StudySpec.of(name, corpus, full=True, data_dir=str(options.data_dir), vectors=vectors, settings=settings)
 
 
 def of_study(name: str, corpus: str, options: argparse.Namespace) -> Found | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import re
@@ -21,6 +22,7 @@ from attnaudit.core.progress import within
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.experiments.adversary.experiment import Adversary
+from attnaudit.studies import EVERY_STUDY
 from attnaudit.trace import Trace
 from tests.traces import make_trace
 
@@ -111,8 +113,11 @@ def test_reports_of_one_run_and_of_several(finished: Path, capsys: pytest.Captur
 def test_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert "Commands:" in answers(capsys)
     assert answers(capsys, "--version").startswith("attnaudit 0.")
-    for command in ("demo", "run", "audit", "report", "compare"):
-        assert f"  attnaudit {command}" in answers(capsys, command, "--help")
+    for command in ("demo", "run", "audit", "report", "compare", "settings"):
+        said = answers(capsys, command, "--help")
+        assert f"  attnaudit {command}" in said
+        assert said == answers(capsys, command, "-h")
+    assert answers(capsys, "corpora", "list", "-h") == answers(capsys, "corpora", "list", "--help")
 
 
 def test_help_names_every_kind_of_corpus_that_a_study_takes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,6 +126,53 @@ def test_help_names_every_kind_of_corpus_that_a_study_takes(capsys: pytest.Captu
     assert {"planted-decisive", "planted-question", "planted-reverse", "multi30k_en_de"} < set(special)
     for name in (*special, *SYMBOLS, "folder of pairs"):
         assert name in said
+
+
+def test_help_offers_what_is_accepted(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(answers(capsys, "run", "--help").split())
+    for option, value in (("--encoder", "none at all"), ("--attention", "none at all"), ("--preset", "none at all")):
+        offered = fails(capsys, "run", "planted-decisive", option, value).partition("expected one of ")[2].partition(";")[0].split(", ")
+        assert len(offered) >= 3
+        assert all(re.search(rf"\b{name}\b", said) for name in offered)
+
+
+def test_help_of_study_lists_the_studies_and_their_scales(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(answers(capsys, "study", "--help").partition("Studies, their")[2].split())
+    for name in (*EVERY_STUDY, "copying"):
+        assert re.search(rf"\b{name} ", said)
+    assert "uniform Is attention needed? seeds=3; --full: seeds=5" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("attnaudit ru", {"run"}),
+        ("attnaudit study un", {"uniform"}),
+        ("attnaudit study uniform planted-dec", {"planted-decisive"}),
+        ("attnaudit run sst --encoder bi", {"bilstm", "bigru"}),
+        ("attnaudit run sst --attention a", {"additive"}),
+        ("attnaudit audit t --experiment per", {"permutation"}),
+        ("attnaudit reproduce --corpus sn", {"snli"}),
+    ],
+)
+def test_a_shell_completes_values(
+    words: str, expected: set[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_ATTNAUDIT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(len(words.split()) - 1))
+    monkeypatch.setattr(sys, "argv", ["attnaudit"])
+    with contextlib.suppress(SystemExit):
+        main()
+    assert set(capsys.readouterr().out.split()) == expected
+
+
+def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    said = " ".join(answers(capsys, "settings", "training.epochs").split())
+    assert "Largest number of epochs" in said
+    assert "batch_size" not in said
+    told = json.loads(answers(capsys, "settings", "adversary.epsilon", "--json"))
+    assert [one["default"] for one in told["experiment adversary"]] == ["0.01"]
 
 
 @pytest.mark.parametrize(
@@ -143,9 +195,17 @@ def test_help_names_every_kind_of_corpus_that_a_study_takes(capsys: pytest.Captu
         (["run", "planted-decisiv"], "did you mean planted-decisive?"),
         (["run", "nowhere/all.csv"], "no such file or folder"),
         (["run", "sst", "--data-dir", "nowhere"], "attnaudit corpora fetch sst"),
-        (["audit", "nowhere"], "no such file or folder"),
-        (["report", "nowhere"], "no such folder"),
-        (["compare", "nowhere"], "no such folder"),
+        (["audit", "nowhere"], "path 'nowhere' does not exist"),
+        (["report", "nowhere"], "path 'nowhere' does not exist"),
+        (["compare", "nowhere"], "path 'nowhere' does not exist"),
+        (["run", "planted-decisive", "--attention", "imposed"], "expected one of additive, dot, uniform"),
+        (["run", "planted-decisive", "--vectors", "glove.txt"], "no such file"),
+        (["study", "unifrom", "sst"], "one of uniform, seeds, guide, adversary, deceive, dynamics, copying; did you mean uniform?"),
+        (["study", "seeds", "planted-reverse"], "'seeds'; expected one of deceive, dynamics for planted-reverse"),
+        (["study", "dynamics", "planted-decisive", "--epochs", "6"], "6, which has no effect in dynamics; expected dynamics.steps"),
+        (["study", "copying", "iid", "--epochs", "6"], "setting training.epochs: no such setting"),
+        (["study", "copying", "iid", "--dry-run"], "copying, which trains all its seeds together"),
+        (["settings", "trainin.epochs"], "did you mean training.epochs?"),
     ],
 )
 def test_usage_and_input_errors_are_one_line(
@@ -236,6 +296,39 @@ status = main(sys.argv[1:])
 assert "torch" not in sys.modules, "torch was imported"
 sys.exit(status)
 """
+
+
+NOTHING_HEAVY = """
+import sys
+from attnaudit.cli import main
+status = main(sys.argv[1:])
+loaded = [name for name in ("torch", "polars", "gensim", "spacy", "attnaudit.experiments", "attnaudit.runner") if name in sys.modules]
+assert not loaded, loaded
+sys.exit(status)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "run nowhere.csv",
+        "run planted-decisive --vectors glove.txt",
+        "study uniform nowhere.csv",
+        "translate nowhere/pairs",
+        "audit nowhere",
+        "report no",
+    ],
+)
+def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(arguments: str) -> None:
+    done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY, *arguments.split()], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_a_corpus_without_files_is_refused_before_torch_is_imported(tmp_path: Path) -> None:
+    arguments = ["run", "sst", "--data-dir", str(tmp_path)]
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
 
 
 def test_help_and_audits_never_import_torch(trace: Path, finished: Path, tmp_path: Path) -> None:

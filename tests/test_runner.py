@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import write_json
+from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.settings import coerce
-from attnaudit.plans.spec import content_key, differences
+from attnaudit.plans.spec import differences
 from attnaudit.runner import RunSpec, TranslationSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
 from attnaudit.runner.cells import manifest_of
 from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
@@ -302,6 +302,27 @@ def test_a_finished_run_is_not_read_with_another_value_in_its_spec(whole: Path, 
         report_into(tmp_path / "run")
     assert manifest_of(whole) is not None
     assert manifest_of(tmp_path / "run") is None
+
+
+def test_a_flipped_byte_in_the_spec_of_an_unfinished_run_never_gives_another_spec(whole: Path, tmp_path: Path) -> None:
+    """There is no manifest that lists the file."""
+    path = tmp_path / "spec.json"
+    stored = (whole / "spec.json").read_bytes()
+    for place in range(len(stored) - 1):
+        path.write_bytes(stored[:place] + bytes([stored[place] ^ 2]) + stored[place + 1 :])
+        with contextlib.suppress(RunError):
+            assert RunSpec.read(tmp_path) == tiny(), place
+    path.write_bytes(stored.replace(b'"seed": 0', b'"seed": 1'))
+    with pytest.raises(RunError, match=r"spec\.json: damaged: its content differs from its digest.*; remove .* to rebuild what it held"):
+        run(tiny(seed=1), tmp_path)
+
+
+def test_a_spec_without_a_digest_is_read_as_it_is(tmp_path: Path) -> None:
+    """Those of earlier versions have none."""
+    write_json(tmp_path / "spec.json", tiny().to_json())
+    assert RunSpec.read(tmp_path) == tiny()
+    write_with_digest(tmp_path / "spec.json", tiny().to_json())
+    assert RunSpec.read(tmp_path) == tiny()
 
 
 def test_another_spec_is_refused_with_both_values(whole: Path) -> None:

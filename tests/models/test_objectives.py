@@ -154,7 +154,9 @@ def test_a_cnn_that_sees_one_word_at_a_time() -> None:
 def test_imposed_attention_is_what_the_model_uses() -> None:
     split, vocabulary = taught(2), tiny_vocabulary()
     vectors = np.random.default_rng(0).normal(size=(len(vocabulary), 12)).astype(np.float32)
-    model = build_model(replace(model_preset("average", "imposed"), hidden=8), vocabulary, vectors, ["no", "yes"], 0).eval()
+    model = build_model(
+        replace(model_preset("average", "uniform"), attention="imposed", hidden=8), vocabulary, vectors, ["no", "yes"], 0
+    ).eval()
     trace = next(collect_shards(model, split, scores=("gradient",)))
     assert split.attention is not None
     np.testing.assert_allclose(trace.alpha.values, split.attention.values, atol=1e-7)

@@ -41,6 +41,8 @@ TINY = {
 
 def tiny(study: str, pairs: Path, **settings: Any) -> StudySpec:
     known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in PAIR_STUDIES or key.startswith(study)}
+    if study == "dynamics":  # which trains for a number of steps
+        del known["training.epochs"]
     return StudySpec.of(study, pairs, device="cpu", settings=known | settings)
 
 

@@ -42,8 +42,13 @@ TINY = {
 
 
 def tiny(study: str, **settings: object) -> StudySpec:
-    known = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", study)}
-    return StudySpec.of(study, "planted-decisive", vectors="random", device="cpu", settings=known | settings)
+    return StudySpec.of(study, "planted-decisive", full=True, vectors="random", device="cpu", settings=known_to(study) | settings)
+
+
+def known_to(study: str) -> dict[str, object]:
+    """The settings that have an effect on a study: dynamics trains for a number of steps."""
+    sections = ("corpus", "model", study) if study == "dynamics" else ("corpus", "model", "training", study)
+    return {key: value for key, value in TINY.items() if key.partition(".")[0] in sections}
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -215,7 +220,7 @@ from attnaudit.runner import StudySpec, run_study
 page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
 page.write_study = lambda folder, metadata, notes, page: page.write_text("page")
 report.write_report = lambda folder, trace, page: page.write_text("page")
-spec = StudySpec.of("{study}", "planted-decisive", vectors="random", device="cpu", settings={settings})
+spec = StudySpec.of("{study}", "planted-decisive", full=True, vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:
     left = chance.randint(2, 10 + kills // 10)  # a step of many files gets done at last
@@ -242,8 +247,7 @@ print(kills)
 @pytest.mark.parametrize("study", ["uniform", "dynamics"])
 def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, tmp_path: Path, study: str) -> None:
     """SIGKILL before a random one of the next renames, again and again, until a call gets to the end."""
-    settings = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", study)}
-    script = KILLED.replace("{settings}", repr(settings)).replace("{study}", study)
+    script = KILLED.replace("{settings}", repr(known_to(study))).replace("{study}", study)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "killed")], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 20
@@ -435,9 +439,8 @@ def test_a_folder_holds_studies_of_one_model_and_corpus(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_trained(tmp_path: Path, study: str, corpus: str, settings: dict, said: str) -> None:
-    known = {key: value for key, value in TINY.items() if key.partition(".")[0] in ("corpus", "model", "training", study)}
     encoder = "transformer" if "model.heads" in settings else "bilstm"
-    spec = StudySpec.of(study, corpus, vectors="random", device="cpu", encoder=encoder, settings=known | settings)
+    spec = StudySpec.of(study, corpus, vectors="random", device="cpu", encoder=encoder, settings=known_to(study) | settings)
     with pytest.raises(InputError, match=said):
         run_study(spec, tmp_path / "out")
     assert not (tmp_path / "out").exists()

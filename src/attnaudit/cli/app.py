@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -15,7 +17,10 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora.spec import CorpusSpec
 
-app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+if TYPE_CHECKING:
+    from attnaudit.runner.planning import Plan
+
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
 
 
@@ -69,7 +74,7 @@ def demo(out: o.Out = None, as_json: o.Json = False) -> None:
 def run_(
     corpus: o.CorpusName, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0, out: o.Out = None,
     settings: o.Settings = None, vectors: o.Vectors = None, preset: o.Preset = None, epochs: o.Epochs = None, device: o.Device = None,
-    as_json: o.Json = False, **texts: Any,
+    dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Train a model, record its attention, audit it and write the report.
 
@@ -81,23 +86,34 @@ def run_(
       attnaudit run sst --data-dir data --encoder bilstm --out runs/sst
       attnaudit run reviews.csv.gz --encoder cnn --text-column body --label-column stars
       attnaudit run folder/with/train/and/test --encoder average --attention dot --seed 1
-      attnaudit run sst --vectors glove.6B.300d.txt --set training.epochs=4 --set adversary.epsilon=0.05
+      attnaudit run sst --vectors glove.6B.300d.txt --epochs 4 --set adversary.epsilon=0.05
+      attnaudit run sst --data-dir data --dry-run
     """
+    o.require_files(corpus, vectors)
     from attnaudit.cli.show import show_run
-    from attnaudit.runner import RunSpec, parse_assignments, run
+    from attnaudit.runner import RunSpec, plan_run, run
 
-    given = parse_assignments(settings or ())
-    if epochs is not None and given.setdefault("training.epochs", str(epochs)) != str(epochs):
-        raise InputError("read settings", f"--epochs {epochs}", f"--set training.epochs={given['training.epochs']}", "one of the two")
     chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
-    spec = RunSpec.of(corpus, seed=seed, settings=given, **chosen)
+    spec = RunSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = Path(out or f"runs/{spec.name}")
+    if dry_run:
+        _show_plan(as_json, plan_run, spec, place)
     before = (place / "manifest.json").exists()
     with progress() as bar:
         run(spec, place, bar)
     if before and not as_json:
         typer.echo(f"{printable(str(place))} holds this run already\n")
     show_run(place, as_json)
+
+
+def _show_plan(as_json: bool, plan: Callable[..., Plan], *arguments: Any) -> NoReturn:
+    """Print what there is to train, and end."""
+    from attnaudit.cli.show import show_plan
+
+    with progress() as bar:
+        found = plan(*arguments, bar)
+    show_plan(found, as_json)
+    raise typer.Exit
 
 
 class ListsExperiments(TyperCommand):
@@ -108,6 +124,16 @@ class ListsExperiments(TyperCommand):
 
         with formatter.section("Experiments"):
             formatter.write_dl([(name, facts(name).question) for name in EXPERIMENTS])
+
+
+class ListsStudies(TyperCommand):
+    """A command whose help ends with the studies and their scale; they are loaded only when the help is shown."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        from attnaudit.runner.settings import scales
+
+        with formatter.section("Studies, their default scale, and that of --full"):
+            formatter.write_dl([(title, f"{scale.question} {scale.quick}; --full: {scale.full}") for title, scale in scales().items()])
 
 
 @app.command(short_help="Audit an existing trace.", cls=ListsExperiments)
@@ -125,10 +151,10 @@ def audit(
       attnaudit audit path/to/trace --out audits/mine --json
     """
     from attnaudit.cli.show import show_summary
-    from attnaudit.runner import audit_into, parse_assignments
+    from attnaudit.runner import audit_into
 
     with progress() as bar:
-        folder = audit_into(out, trace, experiments or (), parse_assignments(settings or ()), bar)
+        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar)
     show_summary(folder, as_json)
 
 
@@ -167,56 +193,54 @@ def compare(
     show_comparison(compare_runs(runs, to), as_json)
 
 
-@app.command(short_help="Retraining studies of attention.")
+@app.command(short_help="Retraining studies of attention.", cls=ListsStudies)
 @o.takes(CorpusSpec)
 def study(
     name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0,
-    out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None, device: o.Device = None,
-    as_json: o.Json = False, **texts: Any,
+    out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None, epochs: o.Epochs = None,
+    device: o.Device = None, full: o.Full = False, dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Retraining studies of attention: train variants of a model and compare them.
 
-    \b
-    uniform    is attention needed? retrained with uniform attention
-    seeds      is attention stable? retrained with other seeds
-    guide      does attention transfer? another model trained under its weights
-    adversary  can attention be attacked? retrained to predict the same and attend elsewhere
-    deceive    can attention be made to deceive? retrained to hide the tokens it uses
-    dynamics   what does attention learn from? traced during training
-    copying    how is attention learned? sequence-to-sequence models trained to copy
-
     DIR (runs/studies/<corpus>-<encoder>-<attention>-s<seed> by default) holds all studies of one model: DIR/trainings the trainings, which
     studies share, DIR/<study> the results of a study, DIR/index.html an overview. The same command resumes a study that was stopped.
+
+    By default a study has a scale that two cores finish in minutes on a corpus like SST; --full is the scale of the published results.
+    --epochs holds for all trainings of a study; not in dynamics, whose trainings end at the last of dynamics.steps.
 
     With a parallel CORPUS, deceive and dynamics train translators. The timing of what is learned first (ξ) needs dynamics.seeds of 2 or
     more: it is measured against the first seed.
 
     \b
     Examples:
-      attnaudit study uniform sst --data-dir data
-      attnaudit study seeds sst --data-dir data --set seeds.seeds=4
+      attnaudit study uniform sst --data-dir data --dry-run
+      attnaudit study seeds sst --data-dir data --full
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
-      attnaudit study dynamics sst --data-dir data --set dynamics.seeds=2 --set dynamics.steps=0,50,100,200,400
-      attnaudit study uniform planted-decisive --set corpus.size=500 --set training.epochs=3 --set uniform.seeds=2
-      attnaudit study deceive deceptive_en_de --data-dir data --set training.epochs=10
-      attnaudit study deceive planted-reverse --set deceive.seeds=1
-      attnaudit study dynamics multi30k_en_de --data-dir data --set dynamics.seeds=2
-      attnaudit study copying permutations --out runs/copying/permutations --set copying.seeds=4
+      attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200,400,800
+      attnaudit study uniform planted-decisive --set corpus.size=500 --epochs 3 --set uniform.seeds=2
+      attnaudit study deceive deceptive_en_de --data-dir data --epochs 10
+      attnaudit study dynamics multi30k_en_de --data-dir data
+      attnaudit study copying permutations --out runs/copying/permutations
     """
+    if name != "copying":
+        o.require_files(corpus, vectors)
     from attnaudit.cli.show import show_study
-    from attnaudit.runner import parse_assignments
+    from attnaudit.runner import plan_study
     from attnaudit.runner import study as run_study
 
     chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
+    chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
+    if dry_run:
+        _show_plan(as_json, partial(plan_study, **chosen), name, corpus, out)
     with progress() as bar:
-        folder = run_study(name, corpus, out, bar, _tell, seed=seed, settings=parse_assignments(settings or ()), **chosen)
+        folder = run_study(name, corpus, out, bar, _tell, **chosen)
     show_study(folder, as_json)
 
 
 @app.command(short_help="Train a translator, translate, audit its attention.")
 def translate(
     corpus: o.PairsName, seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, data_dir: o.DataDir = None,
-    preset: o.PairPreset = None, device: o.Device = None, as_json: o.Json = False,
+    preset: o.PairPreset = None, epochs: o.Epochs = None, device: o.Device = None, dry_run: o.DryRun = False, as_json: o.Json = False,
 ) -> None:  # fmt: skip
     """Train a translator with attention, translate the test split, and audit its attention for each token.
 
@@ -232,26 +256,52 @@ def translate(
     Examples:
       attnaudit translate multi30k_en_de --data-dir data
       attnaudit translate deceptive_en_de --data-dir data --set model.attention=additive --set collect.pairs=500
-      attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --set training.epochs=10
-      attnaudit translate planted-reverse --set corpus.length=8,12 --set training.epochs=10
+      attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --epochs 10
+      attnaudit translate planted-reverse --set corpus.length=8,12 --epochs 10
     """
+    o.require_files(corpus)
     from attnaudit.cli.show import show_translation
-    from attnaudit.runner import TranslationSpec, parse_assignments, run
+    from attnaudit.runner import TranslationSpec, plan_run, run
 
     chosen = o.given(preset=preset, device=device, data_dir=data_dir)
-    spec = TranslationSpec.of(corpus, seed=seed, settings=parse_assignments(settings or ()), **chosen)
+    spec = TranslationSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
+    place = out or Path("runs") / spec.name
+    if dry_run:
+        _show_plan(as_json, plan_run, spec, place)
     with progress() as bar:
-        folder = run(spec, out or Path("runs") / spec.name, bar)
+        folder = run(spec, place, bar)
     show_translation(folder, as_json)
+
+
+@app.command(short_help="List the settings of --set.")
+def settings(
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Only settings that begin so.")] = "",
+    as_json: o.Json = False,
+) -> None:
+    """List the settings of --set: the values that they take, their defaults and their meaning.
+
+    Defaults are those of a bilstm with additive attention, or of a small translator. Encoder, preset and corpus may have others; spec.json
+    of a run has the values that were used.
+
+    \b
+    Examples:
+      attnaudit settings
+      attnaudit settings training
+      attnaudit settings adversary.epsilon --json
+    """
+    from attnaudit.cli.show import show_settings
+    from attnaudit.runner.settings import sections
+
+    show_settings(sections(prefix), as_json)
 
 
 @app.command(short_help="Reproduce the tables of a paper.")
 def reproduce(
     source: Annotated[str, typer.Argument(metavar="PAPER", help="The paper: jain2019.")] = "jain2019",
     quick: Annotated[bool, typer.Option("--quick", help="A representative subset with one seed: under 20 minutes on 2 cores.")] = False,
-    corpora: Annotated[list[str] | None, typer.Option("--corpus", metavar="NAME", help="Only this corpus; repeatable.")] = None,
-    encoders: Annotated[list[str] | None, typer.Option("--encoder", metavar="NAME", help="Only this encoder; repeatable.")] = None,
-    attentions: Annotated[list[str] | None, typer.Option("--attention", metavar="NAME", help="Only this attention; repeatable.")] = None,
+    corpora: o.CellCorpora = None,
+    encoders: o.CellEncoders = None,
+    attentions: o.CellAttentions = None,
     seeds: Annotated[
         int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; default: 3, for large corpora 1; not with --quick.")
     ] = None,
@@ -259,6 +309,7 @@ def reproduce(
     data_dir: o.DataDir = None,
     settings: o.Settings = None,
     out: o.Out = None,
+    dry_run: o.DryRun = False,
     as_json: o.Json = False,
 ) -> None:
     """Train, audit and compare every corpus × encoder × attention × seed of a paper: one page and one table.
@@ -268,15 +319,17 @@ def reproduce(
 
     \b
     Examples:
-      attnaudit reproduce jain2019 --quick --data-dir data
+      attnaudit reproduce jain2019 --quick --data-dir data --dry-run
       attnaudit reproduce jain2019 --corpus sst --corpus babi1 --vectors glove.6B.300d.txt --data-dir data
     """
     from attnaudit.cli.show import show_reproduction
-    from attnaudit.runner import Sweep, parse_assignments, plan
+    from attnaudit.runner import Sweep, plan, plan_reproduction
     from attnaudit.runner import reproduce as run_sweep
 
     cells = plan(source, quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), seeds=seeds)
-    sweep = Sweep(out or Path("runs") / source, cells, data_dir, vectors, parse_assignments(settings or ()))
+    sweep = Sweep(out or Path("runs") / source, cells, data_dir, vectors, o.assigned(settings))
+    if dry_run:
+        _show_plan(as_json, plan_reproduction, sweep)
     with progress() as bar:
         outcome = run_sweep(sweep, bar, _tell)
     show_reproduction(outcome, as_json)

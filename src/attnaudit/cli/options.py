@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from attnaudit.corpora.registry import CORPORA
+from attnaudit.core.errors import InputError
+from attnaudit.core.settings import parse_assignments
+from attnaudit.corpora.registry import CORPORA, missing_corpus, near_file
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.models.presets import ENCODERS
+from attnaudit.models.presets import ATTENTIONS, ENCODERS, PRESETS
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -53,6 +55,46 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
 
 
+def assigned(settings: list[str] | None, epochs: int | None = None) -> dict[str, Any]:
+    """The settings of --set and --epochs. Raises InputError where the two differ."""
+    found: dict[str, Any] = dict(parse_assignments(settings or ()))
+    if epochs is not None and found.setdefault("training.epochs", str(epochs)) != str(epochs):
+        raise InputError("read settings", f"--epochs {epochs}", f"--set training.epochs={found['training.epochs']}", "one of the two")
+    return found
+
+
+def require_files(corpus: str, vectors: str | None = None) -> None:
+    """Raise InputError for a corpus or a file of word vectors that does not exist, before anything is imported that takes time."""
+    if corpus not in CORPORA and not Path(corpus).expanduser().exists():
+        raise missing_corpus(corpus)
+    if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
+        raise InputError("read vectors", vectors, "no such file", "corpus, random or a file of word vectors", near_file(vectors))
+
+
+def _begin(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """What completes a value on the command line: the ``names`` that begin with what was typed."""
+    return lambda incomplete: [name for name in names() if name.startswith(incomplete)]
+
+
+def _experiments() -> Iterable[str]:
+    from attnaudit.experiments import EXPERIMENTS
+
+    return EXPERIMENTS
+
+
+def _studies() -> Iterable[str]:
+    from attnaudit.copying.study import NAME
+    from attnaudit.studies import EVERY_STUDY
+
+    return (*EVERY_STUDY, NAME)
+
+
+def _cells() -> Any:
+    from attnaudit.runner import cells
+
+    return cells
+
+
 def _names(*tasks: str) -> str:
     """The registered corpora of tasks that are generated, or of pairs; the many others are in ``attnaudit corpora list``."""
     return ", ".join(name for name, entry in CORPORA.items() if entry.task in tasks and (entry.generate or entry.pairs))
@@ -66,15 +108,18 @@ _PAIRS = f"{_names('translation')}, or a folder of pairs"
 
 
 def _corpus(help: str) -> Any:
-    return typer.Argument(metavar="CORPUS", show_default=False, help=help)
+    return typer.Argument(metavar="CORPUS", show_default=False, help=help, autocompletion=_begin(lambda: CORPORA))
 
 
 CorpusName = Annotated[str, _corpus(f"{_TEXTS[0].upper()}{_TEXTS[1:]}.")]
 PairsName = Annotated[str, _corpus(f"A corpus of pairs: {_PAIRS}.")]
 TracePath = Annotated[
-    Path, typer.Argument(metavar="TRACE", show_default=False, help="A run directory, a folder of trace shards, or one Parquet file.")
+    Path,
+    typer.Argument(
+        metavar="TRACE", exists=True, show_default=False, help="A run directory, a folder of trace shards, or one Parquet file."
+    ),
 ]
-Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", show_default=False, help="Run directories.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", exists=True, show_default=False, help="Run directories.")]
 StudyCorpus = Annotated[
     str,
     _corpus(
@@ -83,15 +128,27 @@ StudyCorpus = Annotated[
     ),
 ]
 StudyName = Annotated[
-    str, typer.Argument(metavar="STUDY", show_default=False, help="uniform, seeds, guide, adversary, deceive, dynamics or copying.")
+    str,
+    typer.Argument(metavar="STUDY", show_default=False, help="One of the studies listed below.", autocompletion=_begin(_studies)),
 ]
-Encoder = Annotated[str | None, typer.Option("--encoder", show_default="bilstm", help=f"One of {', '.join(ENCODERS)}.")]
-Attention = Annotated[str | None, typer.Option("--attention", show_default="additive", help="additive or dot.")]
+Encoder = Annotated[
+    str | None,
+    typer.Option(
+        "--encoder", show_default="bilstm", help=f"One of {', '.join(ENCODERS)}.", autocompletion=_begin(lambda: ENCODERS)
+    ),
+]  # fmt: skip
+Attention = Annotated[
+    str | None,
+    typer.Option(
+        "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T and learns nothing.",
+        autocompletion=_begin(lambda: ATTENTIONS),
+    ),
+]  # fmt: skip
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]
 Preset = Annotated[
     str | None,
     typer.Option(
-        "--preset", show_default="paper",
+        "--preset", show_default="paper", autocompletion=_begin(lambda: PRESETS),
         help="Sizes and training: paper (Jain & Wallace 2019), code2019 (their released code), flan and han (flat and hierarchical "
         "networks of Serrano & Smith 2019).",
     ),
@@ -113,11 +170,30 @@ Vectors = Annotated[
 ]  # fmt: skip
 _FIELDS = {field.name: field for field in fields(CorpusSpec)}
 DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
-Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Same as --set training.epochs=N.")]
+Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Largest number of epochs; same as --set training.epochs=N.")]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Train and write nothing: list the trainings, those that are finished, and an estimate of the time."),
+]
+CellCorpora = Annotated[
+    list[str] | None,
+    typer.Option("--corpus", metavar="NAME", help="Only this corpus; repeatable.", autocompletion=_begin(lambda: _cells().CORPORA)),
+]
+CellEncoders = Annotated[
+    list[str] | None,
+    typer.Option("--encoder", metavar="NAME", help="Only this encoder; repeatable.", autocompletion=_begin(lambda: _cells().ENCODERS)),
+]
+CellAttentions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attention", metavar="NAME", help="Only this attention; repeatable.", autocompletion=_begin(lambda: _cells().ATTENTIONS)
+    ),
+]
+Full = Annotated[bool, typer.Option("--full", help="The published scale of the study, which may take hours; see the list below.")]
 Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Any setting, for example training.epochs=4 or adversary.method=relaxed; repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Any setting of attnaudit settings, for example training.epochs=4; repeatable."),
 ]
 ExperimentSettings = Annotated[
     list[str] | None,
@@ -125,7 +201,12 @@ ExperimentSettings = Annotated[
 ]
 Experiments = Annotated[
     list[str] | None,
-    typer.Option("--experiment", metavar="NAME", help="Only this experiment; repeatable. Default: all that the trace allows."),
+    typer.Option(
+        "--experiment",
+        metavar="NAME",
+        help="Only this experiment; repeatable. Default: all that the trace allows.",
+        autocompletion=_begin(_experiments),
+    ),
 ]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.core.printable import as_markup, printable
 from attnaudit.corpora.check import CorpusCheck
 from attnaudit.corpora.fetch import Fetched
@@ -25,13 +26,22 @@ from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_record, read_summary
 from attnaudit.results.skill import no_skill_of_run
+from attnaudit.results.words import count
+from attnaudit.runner.studies import duration
 from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
+    from attnaudit.runner.planning import Plan, Planned
+    from attnaudit.runner.settings import Setting
     from attnaudit.runner.sweep import Outcome
 
 SHOWN_SKIPPED, SHOWN_CLASSES = 3, 12
+ESTIMATE = (
+    "The estimate is the time of finished trainings of the same kind (recorded), or counts a few seconds of training and of tracing "
+    "(timed) for all epochs and texts; patience or a perfect dev score may end a training sooner. Audits, translations, analyses and "
+    "pages come on top."
+)
 WIDTH = 140  # columns where the output is no terminal
 
 
@@ -58,7 +68,7 @@ def show_summary(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(read_json(folder / "summary.json"))
         return
-    console, trace = _console(), folder / read_json(folder / "spec.json")["trace"]
+    console, trace = _console(), folder / read_with_digest(folder / "spec.json")["trace"]
     record = read_record(folder, trace)
     card, title = verdict(record.summary, record.about), f"audit of {trace}"
     if card.rows:
@@ -75,7 +85,7 @@ def show_study(folder: Path, as_json: bool) -> None:
     if as_json:
         show_json(rows)
         return
-    console, spec = _console(), read_json(folder / "spec.json")
+    console, spec = _console(), read_with_digest(folder / "spec.json")
     name = spec["study"]["name"]
     source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(folder, spec)
     console.print(_summary_table(rows, f"study {name} of {source}"))
@@ -178,6 +188,42 @@ def _number(value: float | None) -> str:
 
 def _interval(row: dict[str, Any]) -> str:
     return "–" if row["low"] is None or row["high"] is None else f"{row['low']:.3f} to {row['high']:.3f}"
+
+
+def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> None:
+    """A table for each section of settings."""
+    if as_json:
+        show_json({title: [asdict(one) for one in settings] for title, settings in sections.items()})
+        return
+    for title, settings in sections.items():
+        rows = [(one.key, one.values, one.default, one.full or None, one.meaning) for one in settings]
+        wide = any(one.full for one in settings)
+        columns = ("setting", "values", "default", *(("with --full",) if wide else ()), "meaning")
+        _print(title, columns, [row if wide else (*row[:3], row[4]) for row in rows], whole=("setting",))
+
+
+def show_plan(plan: Plan, as_json: bool) -> None:
+    """What there is to train: a line for each kind of training, over its seeds, and the time that is left."""
+    if as_json:
+        show_json(plan.to_json())
+        return
+    _lines("note", plan.notes)
+    groups: dict[tuple[str, ...], list[Planned]] = {}
+    for one in plan.trainings:
+        done = f", {one.done} done" if one.done else ""
+        groups.setdefault((one.name.rpartition("-s")[0], f"{one.length}{done}", one.state, one.source), []).append(one)
+    rows = []
+    for (name, long, state, source), group in groups.items():
+        seconds = None if source == "unknown" else duration(fmean(one.seconds for one in group))
+        rows.append((name, ", ".join(one.name.rpartition("-s")[2] for one in group), long, state, seconds, source))
+    _print("", ("training", "seeds", "length", "state", "time of each", "source"), rows, whole=("training",))
+    _lines("cannot be estimated", dict.fromkeys(one.reason for one in plan.missing if one.reason))
+    unknown = sum(one.source == "unknown" for one in plan.missing)
+    left = [f"about {duration(plan.seconds)} on this machine"] if unknown < len(plan.missing) else []
+    left += [f"{unknown} of unknown time"] if unknown else []
+    typer.echo(f"{len(plan.missing)} of {count(len(plan.trainings), 'training')} missing{': ' if left else ''}{', and '.join(left)}")
+    if plan.missing:
+        typer.echo(ESTIMATE)
 
 
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there."""
+"""Files that are either whole or not there, and digests of what they hold."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import RunError
+
+DIGEST = "sha256"  # the field of a JSON object that holds the digest of its other fields
 
 
 def user_cache() -> Path:
@@ -84,6 +86,34 @@ def read_json(path: Path) -> Any:
     except (OSError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise RunError("read", str(path), reason, "a JSON file written by attnaudit", "run the command that makes it again") from error
+
+
+def write_with_digest(path: Path, value: Mapping[str, Any]) -> None:
+    """Write an object as JSON with the sha256 of its content in a field ``sha256``, by which `read_with_digest` finds damage."""
+    plain = json.loads(json.dumps(value))
+    write_json(path, {**plain, DIGEST: content_key(plain)})
+
+
+def read_with_digest(path: Path) -> Any:
+    """What `write_with_digest` wrote, without the digest; JSON without one, of an earlier version, as it is.
+
+    Raises RunError when the file is missing or damaged.
+    """
+    value = read_json(path)
+    digest = value.pop(DIGEST, None) if isinstance(value, dict) else None
+    intact = digest is None
+    with contextlib.suppress(ValueError):  # of what JSON cannot hold: NaN, half a surrogate pair
+        intact = intact or digest == content_key(value)
+    if not intact:
+        got, do = "damaged: its content differs from its digest", "run the command that makes it again"
+        raise RunError("read", str(path), got, "the JSON that attnaudit wrote", do)
+    return value
+
+
+def content_key(*parts: Any) -> str:
+    """sha256 of the canonical JSON of what a step's outputs follow from, or of what a file holds."""
+    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def sha256(path: Path) -> str:

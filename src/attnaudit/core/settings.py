@@ -37,7 +37,7 @@ def check_settings(section: Any, name: str) -> None:
         if any(get_origin(part) is Literal for part in (hints[declared.name], *get_args(hints[declared.name]))):
             coerce(value, hints[declared.name], key)
         if value is not None and not _within(value, declared.metadata):
-            raise InputError("read settings", f"setting {key}", str(value), _bounds(declared.metadata))
+            raise InputError("read settings", f"setting {key}", str(value), bounds(declared.metadata))
 
 
 def refuse_unused(section: Any, name: str, kinds: Iterable[str], got: str, expected: str) -> None:
@@ -53,11 +53,14 @@ def _within(value: Any, facts: Mapping[str, Any]) -> bool:
     return (least is None or value >= least) and (above is None or value > above) and (most is None or value <= most)
 
 
-def _bounds(facts: Mapping[str, Any]) -> str:
-    least, above, most = facts["least"], facts["above"], facts["most"]
+def bounds(facts: Mapping[str, Any]) -> str:
+    """The values that a field declared with `setting` may have; empty where they have no bound."""
+    least, above, most = (facts.get(name) for name in ("least", "above", "most"))
     if least is not None and most is None:
         return f"{least} or more"
-    return f"a number above {above}, up to {most}" if above is not None else f"{least} to {most}"
+    if above is not None:
+        return f"a number above {above}, up to {most}"
+    return "" if most is None else f"{least} to {most}"
 
 
 def parse_assignments(assignments: Iterable[str]) -> dict[str, str]:
@@ -102,7 +105,7 @@ def coerce(value: Any, hint: Any, key: str) -> Any:
         return _as_type(value, hint)
     except (ValueError, TypeError):
         near = did_you_mean(str(value), map(str, get_args(hint))) if get_origin(hint) is Literal else ""
-        raise InputError("read settings", f"setting {key}", repr(value), _describe(hint), near) from None
+        raise InputError("read settings", f"setting {key}", repr(value), described(hint), near) from None
 
 
 def _unknown(key: str, known: list[str]) -> InputError:
@@ -158,15 +161,16 @@ def _known(value: str, choices: Iterable[str]) -> str:
     return value
 
 
-def _describe(hint: Any) -> str:
+def described(hint: Any) -> str:
+    """What a value of this type is, in words: a whole number, one of a, b."""
     origin = get_origin(hint)
     if origin is Literal:
         return f"one of {', '.join(map(str, get_args(hint)))}"
     if origin in (Union, types.UnionType):
-        return " or ".join("none" if part is type(None) else _describe(part) for part in get_args(hint))
+        return " or ".join("none" if part is type(None) else described(part) for part in get_args(hint))
     if origin is tuple:
         many = get_args(hint)[-1] is Ellipsis
         if many and get_origin(get_args(hint)[0]) is Literal:
             return f"some of {', '.join(get_args(get_args(hint)[0]))} joined by commas, or none"
-        return "one or more joined by commas" if many else ",".join(f"<{_describe(part)}>" for part in get_args(hint))
+        return "one or more joined by commas" if many else ",".join(f"<{described(part)}>" for part in get_args(hint))
     return _SCALARS.get(hint, str(hint))

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce, from_plain
@@ -22,7 +22,7 @@ from attnaudit.corpora.formats.tables import Dialect, file_source, folder_source
 from attnaudit.corpora.prepare.gathering import Gathered, Gathering, as_split, gather
 from attnaudit.corpora.prepare.splitting import divided, learnt_classes
 from attnaudit.corpora.prepare.tokenise import Tokeniser
-from attnaudit.corpora.registry import CORPORA, corpus_sources, unknown_corpus
+from attnaudit.corpora.registry import CORPORA, corpus_sources, missing_corpus
 from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated, refuse_own
 
 _UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
@@ -155,10 +155,7 @@ def _located(source: str, data_dir: str | Path | None, columns: Columns, dialect
             return _Place(name, {"all": file_source(path, columns, dialect)})
     except OSError as error:
         raise InputError("read corpus", str(path), error.strerror or str(error), "a place that can be read") from error
-    if path.name == source and not path.suffix:
-        raise unknown_corpus(source, [name for name, entry in CORPORA.items() if entry.task != "translation"])
-    near = did_you_mean(path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else [])
-    raise InputError("read corpus", str(path), "no such file or folder", "a file, a folder or the name of a corpus", near)
+    raise missing_corpus(source, [name for name, entry in CORPORA.items() if entry.task != "translation"])
 
 
 LONG = 10_000  # tokens; far above the longest review or article of the literature

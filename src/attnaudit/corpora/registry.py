@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,15 +92,29 @@ def is_parallel(source: str) -> bool:
     if source in CORPORA:
         return CORPORA[source].task == "translation"
     path = Path(source).expanduser()
-    if path.name == source and not path.suffix and not path.exists():
-        raise unknown_corpus(source, list(CORPORA))
+    if _may_be_name(source) and not path.exists():
+        raise missing_corpus(source)
     return has_train(path, "src")
 
 
-def unknown_corpus(source: str, known: list[str]) -> InputError:
-    """The error for a name that is not registered."""
-    expected = f"one of {', '.join(known)}, a file or a folder"
-    return InputError("read corpus", source, "an unknown corpus", expected, did_you_mean(source, known))
+def missing_corpus(source: str, known: Iterable[str] = CORPORA) -> InputError:
+    """The error for what is neither registered nor a file or folder."""
+    if _may_be_name(source):
+        expected = f"one of {', '.join(known)}, a file or a folder"
+        return InputError("read corpus", source, "an unknown corpus", expected, did_you_mean(source, known))
+    expected = "a file, a folder or the name of a corpus"
+    return InputError("read corpus", str(Path(source).expanduser()), "no such file or folder", expected, near_file(source))
+
+
+def _may_be_name(source: str) -> bool:
+    path = Path(source).expanduser()
+    return path.name == source and not path.suffix
+
+
+def near_file(name: str) -> str:
+    """``did you mean X?`` for the file of the same folder whose name is nearest, or nothing."""
+    path = Path(name).expanduser()
+    return did_you_mean(path.name, [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else [])
 
 
 def has_train(folder: Path, ending: str) -> bool:

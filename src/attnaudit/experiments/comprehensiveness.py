@@ -11,6 +11,7 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from attnaudit.core.papers import DEYOUNG2020
+from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
@@ -59,7 +60,7 @@ class Comprehensiveness:
                 "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.", "lower"),
     )  # fmt: skip
     seed: int = 0
-    orders: int = 5
+    orders: int = setting("Random orders, whose mean is the reference.", 5)
 
     def __post_init__(self) -> None:
         require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from attnaudit.core.papers import JAIN2019
+from attnaudit.core.settings import setting
 from attnaudit.experiments.rows import by_group, importance_scores, keys, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -83,7 +84,7 @@ class Correlation:
                    tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption),
     )  # fmt: skip
     seed: int = 0
-    significance: float = 0.05
+    significance: float = setting("Largest p-value of a rank correlation that counts as significant.", 0.05)
 
     def __post_init__(self) -> None:
         require(self, "significance", 0 <= self.significance <= 1, "a probability from 0 to 1")

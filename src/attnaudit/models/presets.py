@@ -12,11 +12,12 @@ from typing import Any, ClassVar, Literal, get_args
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.registry import Registry
+from attnaudit.core.settings import setting
 from attnaudit.corpora.spec import Preset
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 ERASURE_PRESETS = ("flan", "han")
-ATTENTION_NAMES = ("additive", "dot", "uniform", "imposed")
+ATTENTIONS = ("additive", "dot", "uniform")  # those to choose from: imposed weights come with the texts of a study
 
 
 @dataclass(frozen=True)
@@ -105,12 +106,6 @@ def register_encoder(spec: EncoderSpec) -> EncoderSpec:
 class ModelSettings:
     """Sizes of a model.
 
-    ``hidden`` is units per direction (bilstm, bigru), filters per kernel (cnn) or units (average); the encoder ``none`` has no layer.
-    ``activation`` follows the linear layer of the average encoder. ``attention_units`` are those of additive attention, None for half the
-    width of the hidden states. ``dropout`` is the dropout rate of embedded tokens and of hidden states in training. ``attention_decay``
-    tells whether weight decay also acts on the attention's parameters and ``unknown_vectors`` what a word starts from that a file of
-    vectors lacks, zero or N(0, 1).
-
     ``attention`` is additive or dot; ``uniform`` is 1/T and learns nothing, ``imposed`` is given with each text (Wiegreffe & Pinter 2019).
 
     Several ``heads`` attend side by side, each to its own part of the hidden states. The ``transformer`` has a layer of self-attention,
@@ -119,18 +114,20 @@ class ModelSettings:
     A ``hierarchical`` model has encoder and attention twice: words make sentences, sentences the text (Yang et al. 2016).
     """
 
-    encoder: str = "bilstm"
-    attention: str = "additive"
-    embedding: int = 300
-    hidden: int = 128
-    kernels: tuple[int, ...] = (1, 3, 5, 7)
-    activation: Literal["relu", "tanh"] = "relu"
-    attention_decay: bool = True
-    unknown_vectors: Literal["normal", "zero"] = "zero"
-    attention_units: int | None = None
-    dropout: float = 0.0
-    hierarchical: bool = False
-    heads: int = 1
+    encoder: str = setting("The encoder.", "bilstm")
+    attention: str = setting("The attention.", "additive")
+    embedding: int = setting("Numbers of a word vector; a file of vectors has its own.", 300)
+    hidden: int = setting("Units per direction (bilstm, bigru), filters per kernel (cnn) or units; the encoder none has no layer.", 128)
+    kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
+    activation: Literal["relu", "tanh"] = setting("Function after the linear layer of the encoder average.", "relu")
+    attention_decay: bool = setting("Weight decay also acts on the parameters of the attention.", True)
+    unknown_vectors: Literal["normal", "zero"] = setting(
+        "What a word starts from that a file of vectors lacks: zero, or numbers drawn from N(0, 1).", "zero"
+    )
+    attention_units: int | None = setting("Units of additive attention; none for half the width of the hidden states.", None)
+    dropout: float = setting("Dropout rate of embedded tokens and of hidden states in training.", 0.0)
+    hierarchical: bool = setting("Encoder and attention twice: words make sentences, sentences the text. Also --preset han.", False)
+    heads: int = setting("Attentions side by side, each to its own part of the hidden states.", 1)
 
     def __post_init__(self) -> None:
         self_attention = self.encoder in ENCODERS and ENCODERS[self.encoder].self_attention
@@ -156,7 +153,7 @@ def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSe
     """
     _check_known("build model", "preset", preset, PRESETS)
     spec = ENCODERS.find(encoder, "build model")
-    _check_known("build model", "attention", attention, ATTENTION_NAMES)
+    _check_known("build model", "attention", attention, ATTENTIONS)
     hidden = spec.hidden_of.get(preset, spec.hidden)
     if preset in ERASURE_PRESETS:
         return ModelSettings(
@@ -175,23 +172,23 @@ PairAttention = Literal["bilinear", "additive", "uniform", "none"]
 class PairSettings:
     """Settings of a translation model. Raises InputError for a value out of range.
 
-    ``hidden`` is the width of the decoder's states and of the encoder's, half of it for each direction; ``dropout`` applies to embedded
-    tokens, between layers and before the output. ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015),
-    ``uniform`` (1/T) or ``none``: the decoder then sees only the source's last state. Each of several ``heads`` attends to its own part of
-    the hidden states. ``shared``: one vocabulary and one embedding table for both sides; ``tied``: the target's embeddings are the output
-    weights. Without ``recurrent`` layers the model attends to embedded source tokens and ignores their order and the target so far, so
-    that it can only learn co-occurrence.
+    ``attention`` is ``bilinear`` (Luong et al. 2015), ``additive`` (Bahdanau et al. 2015), ``uniform`` (1/T) or ``none``. Without
+    ``recurrent`` layers the model attends to embedded source tokens and ignores their order and the target so far, so that it can only
+    learn co-occurrence.
     """
 
-    attention: PairAttention = "bilinear"
-    embedding: int = 256
-    hidden: int = 256
-    layers: int = 1
-    dropout: float = 0.3
-    heads: int = 1
-    shared: bool = False
-    tied: bool = True
-    recurrent: bool = True
+    attention: PairAttention = setting(
+        "bilinear (Luong et al. 2015), additive (Bahdanau et al. 2015), uniform (1/T), or none: the decoder sees the source's last state.",
+        "bilinear",
+    )
+    embedding: int = setting("Numbers of a word vector.", 256)
+    hidden: int = setting("Width of the decoder's states and of the encoder's, half of it for each direction.", 256)
+    layers: int = setting("Layers of the encoder and of the decoder.", 1)
+    dropout: float = setting("Dropout rate of embedded tokens, between layers and before the output.", 0.3)
+    heads: int = setting("Attentions side by side, each to its own part of the hidden states.", 1)
+    shared: bool = setting("One vocabulary and one embedding table for both sides.", False)
+    tied: bool = setting("The target's embeddings are the output weights.", True)
+    recurrent: bool = setting("false: attend to embedded source tokens without their order, to learn co-occurrence alone.", True)
     attention_decay: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

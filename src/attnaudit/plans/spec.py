@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -10,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
-from attnaudit.core.settings import coerce, from_plain, override
+from attnaudit.core.files import read_with_digest
+from attnaudit.core.settings import coerce, from_plain, override, setting
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
 from attnaudit.models.presets import ModelSettings, model_preset
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from attnaudit.training.settings import DeceivePairs, Objective, TrainingSettings
 
 SCHEMA = 1
-_OPTIONS = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
+BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
 _WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
 _MADE = ("size", "length", "symbols")  # settings of planted parallel corpora, in spec.json only where they are set
 PairPreset = Literal["small", "paper"]
@@ -73,8 +72,8 @@ class RunSpec:
         from attnaudit.tracing.settings import CollectSettings
         from attnaudit.training.settings import training_preset
 
-        for key in _OPTIONS.keys() & (settings or {}).keys():
-            raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {_OPTIONS[key]}")
+        for key in BY_OPTION.keys() & (settings or {}).keys():
+            raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {BY_OPTION[key]}")
         chosen: Preset = coerce(preset, Preset, "preset")
         sections: dict[str, Any] = {
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
@@ -109,7 +108,7 @@ class RunSpec:
         from attnaudit.training.settings import OBJECTIVES, TrainingSettings
 
         path = Path(folder) / "spec.json"
-        plain = read_json(path)
+        plain = read_with_digest(path)
         if not isinstance(plain, dict) or plain.get("kind") != cls.kind or plain.get("schema") != SCHEMA:
             raise InputError("read run", str(path), "no spec of a run", f"kind 'run', schema {SCHEMA}")
         return cls(
@@ -139,9 +138,9 @@ class RunSpec:
 
 @dataclass(frozen=True)
 class Decoding:
-    """``beam`` targets are kept at each step; 1 is the greedy choice."""
+    """How translations are searched for."""
 
-    beam: int = 5
+    beam: int = setting("Translations that are kept at each step; 1 is the greedy choice.", 5)
 
     def __post_init__(self) -> None:
         if self.beam < 1:
@@ -250,12 +249,6 @@ def experiment_settings(settings: Mapping[str, Any], task: str | None = None) ->
     known = _all_experiments()
     defaults = {key: value for key, value in task_settings(task).items() if key.partition(".")[0] in known}
     return {name: asdict(experiment) for name, experiment in override(known, defaults | dict(settings)).items()}
-
-
-def content_key(*parts: Any) -> str:
-    """sha256 of the canonical JSON of what a step's outputs follow from."""
-    canonical = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]:

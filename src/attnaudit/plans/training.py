@@ -72,7 +72,8 @@ class Training:
 class Study(Protocol):
     """A frozen configuration: which trainings it needs, and what their traces of the test split say together.
 
-    Traces come by the identity of their training, in any order.
+    Traces come by the identity of their training, in any order. The defaults of its settings are the published scale; ``quick`` has those
+    of a study that two cores finish in minutes, and dotted settings of its trainings.
 
     ``question`` is the heading of its page. ``measures`` name what its summary has, in the order of the page's tables; ``layout`` says
     what these tables have a row for: ``models``, where a measure is called ``<measure>_<model>``; ``steps`` of the training, which are the
@@ -86,6 +87,7 @@ class Study(Protocol):
     paper: ClassVar[Paper]
     measures: ClassVar[tuple[Measure, ...]]
     layout: ClassVar[Layout]
+    quick: ClassVar[Mapping[str, Any]]
 
     @property
     def seed(self) -> int: ...

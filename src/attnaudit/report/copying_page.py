@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.copying.facts import GROUPS, QUESTION, SPREAD, card_rows, figures, headings, measure_label
 from attnaudit.copying.study import NAME, Copying
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import Card
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
@@ -23,7 +23,7 @@ from attnaudit.results.record import read_summary
 
 def write_copying(folder: Path, page: Path | None = None) -> Path:
     """Write the page of the copying study in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
-    spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
+    spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
     curves, final, attention = (pl.read_parquet(folder / "results" / f"{name}.parquet") for name in (NAME, "seeds", "attention"))
     card = copying_card(summary, spec["study"])
     sections = [

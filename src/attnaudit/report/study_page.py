@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_with_digest
 from attnaudit.report.card import Card, verdict
 from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
@@ -33,7 +33,7 @@ _BEST_AND_LAST = (
 
 def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] = (), page: Path | None = None) -> Path:
     """Write a study's ``report.html``, or ``page``; ``metadata`` is its base's trace's, ``notes`` go below the figure. Raises RunError."""
-    spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
+    spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
     name = spec["study"]["name"]
     study = EVERY_STUDY[name]
     about = About.of(spec, metadata)
@@ -61,7 +61,7 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
     found = [name for name in EVERY_STUDY if (out / name / "summary.json").exists()]
     audited = ["audit"] if (out / "audit" / "summary.json").exists() else []
     summary = pl.concat([read_summary(out / name / "summary.json") for name in (*audited, *found)])
-    about = About.of(read_json(out / found[0] / "spec.json"), metadata)
+    about = About.of(read_with_digest(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     audit = verdict(summary, about)
     card = replace(card, rows=(*audit.rows, *card.rows), notices=(*audit.notices, *card.notices))

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_with_digest
 from attnaudit.core.papers import LUONG2015, SNELL2020
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
@@ -59,7 +59,7 @@ class Matrix:
 def write_translation(folder: str | Path, page: Path | None = None) -> Path:
     """Write the page of a translation run, by default its ``translation.html``, and return its path. Raises RunError and TraceError."""
     folder = Path(folder)
-    spec, summary = read_json(folder / "spec.json"), read_summary(folder / "summary.json")
+    spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
     with (folder / "translations.jsonl").open(encoding="utf-8") as file:
         examples = [json.loads(line) for line in islice(file, EXAMPLES)]
     trace = Trace.read(folder / "trace") if (folder / "trace").exists() else None

@@ -13,7 +13,7 @@ import polars as pl
 from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import read_json
+from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.trace import ROW_KEYS, Trace
@@ -52,7 +52,7 @@ class RunRecord:
 def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> RunRecord:
     """Read a run directory, or a folder of results with a trace elsewhere. Raises RunError and TraceError."""
     folder = Path(folder)
-    spec = read_json(folder / "spec.json") if (folder / "spec.json").exists() else {}
+    spec = read_with_digest(folder / "spec.json") if (folder / "spec.json").exists() else {}
     return RunRecord(
         name=folder.resolve().name,
         summary=read_summary(folder / "summary.json"),

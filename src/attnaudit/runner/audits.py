@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.core.files import sha256, write_json
+from attnaudit.core.files import content_key, sha256, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.spec import SCHEMA, content_key, experiment_settings
+from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
 from attnaudit.runner.store import Record, Store, alone, is_free, read_manifest, read_spec, require_finished, trace_digests
@@ -57,7 +57,7 @@ def audit_step(
         rows, left_out = audited(battery, trace, folder, spec, progress)
         write_json(folder / RESULTS[1], rows)
         if "spec.json" in outputs:
-            write_json(folder / "spec.json", spec)
+            write_with_digest(folder / "spec.json", spec)
         return {"left_out": left_out}
 
     return store.step("audit", battery.key(trace), outputs, work)

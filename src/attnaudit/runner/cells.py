@@ -10,7 +10,7 @@ from typing import Any
 from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.files import read_json
 from attnaudit.plans.spec import RunSpec, differences
-from attnaudit.runner.store import MANIFEST, digests, some_of
+from attnaudit.runner.store import MANIFEST, digests, read_spec, some_of
 
 RUNS = "runs"
 SOURCES = ("jain2019",)
@@ -135,7 +135,7 @@ def _finished(out: Path) -> tuple[list[Finished], list[str]]:
         elif manifest is None:
             notes.append(f"{RUNS}/{folder.name} is damaged and is not counted: the command that made it makes it again")
         else:
-            found.append(Finished(cell, folder, read_json(folder / "spec.json"), manifest))
+            found.append(Finished(cell, folder, read_spec(folder), manifest))
     return sorted(found, key=lambda run: run.cell), notes
 
 
@@ -180,7 +180,7 @@ def _model(run: Finished) -> str:
 def _cell(folder: Path) -> Cell | None:
     """The cell whose run a folder holds, or None where it is not one of the sweep's."""
     try:
-        spec = read_json(folder / "spec.json")
+        spec = read_spec(folder)
         cell = Cell(spec["corpus"]["source"], spec["seed"], spec["model"]["encoder"], spec["model"]["attention"])
     except (RunError, KeyError, TypeError):
         return None

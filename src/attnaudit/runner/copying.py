@@ -17,12 +17,12 @@ import polars as pl
 from attnaudit.copying.study import NAME, Copying, summarise
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
-from attnaudit.core.files import write_json
+from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
-from attnaudit.plans.spec import SCHEMA, content_key
+from attnaudit.plans.spec import SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS
 from attnaudit.runner.store import Record, Store, alone, check_place
@@ -31,6 +31,8 @@ from attnaudit.runner.tasks.task import refuse_options
 if TYPE_CHECKING:
     from attnaudit.copying.training import CopyingConfig
 
+BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}
+QUICK = {"copying.seeds": 4}  # which two cores finish in minutes
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
 _MEASURES = {
@@ -40,13 +42,18 @@ _MEASURES = {
 }  # fmt: skip
 
 
-def copying_study(kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None, **options: Any) -> Copying:
-    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``. Raises InputError, for ``options`` too."""
+def copying_study(
+    kind: str, seed: int = 0, settings: Mapping[str, Any] | None = None, *, full: bool = False, **options: Any
+) -> Copying:  # fmt: skip
+    """The study of one kind of sequences, with dotted settings such as ``copying.seeds``; with ``full`` the others are as published.
+
+    Raises InputError, for ``options`` too.
+    """
     refuse_options("study", NAME, options, (), "the task and its model are set by --set copying.NAME=…")
     if kind not in SYMBOLS:
         raise InputError("study", "copying of", repr(kind), f"one of {', '.join(SYMBOLS)}", did_you_mean(kind, SYMBOLS))
-    given = dict(settings or {})
-    for fixed, option in (("copying.kind", "CORPUS"), ("copying.seed", "--seed")):
+    given = ({} if full else QUICK) | dict(settings or {})
+    for fixed, option in BY_OPTION.items():
         if fixed in given:
             raise InputError("read settings", f"setting {fixed}", str(given[fixed]), f"to be given as {option}")
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
@@ -61,7 +68,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
     plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
     check_place(out, plain)
     with alone(out) as store:
-        write_json(out / "spec.json", plain)
+        write_with_digest(out / "spec.json", plain)
         trained = _train_step(store, study, progress, threads or cores())
 
         def analyse(folder: Path) -> None:

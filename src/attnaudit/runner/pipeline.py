@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
-from attnaudit.core.files import atomic, write_json
+from attnaudit.core.files import atomic, content_key, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.spec import content_key
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
 from attnaudit.runner.store import Record, alone, check_place, trace_digests, versions
 from attnaudit.runner.tasks import Job, Step, Task, task_of
@@ -57,12 +56,13 @@ def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     task, plain = task_of(spec), spec.to_json()
     require(task.needs, spec.kind)
-    from attnaudit.training.loop import threads_an_operation
-
     check_place(out, plain, do)
-    device = resolve_device(spec.device)
+    device = spec.device if spec.device == "auto" else resolve_device(spec.device)  # a wrong one is refused before the corpus is read
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))
+    device = resolve_device(device)
     check_place(out, plain, do)
+    from attnaudit.training.loop import threads_an_operation  # here because it imports torch, when nothing in the input was refused
+
     with alone(out) as store, threads_an_operation(spec.training.threads):
         prepared = _Run(task, Job(spec, plain, corpus, device, store, progress))
         yield prepared
@@ -71,6 +71,8 @@ def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "
 
 def resolve_device(device: str) -> str:
     """``auto`` is CUDA where it is available. Raises InputError for a device that is not."""
+    if device == "cpu":
+        return device
     import torch
 
     if device == "auto":
@@ -120,8 +122,8 @@ class _Run:
             return task.shards(job, model, rows, {**origin, "step": step}, silent)
 
         callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
-        if not (job.store.out / "spec.json").exists():
-            write_json(job.store.out / "spec.json", job.plain)  # the folder is this run's own, now that nothing in its input was refused
+        if not (job.store.out / "spec.json").exists():  # the folder is this run's own, now that nothing in its input was refused
+            write_with_digest(job.store.out / "spec.json", job.plain)
         history = task.fit(
             job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
         )

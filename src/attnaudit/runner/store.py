@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import platform
 import re
 import shutil
@@ -16,14 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import read_json, sha256, unwritable, write_json
-from attnaudit.plans.spec import content_key, differences
+from attnaudit.core.files import read_json, read_with_digest, sha256, unwritable, write_json, write_with_digest
+from attnaudit.plans.spec import differences
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
 _LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
-_DIGEST = "sha256"  # of the rest of a record
 _SHOWN = 4  # differing settings that an error line names
 
 
@@ -82,7 +80,7 @@ class Store:
         _remove(staging)
         record = Record(key, files, round(time.perf_counter() - started, 3), peak_memory(), notes)
         self.records[name] = record
-        _write_record(self.scratch / f"{name}.json", record)
+        write_with_digest(self.scratch / f"{name}.json", asdict(record))
         return record
 
     def close(self, facts: Mapping[str, Any]) -> None:
@@ -106,7 +104,7 @@ class Store:
         (self.scratch / f"{name}.json").unlink(missing_ok=True)
         if (self.out / MANIFEST).exists():
             for other, record in self.records.items():
-                _write_record(self.scratch / f"{other}.json", record)
+                write_with_digest(self.scratch / f"{other}.json", asdict(record))
             (self.out / MANIFEST).unlink()
 
 
@@ -169,28 +167,15 @@ def _records(out: Path) -> dict[str, Record]:
         manifest = _read(out / MANIFEST)
         steps = manifest.get("steps") if isinstance(manifest, dict) else None
     else:
-        steps = {path.stem: _read_record(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
+        steps = {path.stem: _read(path) for path in sorted((out / UNFINISHED).glob("*.json"))}
     found = {name: _record(value) for name, value in steps.items()} if isinstance(steps, dict) else {}
     return {name: record for name, record in found.items() if record is not None}
 
 
 def _read(path: Path) -> Any:
+    """What a file of JSON holds; None where it is damaged."""
     with contextlib.suppress(RunError):
-        return read_json(path)
-    return None
-
-
-def _write_record(path: Path, record: Record) -> None:
-    plain = json.loads(json.dumps(asdict(record)))
-    write_json(path, {**plain, _DIGEST: content_key(plain)})
-
-
-def _read_record(path: Path) -> Any:
-    """What `_write_record` wrote; None where it is damaged."""
-    value = _read(path)
-    with contextlib.suppress(ValueError):
-        if isinstance(value, dict) and value.pop(_DIGEST, None) == content_key(value):
-            return value
+        return read_with_digest(path)
     return None
 
 
@@ -253,7 +238,7 @@ def read_spec(folder: Path) -> dict[str, Any]:
     """What ``spec.json`` of a run, of an audit or of a study holds. Raises RunError."""
     path = folder / "spec.json"
     try:
-        spec, reason = read_json(path), "other JSON"
+        spec, reason = read_with_digest(path), "other JSON"
     except RunError as error:
         spec, reason = None, error.got
     if not isinstance(spec, dict):

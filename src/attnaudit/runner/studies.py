@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -19,10 +20,10 @@ import polars as pl
 from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.extras import require
-from attnaudit.core.files import sha256, write_json
+from attnaudit.core.files import content_key, sha256, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
-from attnaudit.plans.spec import SCHEMA, Teacher, content_key, differences
+from attnaudit.plans.spec import SCHEMA, Teacher, differences
 from attnaudit.plans.training import TrainingId, usual
 from attnaudit.published.compare import with_study_references
 from attnaudit.results import SUMMARY_SCHEMA
@@ -34,7 +35,7 @@ from attnaudit.runner.store import MANIFEST, Record, Store, alone, check_place, 
 from attnaudit.runner.tasks import task_of, task_of_corpus
 from attnaudit.runner.tasks.pairs import TRANSLATIONS, read_translations
 from attnaudit.runner.tasks.texts import TEACHER
-from attnaudit.studies import Study, Training
+from attnaudit.studies import EVERY_STUDY, Study, Training
 from attnaudit.studies.base import base_rows
 from attnaudit.trace import Trace, trace_task
 from attnaudit.trace.probe import STEP_FOLDER
@@ -55,23 +56,35 @@ class StudySpec:
 
     @classmethod
     def of(
-        cls, study: str, source: str | Path, *, settings: Mapping[str, Any] | None = None, **options: Any
+        cls, study: str, source: str | Path, *, full: bool = False, settings: Mapping[str, Any] | None = None, **options: Any
     ) -> StudySpec:  # fmt: skip
         """The study named, of the run that the corpus's task makes of ``source`` and ``options`` (as `RunSpec.of`, `TranslationSpec.of`).
 
-        Dotted settings that begin with the study's name are its own. Raises InputError.
+        Dotted settings that begin with the study's name are its own; the others of its settings are as published with ``full``, else those
+        of `Study.quick`. ``training.epochs`` and ``training.patience`` hold for trainings of the study's own too, unless the study's
+        settings have others. Raises InputError.
         """
+        check_name(study)
         given = dict(settings or {})
         task = task_of_corpus(source, given)
         studies = task.studies
         if study not in studies:
-            raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {source}", did_you_mean(study, studies))
-        for key, expected in getattr(studies[study], "overruled", {}).items():
+            raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {source}")
+        kind = studies[study]
+        for key, expected in getattr(kind, "overruled", {}).items():
             if key in given:
                 raise InputError("study", f"setting {key}", f"{given[key]}, which has no effect in {study}", expected)
-        own = {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
-        base = task.spec(source, settings=given, **options)
-        return cls(override({study: studies[study]()}, {f"{study}.seed": base.seed, **own})[study], base)
+        own = {f"{study}.{name}": given[f"training.{name}"] for name in EPOCHS if f"training.{name}" in given and hasattr(kind, name)}
+        own |= {key: given.pop(key) for key in list(given) if key.partition(".")[0] == study}
+        quick = {} if full else {key if "." in key else f"{study}.{key}": value for key, value in kind.quick.items()}
+        usual = {key: quick.pop(key) for key in list(quick) if key.partition(".")[0] == study}
+        base = task.spec(source, settings=quick | given, **options)
+        return cls(override({study: kind()}, {**usual, f"{study}.seed": base.seed, **own})[study], base)
+
+    @property
+    def folder(self) -> str:
+        """Where studies of this model are by default."""
+        return f"runs/studies/{self.base.name}"
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprint of the corpus."""
@@ -86,14 +99,23 @@ def study(
     """Do the study ``name`` of the corpus ``source`` in the folder ``out``, by default below ``runs/studies``; returns the study's folder.
 
     ``options`` are those of the corpus's task (as `RunSpec.of`, `TranslationSpec.of`), with dotted ``settings`` that may be the study's own
-    (``{"uniform.seeds": 3}``). ``say`` is called with a line for each training. What is done already is left as it is. Raises InputError,
-    and RunError where the folder holds another study.
+    (``{"uniform.seeds": 3}``), and ``full``: with it the settings that are not given are as published, else those of a study that two cores
+    finish in minutes. ``say`` is called with a line for each training. What is done already is left as it is. Raises InputError, and
+    RunError where the folder holds another study.
     """
+    check_name(name)
     if name == COPYING:
         copying = copying_study(str(source), **options)
         return run_copying(copying, out or f"runs/studies/{COPYING}-{copying.kind}", progress)
     spec = StudySpec.of(name, source, **options)
-    return run_study(spec, out or f"runs/studies/{spec.base.name}", progress, say)
+    return run_study(spec, out or spec.folder, progress, say)
+
+
+def check_name(study: str) -> None:
+    """Raise InputError for what is no study of any corpus."""
+    names = [*EVERY_STUDY, COPYING]
+    if study not in names:
+        raise InputError("study", "study", repr(study), f"one of {', '.join(names)}", did_you_mean(study, names))
 
 
 def key_of(training: Training) -> str:
@@ -106,29 +128,50 @@ def key_of(training: Training) -> str:
     return content_key(spec, [taught, training.column])
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A study about to be done: its corpus, what its ``spec.json`` holds, its trainings with their folders, and notes on them."""
+
+    corpus: Any
+    plain: dict[str, Any]
+    trainings: Sequence[Training]
+    folders: Mapping[TrainingId, Path]
+    notes: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[Training]:
+        return [training for training in self.trainings if _finished(self.folders[training.id]) is None]
+
+
+def prepared(spec: StudySpec, out: Path, progress: Progress) -> Prepared:
+    """What there is to be done of a study in ``out``. Raises InputError, and RunError where that has another spec."""
+    plain = spec.to_json()
+    corpus = task_of(spec.base).read(spec.base, progress)
+    plain["fingerprint"] = corpus.fingerprint
+    plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
+    _check_places(out, out / spec.study.name, plain)
+    notes = tuple(dict.fromkeys(training.note for training in plan if training.note))
+    return Prepared(corpus, plain, plan, {training.id: _folder(out / TRAININGS, training) for training in plan}, notes)
+
+
 def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
     """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
-    task = task_of(spec.base)
-    require(task.needs, "study")
+    require(task_of(spec.base).needs, "study")
     out, progress = Path(out), progress or silent
-    place, plain = out / spec.study.name, spec.to_json()
-    corpus = task.read(spec.base, progress)
-    plain["fingerprint"] = corpus.fingerprint
-    plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
-    _check_places(out, place, plain)
-    notes = list(dict.fromkeys(training.note for training in plan if training.note))
+    study = prepared(spec, out, progress)
+    place, plain, folders, notes = out / spec.study.name, study.plain, study.folders, list(study.notes)
     for note in notes:
         say(f"note: {note}")
     try:
-        folders = _train_all(plan, out / TRAININGS, corpus, progress, say)
+        _train_all(study, out / TRAININGS, progress, say)
     finally:
         remove_empty(out / TRAININGS, out)
     base = folders.get(usual(spec.base, spec.base.seed).id)
-    metadata = next(Trace.shards((base or folders[plan[0].id]) / "trace")).metadata
+    metadata = next(Trace.shards((base or folders[study.trainings[0].id]) / "trace")).metadata
     with alone(place) as store:
-        analysed = _analyse(store, spec, plain, corpus.name, folders, progress)
+        analysed = _analyse(store, spec, plain, study.corpus.name, folders, progress)
 
         def write_page(folder: Path) -> None:
             write_study(place, metadata, notes, folder / "report.html")
@@ -169,7 +212,7 @@ def _audit(place: Path, base: Path, progress: Progress) -> None:
     battery = choose((), {}, trace_task(trace))
     spec = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
     with alone(place) as store:
-        write_json(place / "spec.json", spec)
+        write_with_digest(place / "spec.json", spec)
         audit_step(store, trace, battery, spec, progress)
         report_step(store, progress, audit_page(trace))
         store.close({"kind": "audit"})
@@ -191,7 +234,7 @@ def _analyse(
         with table_file(folder / RESULTS[0] / f"{study.name}.parquet") as add:
             add(table)
         write_json(folder / RESULTS[1], [*summary.to_dicts(), *asked.to_dicts()])
-        write_json(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
+        write_with_digest(store.out / "spec.json", plain)  # none where the analysis failed: the folder is then free
 
     named = {str(training): folder for training, folder in folders.items()}
     digests = {name: trace_digests(folder / "trace") for name, folder in named.items()}
@@ -227,22 +270,55 @@ class Traces(Mapping[TrainingId, Trace]):
         return len(self.folders)
 
 
-def _train_all(plan: Sequence[Training], store: Path, corpus: Any, progress: Progress, say: Say) -> dict[TrainingId, Path]:
-    """The folder of every training of a plan, trained where it is not yet."""
-    folders = {training.id: _folder(store, training) for training in plan}
+def _train_all(study: Prepared, store: Path, progress: Progress, say: Say) -> None:
+    """Train what of a study is not finished."""
+    plan, folders = study.trainings, study.folders
     teachers = {key_of(training.teacher) for training in plan if isinstance(training.teacher, Training)}
-    seconds: list[float] = []
+    took: dict[TrainingId, float] = {}
     for number, training in enumerate(plan, 1):
         folder = folders[training.id]
         started, before = time.perf_counter(), _finished(folder)
         needed = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
         of_this = within(f"{training.name} ({number} of {len(plan)})", progress)
-        train_into(_taught(training, store), folder, of_this, corpus, [name for name, is_needed in needed.items() if is_needed])
+        shown = of_this if took else _FirstEpoch(of_this, [one.spec for one in study.missing], say)
+        train_into(_taught(training, store), folder, shown, study.corpus, [name for name, is_needed in needed.items() if is_needed])
         if _finished(folder) != before:
-            seconds.append(time.perf_counter() - started)
-            missing = sum(_finished(folders[one.id]) is None for one in plan)
-            say(f"{training.name}: {seconds[-1]:.0f} s ({number} of {len(plan)}{_left(missing * sum(seconds) / len(seconds))})")
-    return folders
+            took[training.id] = time.perf_counter() - started
+            say(f"{training.name}: {took[training.id]:.0f} s ({number} of {len(plan)}{_left(_estimate(study.missing, took))})")
+
+
+def _estimate(missing: Iterable[Training], took: Mapping[TrainingId, float]) -> float:
+    """Seconds that trainings will take: each as long as those of its role and variant took on average, else as all did."""
+    alike: dict[tuple[str, str], list[float]] = {}
+    for training, seconds in took.items():
+        alike.setdefault((training.role, training.variant), []).append(seconds)
+    every = list(took.values())
+    return sum(fmean(alike.get((one.id.role, one.id.variant), every)) for one in missing)
+
+
+@dataclass
+class _FirstEpoch:
+    """Progress of the first training of several, ``specs``: says after its first epoch how long the epochs of all will take."""
+
+    progress: Progress
+    specs: Sequence[Any]
+    say: Say
+    epoch: str = ""
+    began: tuple[float, int] = (0.0, 0)
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        self.progress(what, done, total)
+        stage, _, epoch = what.partition(", ")
+        if not self.specs or stage != "train" or epoch == self.epoch:
+            return
+        now = time.perf_counter(), done
+        if self.epoch:
+            seconds, steps = (after - before for after, before in zip(now, self.began, strict=True))
+            of_all = sum(spec.training.steps or spec.training.epochs * steps for spec in self.specs)
+            number = f"{len(self.specs)} training{'s' if len(self.specs) > 1 else ''}"
+            self.say(f"an epoch takes {seconds:.1f} s: {number} missing{_left(of_all * seconds / steps)}, without their traces")
+            self.specs = ()
+        self.epoch, self.began = epoch, now
 
 
 def _folder(store: Path, training: Training) -> Path:
@@ -265,6 +341,9 @@ def _taught(training: Training, store: Path) -> Any:
 
 
 def _left(seconds: float) -> str:
-    if not seconds:
-        return ""
-    return f", about {seconds / 60:.0f} min left" if seconds >= 90 else f", about {seconds:.0f} s left"
+    return f", about {duration(seconds)} left" if seconds else ""
+
+
+def duration(seconds: float) -> str:
+    """``40 s`` or ``12 min``."""
+    return f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"

@@ -39,6 +39,21 @@ class Sweep:
     vectors: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
 
+    def spec(self, cell: Cell) -> RunSpec:
+        """The run of a cell."""
+        own = corpus_settings(cell.corpus, cell.encoder, "paper")
+        vectors = None if "vectors" in own else self.vectors  # a corpus may ask for its own
+        return RunSpec.of(
+            cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed, vectors=vectors,
+            settings=self.settings, data_dir=self.data_dir,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Raise InputError where there is no file of word vectors, RunError where ``out`` holds something else than a sweep."""
+        _check_out(self.out)
+        if self.vectors not in (None, "corpus", "random") and not Path(self.vectors).expanduser().is_file():
+            raise InputError("reproduce", "--vectors", repr(self.vectors), "corpus, random or a file of word vectors")
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -57,9 +72,7 @@ def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda 
     reason. The same call resumes an interrupted sweep. Raises InputError where there is no file of word vectors, RunError where the place
     holds something else than a sweep, or a cell's folder another run.
     """
-    _check_out(sweep.out)
-    if sweep.vectors not in (None, "corpus", "random") and not Path(sweep.vectors).expanduser().is_file():
-        raise InputError("reproduce", "--vectors", repr(sweep.vectors), "corpus, random or a file of word vectors")
+    sweep.check()
     work = _Work(sweep, progress or silent, say)
     pending = [cell for cell in sweep.cells if not work.finished(cell)]
     try:
@@ -80,23 +93,15 @@ class _Work:
     say: Say
     failed: dict[Cell, str] = field(default_factory=dict)
 
-    def spec(self, cell: Cell) -> RunSpec:
-        sweep, own = self.sweep, corpus_settings(cell.corpus, cell.encoder, "paper")
-        vectors = None if "vectors" in own else sweep.vectors  # a corpus may ask for its own
-        return RunSpec.of(
-            cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed, vectors=vectors,
-            settings=sweep.settings, data_dir=sweep.data_dir,
-        )  # fmt: skip
-
     def finished(self, cell: Cell) -> bool:
         """Whether the cell's folder holds its finished run, whole. Raises RunError where it holds another."""
         out = self.sweep.out / RUNS / cell.name
-        check_place(out, self.spec(cell).to_json())
+        check_place(out, self.sweep.spec(cell).to_json())
         return manifest_of(out) is not None
 
     def run_all(self, name: str, cells: Sequence[Cell]) -> None:
         """Run cells that share a corpus and a seed, reading the corpus once."""
-        first = self.spec(cells[0])
+        first = self.sweep.spec(cells[0])
         try:
             corpus = task_of(first).read(first, within(f"{name} s{first.seed}", self.progress))
         except InputError as error:
@@ -106,7 +111,7 @@ class _Work:
             started = time.perf_counter()
             out = self.sweep.out / RUNS / cell.name
             try:
-                run(self.spec(cell), out, within(cell.name, self.progress), corpus)
+                run(self.sweep.spec(cell), out, within(cell.name, self.progress), corpus)
             except RunError:
                 raise
             except InputError as error:

@@ -12,6 +12,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
+from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import WITHIN, Adversary, divergence, furthest_trained, trained_adversaries
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, seeded, usual, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
@@ -63,15 +64,16 @@ class ModelAdversary:
                 "Largest mean JSD within each mean TVD up to the limit, as a share of the largest possible area."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
-    strengths: tuple[float, ...] = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
-    seeds: int = 1
-    controls: int = 2
-    scaling: Literal["mean", "released"] = "mean"
-    divergence: Literal["forward", "reversed"] = "forward"
-    limit: float = 0.1
-    patience: int = 10
-    epochs: int = 200
-    seed: int = 0
+    quick: ClassVar[Mapping[str, Any]] = {"strengths": (1e-3, 1e-2), "controls": 1, "epochs": 30, "patience": 5}
+    strengths: tuple[float, ...] = setting("Weights λ of the divergence, an adversary each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2))
+    seeds: int = setting("Trainings of each adversary.", 1)
+    controls: int = setting("Models that differ from the base model in the seed alone.", 2)
+    scaling: Literal["mean", "released"] = setting("released: half the TVD, as in the authors' code.", "mean")
+    divergence: Literal["forward", "reversed"] = setting("forward: KL(α ‖ α_base), or reversed.", "forward")
+    limit: float = setting("Largest mean TVD of the area under the curve.", 0.1)
+    patience: int = setting("Epochs without a better dev loss after which an adversary stops.", 10)
+    epochs: int = setting("Largest number of epochs of an adversary; default: training.epochs, where it is given.", 200)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         if not self.strengths or min(self.strengths) < 0:

@@ -14,6 +14,7 @@ import polars.selectors as cs
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import is_correct
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
@@ -80,12 +81,13 @@ class Deceive:
         Measure("covered", "share without other tokens", "Share of instances that consist of impermissible tokens alone."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
-    models: tuple[str, ...] = tuple(MODELS)
-    strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
-    seeds: int = 5
-    epochs: int = 15
-    words: tuple[str, ...] | None = None
-    seed: int = 0
+    quick: ClassVar[Mapping[str, Any]] = {"models": ("embedding", "bilstm"), "strengths": (0.0, 1.0), "seeds": 1}
+    models: tuple[str, ...] = setting("Some of embedding, bilstm, transformer, transformer_max.", tuple(MODELS))
+    strengths: tuple[float, ...] = setting("Weights λ of the penalty, a training each.", (0.0, 0.1, 1.0))
+    seeds: int = setting("Trainings of each model and λ.", 5)
+    epochs: int = setting("Number of epochs; default: training.epochs, where it is given.", 15)
+    words: tuple[str, ...] | None = setting("Impermissible words, as in the texts that were read; none for the rationale.", None)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         check_names(self, "models", MODELS)
@@ -220,11 +222,12 @@ class PairDeceive:
     paper: ClassVar[Paper] = PRUTHI2020
     measures: ClassVar[tuple[Measure, ...]] = Deceive.measures
     layout: ClassVar[Layout] = Deceive.layout
+    quick: ClassVar[Mapping[str, Any]] = {"strengths": (0.0, 1.0), "seeds": 1, "training.epochs": 10}
     card_rows = staticmethod(Deceive.card_rows)
     figures = staticmethod(Deceive.figures)
-    strengths: tuple[float, ...] = (0.0, 0.1, 1.0)
-    seeds: int = 2
-    seed: int = 0
+    strengths: tuple[float, ...] = setting("Weights λ of the penalty, a training each.", (0.0, 0.1, 1.0))
+    seeds: int = setting("Trainings of each λ.", 2)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         _check_strengths(self.strengths)

@@ -10,6 +10,7 @@ import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
+from attnaudit.core.settings import setting
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, usual, without_scores
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -47,13 +48,16 @@ class Guide:
     paper: ClassVar[Paper] = WIEGREFFE2019
     measures: ClassVar[tuple[Measure, ...]] = COMPARED
     layout: ClassVar[Layout] = "models"
-    weights: tuple[str, ...] | None = None
-    traces: tuple[str, ...] = ()
-    strength: float = 1e-3
-    patience: int = 10
-    epochs: int = 200
-    seeds: int = 3
-    seed: int = 0
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "epochs": 30, "patience": 5}
+    weights: tuple[str, ...] | None = setting(
+        "Some of uniform, learned, base, gradient, adversary, rationale; none for all that the corpus allows.", None
+    )
+    traces: tuple[str, ...] = setting("Traces of your own, of all splits, whose attention is another choice of weights.", ())
+    strength: float = setting("λ of the adversary whose weights are tried.", 1e-3)
+    patience: int = setting("Epochs without a better dev loss after which that adversary stops.", 10)
+    epochs: int = setting("Largest number of epochs of that adversary; default: training.epochs, where it is given.", 200)
+    seeds: int = setting("Trainings under each choice of weights.", 3)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         check_names(self, "weights", WEIGHTS)

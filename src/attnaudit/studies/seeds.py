@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
+from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.experiments.rows import by_group, keys
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
@@ -57,8 +58,9 @@ class Seeds:
         Measure("tau_alpha_loo", "τ, attention – leave-one-out of the same seed", "Kendall's τ between attention and leave-one-out."),
     )  # fmt: skip
     layout: ClassVar[Layout] = "groups"
-    seeds: int = 8
-    seed: int = 0
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
+    seeds: int = setting("Seeds besides that of the base model.", 8)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         check_least(self, seeds=1)

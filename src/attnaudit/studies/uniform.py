@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import polars as pl
 
 from attnaudit.core.papers import WIEGREFFE2019, Paper
+from attnaudit.core.settings import setting
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, seeded, usual, without_scores
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -39,8 +40,9 @@ class Uniform:
     paper: ClassVar[Paper] = WIEGREFFE2019
     measures: ClassVar[tuple[Measure, ...]] = COMPARED
     layout: ClassVar[Layout] = "models"
-    seeds: int = 5
-    seed: int = 0
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
+    seeds: int = setting("Trainings of each of the two models.", 5)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         check_least(self, seeds=1)

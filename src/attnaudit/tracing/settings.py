@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.settings import setting
 
 Outputs = Literal["all", "predicted"]
 Score = Literal["gradient", "loo"]
@@ -13,31 +14,24 @@ Score = Literal["gradient", "loo"]
 
 @dataclass(frozen=True)
 class CollectSettings:
-    """What the trace of a classifier records.
+    """What the trace of a classifier records."""
 
-    ``gradient_of``: the outputs of which gradients are taken, all (summed) or the predicted one. ``level`` "words" records the words of a
-    hierarchical model instead of its sentences. ``erase_input`` also deletes tokens from the texts by every score and reruns the model,
-    thirty times. ``scores`` are the importance scores to compute.
-    """
-
-    gradient_of: Outputs = "all"
-    level: Literal["positions", "words"] = "positions"
-    erase_input: bool = False
-    scores: tuple[Score, ...] = ("gradient", "loo")
+    gradient_of: Outputs = setting("Outputs of which gradients are taken: all, summed, or the predicted one.", "all")
+    level: Literal["positions", "words"] = setting("Of a hierarchical model, words records words in place of sentences.", "positions")
+    erase_input: bool = setting("Also delete tokens from the texts by every score and rerun the model: thirty times the cost.", False)
+    scores: tuple[Score, ...] = setting("Importance scores to compute: gradients and leave-one-out.", ("gradient", "loo"))
 
 
 @dataclass(frozen=True)
 class PairCollectSettings:
-    """What the trace of a translator records. Raises InputError for a number out of range.
+    """What the trace of a translator records. Raises InputError for a number out of range."""
 
-    ``pairs`` is the number of test pairs, drawn with the seed (None: all). ``words`` is the number of words of the vocabulary that a row
-    keeps, the gold token included. ``scores`` are the importance scores to compute: ``gradient`` of the probability of the gold token,
-    ``loo`` as TVD over all words.
-    """
-
-    pairs: int | None = 200
-    words: int = 5
-    scores: tuple[Score, ...] = ("gradient", "loo")
+    pairs: int | None = setting("Number of test pairs that are traced, drawn with the seed; none traces all.", 200)
+    words: int = setting("Words of the vocabulary that a row keeps, the gold token included.", 5)
+    scores: tuple[Score, ...] = setting(
+        "Importance scores to compute: gradients of the gold token's probability, and leave-one-out as TVD over all words.",
+        ("gradient", "loo"),
+    )
 
     def __post_init__(self) -> None:
         if self.words < 2:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.settings import setting
 from attnaudit.models.presets import ERASURE_PRESETS
 
 
@@ -13,25 +14,24 @@ from attnaudit.models.presets import ERASURE_PRESETS
 class TrainingSettings:
     """How to train. Raises InputError for a value out of range.
 
-    ``patience`` is the number of epochs without a better dev score after which training stops; None trains all ``epochs``. Either way
-    training stops at a perfect dev score, since no later epoch could be selected. ``plateau`` halves the learning rate after that many
-    epochs without a better score; None keeps it. ``select`` is the dev score that selects an epoch: ``usual`` is ROC-AUC of a classifier
-    and accuracy of a model with a question, ``loss`` is minus the training loss on dev. ``steps`` is the exact number of optimizer steps to
-    take, the last epoch cut short; ``epochs``, ``patience`` and a perfect dev score are then ignored. ``threads`` is how many torch gives
-    each operation on a CPU: the order in which numbers are added depends on it, so it is a setting and not what the machine has.
+    Whatever ``patience`` is, training stops at a perfect dev score, since no later epoch could be selected. With ``steps`` the last epoch
+    is cut short, and ``epochs``, ``patience`` and a perfect dev score are ignored.
     """
 
-    epochs: int = 8
-    batch_size: int = 32
-    learning_rate: float = 1e-3
-    weight_decay: float = 1e-5
-    amsgrad: bool = False
-    class_weight: bool = True
-    patience: int | None = None
-    plateau: int | None = None
-    select: Literal["usual", "accuracy", "loss"] = "usual"
-    steps: int | None = None
-    threads: int = 1
+    epochs: int = setting("Largest number of epochs; the one with the best dev score is kept. Also --epochs.", 8)
+    batch_size: int = setting("Texts, or pairs, of a batch.", 32)
+    learning_rate: float = setting("Learning rate of Adam.", 1e-3)
+    weight_decay: float = setting("L2 penalty on the parameters.", 1e-5)
+    amsgrad: bool = setting("The AMSGrad variant of Adam.", False)
+    class_weight: bool = setting("Of two classes, positives weigh as much as there are negatives per positive in train.", True)
+    patience: int | None = setting("Epochs without a better dev score after which training stops; none trains all epochs.", None)
+    plateau: int | None = setting("Epochs without a better dev score after which the learning rate is halved; none keeps it.", None)
+    select: Literal["usual", "accuracy", "loss"] = setting(
+        "Dev score that selects an epoch: usual is ROC-AUC of a classifier and accuracy of one with a question; loss is the lowest loss.",
+        "usual",
+    )
+    steps: int | None = setting("Exact number of optimizer steps to take instead of epochs; none counts epochs.", None)
+    threads: int = setting("Threads that torch gives each operation on a CPU; results depend on it, so it is not taken from the machine.", 1)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "threads"):

@@ -12,6 +12,7 @@ from jaxtyping import Float
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
@@ -100,13 +101,13 @@ class Adversary:
                    (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption),
     )  # fmt: skip
     seed: int = 0
-    method: str = "exact"
-    epsilon: float = 0.01
-    k: int = 5
-    steps: int = 500
-    learning_rate: float = 0.01
-    penalty: float = 500.0
-    accept: float | None = None
+    method: str = setting("exact, or relaxed: the paper's gradient search.", "exact")
+    epsilon: float = setting("Largest change of the output that an adversary may cause, in TVD.", 0.01)
+    k: int = setting("relaxed: number of diverse attentions that are searched for together.", 5)
+    steps: int = setting("relaxed: steps of Adam.", 500)
+    learning_rate: float = setting("relaxed: learning rate of Adam.", 0.01)
+    penalty: float = setting("relaxed: weight λ of the change of the output.", 500.0)
+    accept: float | None = setting("relaxed: change of the output up to which an attention counts; none for epsilon.", None)
     refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ import polars.selectors as cs
 
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import setting
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
@@ -138,9 +139,9 @@ class Erasure:
         ),
     )  # fmt: skip
     seed: int = 0
-    orders: int = 5
-    other: str = "any"
-    epsilon: float = 0.01
+    orders: int = setting("Random orders of removal.", 5)
+    other: str = setting("Position that the largest weight is compared with: any but the largest, or code: as in the released code.", "any")
+    epsilon: float = setting("Change of the output, in TVD, within which the kept tokens are enough.", 0.01)
     refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import sha256
+from attnaudit.core.files import content_key, sha256
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import SPLITS
-from attnaudit.plans.spec import RunSpec, content_key
+from attnaudit.plans.spec import RunSpec
 from attnaudit.runner.store import trace_digests
 from attnaudit.runner.tasks.task import Job, Notes, Step, Task
 from attnaudit.studies import STUDIES

@@ -14,6 +14,7 @@ from jaxtyping import Int64
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2020, Paper
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import setting
 from attnaudit.plans.training import (
     Layout,
     Spec,
@@ -73,13 +74,15 @@ class Dynamics:
     counts: ClassVar[bool] = True  # whether a logistic regression on counts is another proxy
     overruled: ClassVar[Mapping[str, str]] = {  # settings that the study decides itself, and what to give instead
         "training.steps": "dynamics.steps, the last of which is where training stops",
+        "training.epochs": "dynamics.steps, the last of which is where training stops, whatever the size of the corpus",
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
     }
-    seeds: int = 6
-    steps: tuple[int, ...] = STEPS
-    probe: int = 500
-    uniform_seed: int | None = None
-    seed: int = 0
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 100}
+    seeds: int = setting("Traced trainings; the timing ξ needs 2 or more.", 6)
+    steps: tuple[int, ...] = setting("Optimizer steps after which the models are traced; at the last one training stops.", STEPS)
+    probe: int = setting("Test instances, or pairs, that are traced at each step.", 500)
+    uniform_seed: int | None = setting("Seed of the model with uniform attention; none for the next one.", None)
+    seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
         check_least(self, seeds=1)
@@ -190,8 +193,9 @@ class PairDynamics(Dynamics):
 
     of_embeddings: ClassVar[Mapping[str, Any]] = {"recurrent": False}
     counts: ClassVar[bool] = False
-    seeds: int = 2
-    probe: int = 100
+    quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 20}
+    seeds: int = setting("Traced trainings; the timing ξ needs 2 or more.", 2)
+    probe: int = setting("Test pairs that are traced at each step.", 100)
 
     def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
         if base.model.attention in ("uniform", "none") or not base.model.recurrent:

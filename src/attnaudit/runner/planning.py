@@ -1,0 +1,183 @@
+"""What a command would train, what of it exists, and about how long the rest takes; nothing is written into its folder.
+
+A training is taken to last as long as a finished one of the same kind. Where there is none, a few seconds of each kind of model are timed
+(`timing`). Audits, translations, analyses and pages are not included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Literal
+
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import content_key
+from attnaudit.core.progress import Progress, silent
+from attnaudit.runner.cells import RUNS
+from attnaudit.runner.store import UNFINISHED, check_place, read_manifest
+from attnaudit.runner.studies import COPYING, StudySpec, check_name, prepared
+from attnaudit.runner.sweep import Sweep
+from attnaudit.runner.tasks import task_of
+from attnaudit.runner.timing import Speed, timed
+
+if TYPE_CHECKING:
+    from attnaudit.training.settings import TrainingSettings
+
+OF_TRAINING = ("train", "collect", "teach", "translate")  # steps whose recorded seconds count
+State = Literal["finished", "unfinished", "missing"]
+Source = Literal["recorded", "timed", "unknown"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One training: its ``name``, its ``folder``, its ``length`` ("8 epochs"), and how many epochs are ``done``.
+
+    ``seconds`` is what a finished training and its trace took, else an estimate of what is left, by the ``source``: a finished training
+    of the same kind, or a few seconds of one. Where it is unknown, ``reason`` says why.
+    """
+
+    name: str
+    folder: str
+    state: State
+    length: str
+    done: int = 0
+    seconds: float = 0.0
+    source: Source = "unknown"
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All trainings of a command, in their order, and ``notes`` on them."""
+
+    trainings: tuple[Planned, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> list[Planned]:
+        return [one for one in self.trainings if one.state != "finished"]
+
+    @property
+    def seconds(self) -> float:
+        """The estimate for all that is missing."""
+        return sum(one.seconds for one in self.missing)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"seconds": self.seconds, "trainings": [asdict(one) for one in self.trainings], "notes": list(self.notes)}
+
+
+def plan_run(spec: Any, out: str | Path, progress: Progress | None = None) -> Plan:
+    """The plan of `pipeline.run` with the same arguments. Raises what that raises before it trains."""
+    out, progress, task = Path(out), progress or silent, task_of(spec)
+    check_place(out, spec.to_json())
+    corpus = task.read(spec, progress)
+    check_place(out, {**spec.to_json(), "fingerprint": task.prepare(spec, corpus)[1]})
+    return _Estimates(lambda spec: corpus, progress).plan([(spec.name, out, spec)])
+
+
+def plan_study(
+    name: str, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any
+) -> Plan:  # fmt: skip
+    """The plan of `attnaudit.study` with the same arguments. Raises what that raises before it trains, and InputError for ``copying``."""
+    check_name(name)
+    if name == COPYING:
+        got, do = "copying, which trains all its seeds together", "give fewer copying.seeds or copying.steps, and see how long they take"
+        raise InputError("plan", "study", got, "a study of separate trainings", do)
+    spec = StudySpec.of(name, source, **options)
+    progress = progress or silent
+    study = prepared(spec, Path(out or spec.folder), progress)
+    jobs = [(training.name, study.folders[training.id], training.spec) for training in study.trainings]
+    return _Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
+
+
+def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
+    """The plan of `reproduce`; of a cell whose data cannot be read the seconds are unknown. Raises what that raises before it trains."""
+    progress = progress or silent
+    sweep.check()
+    jobs = [(cell.name, sweep.out / RUNS / cell.name, sweep.spec(cell)) for cell in sweep.cells]
+    for _, folder, spec in jobs:
+        check_place(folder, spec.to_json())
+    held: dict[str, Any] = {}
+
+    def corpus_of(spec: Any) -> Any:
+        """That of the first seed stands for all; one is kept at a time."""
+        if spec.corpus.source not in held:
+            held.clear()
+            held[spec.corpus.source] = task_of(spec).read(spec, progress)
+        return held[spec.corpus.source]
+
+    return _Estimates(corpus_of, progress, (InputError,)).plan(jobs)
+
+
+@dataclass
+class _Estimates:
+    """Estimates for trainings; what was timed holds for all with the same model. Errors that are ``tolerated`` leave a time unknown."""
+
+    corpus_of: Callable[[Any], Any]
+    progress: Progress
+    tolerated: tuple[type[InputError], ...] = ()
+    recorded: dict[str, list[float]] = field(default_factory=dict)
+    speeds: dict[str, Speed] = field(default_factory=dict)
+
+    def plan(self, jobs: Sequence[tuple[str, Path, Any]], notes: Sequence[str] = ()) -> Plan:
+        """Of the name, the folder and the spec of each training."""
+        for _, folder, spec in jobs:
+            if (seconds := _recorded(folder)) is not None:
+                self.recorded.setdefault(_kind(spec), []).append(seconds)
+        return Plan(tuple(self._planned(*job) for job in jobs), tuple(notes))
+
+    def _planned(self, name: str, folder: Path, spec: Any) -> Planned:
+        of_this = Planned(name, str(folder), "finished", _length(spec.training))
+        if (recorded := _recorded(folder)) is not None:
+            return replace(of_this, seconds=recorded, source="recorded")
+        done = _epochs_done(folder)
+        of_this = replace(of_this, state="unfinished" if (folder / "spec.json").exists() else "missing", done=done)
+        try:
+            seconds, source = self._estimate(name, spec)
+        except self.tolerated as error:
+            return replace(of_this, reason=str(error))
+        left = 1.0 if spec.training.steps is not None else max(1 - done / spec.training.epochs, 0.0)
+        return replace(of_this, seconds=left * seconds, source=source)
+
+    def _estimate(self, name: str, spec: Any) -> tuple[float, Source]:
+        """Seconds of the whole training."""
+        if known := self.recorded.get(_kind(spec)):
+            return fmean(known), "recorded"
+        model = content_key(spec.corpus.source, *(spec.to_json()[part] for part in ("model", "collect")), spec.training.batch_size)
+        if model not in self.speeds:
+            corpus = self.corpus_of(spec)
+            self.progress(f"time a few seconds of {name}", 0, 0)
+            self.speeds[model] = timed(spec, corpus)
+        return self.speeds[model].seconds(spec), "timed"
+
+
+def _kind(spec: Any) -> str:
+    """A key of all that a training's time depends on: its settings, without seeds, λ and teacher."""
+    plain = {name: value for name, value in spec.to_json().items() if name not in ("seed", "teacher", "experiments", "device", "objective")}
+    plain["corpus"] = {name: value for name, value in plain["corpus"].items() if name not in ("seed", "data_dir")}
+    return content_key(plain, getattr(spec.objective, "kind", None))
+
+
+def _length(training: TrainingSettings) -> str:
+    if training.steps is not None:
+        return f"{training.steps} steps"
+    return f"{'up to ' if training.patience is not None else ''}{training.epochs} epochs"
+
+
+def _recorded(folder: Path) -> float | None:
+    """Seconds that a finished training and its traces took; None where there is no whole manifest, as it is then made again."""
+    with contextlib.suppress(RunError):
+        steps = read_manifest(folder)["steps"]
+        return sum(steps[name]["seconds"] for name in OF_TRAINING if name in steps)
+    return None
+
+
+def _epochs_done(folder: Path) -> int:
+    """Epochs that the checkpoint of an unfinished training holds."""
+    from attnaudit.training.checkpoint import load_checkpoint
+
+    found = [load_checkpoint(path) for path in folder.glob(f"{UNFINISHED}/checkpoint-*/checkpoint.safetensors")]
+    return max((len(state["history"]) for _, state in filter(None, found)), default=0)

@@ -1,0 +1,119 @@
+"""The list of settings: nothing is missing, every meaning is stated, and the pages have the same scales."""
+
+from __future__ import annotations
+
+import importlib
+from argparse import Namespace
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.settings import coerce
+from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
+from attnaudit.runner import StudySpec
+from attnaudit.runner.settings import Setting, scales, sections
+from attnaudit.studies import EVERY_STUDY, PAIR_STUDIES, STUDIES
+from attnaudit.studies.deceive import PairDeceive
+from attnaudit.studies.uniform import Uniform
+
+EVERY = [one for settings in sections().values() for one in settings]
+
+
+def test_every_setting_says_what_it_means() -> None:
+    assert [one.key for one in EVERY if len(one.meaning.split()) < 2] == []
+    assert len(EVERY) > 100
+
+
+def test_every_setting_is_listed_and_its_default_is_a_value_that_it_takes() -> None:
+    """A default, given as text, changes nothing."""
+    texts, pairs = RunSpec.of("text.csv"), TranslationSpec.of("pairs")
+    for base in (texts, pairs):
+        for name in ("corpus", "model", "training", "collect"):
+            section = getattr(base, name)
+            listed = {one.key: one.default for title in sections() if title.startswith(f"{name} of") for one in sections()[title]}
+            assert {f"{name}.{field.name}" for field in fields(section)} - listed.keys() <= BY_OPTION.keys()
+    titles = {title: {one.key: one.default for one in settings} for title, settings in sections().items()}
+    ours = {
+        key: value
+        for title, given in titles.items()
+        if "classifiers" in title or title.startswith("experiment")
+        for key, value in given.items()
+    }
+    assert RunSpec.of("text.csv", settings=ours) == texts
+    for name in STUDIES:
+        given = titles[f"study {name}"]
+        assert StudySpec.of(name, "text.csv", settings=given) == StudySpec.of(name, "text.csv")
+
+
+def test_full_is_listed_where_it_differs() -> None:
+    found = {one.key: one for one in sections()["study uniform"]}
+    assert (found["uniform.seeds"].default, found["uniform.seeds"].full) == ("3", "5")
+    assert found["uniform.seed"].full == ""
+
+
+@pytest.mark.parametrize("name", EVERY_STUDY)
+def test_full_is_what_the_study_declares(name: str) -> None:
+    for kinds, source in ((STUDIES, "planted-decisive"), (PAIR_STUDIES, "planted-reverse")):
+        if name in kinds:
+            assert StudySpec.of(name, source, full=True).study == kinds[name]()
+            quick = StudySpec.of(name, source)
+            assert {key: getattr(quick.study, key) for key in kinds[name].quick if "." not in key}.items() <= dict(
+                kinds[name].quick
+            ).items()
+
+
+def test_a_given_setting_goes_before_the_scale() -> None:
+    assert StudySpec.of("uniform", "planted-decisive", settings={"uniform.seeds": 7}).study == Uniform(seeds=7)
+    assert StudySpec.of("deceive", "planted-reverse").base.training.epochs == 10
+    assert StudySpec.of("deceive", "planted-reverse", full=True).base.training.epochs == 30
+    assert StudySpec.of("deceive", "planted-reverse", settings={"training.epochs": 4}).base.training.epochs == 4
+
+
+def test_the_scripts_of_the_published_tables_ask_for_the_full_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs")
+    studied, watched = importlib.import_module("studies_tables"), importlib.import_module("dynamics_tables")
+    options = Namespace(data_dir="data", vectors="glove.txt")
+    assert studied.spec_of("seeds", "sst", options).study == STUDIES["seeds"]()
+    assert studied.spec_of("deceive", "planted-copy", options).study == PairDeceive(seeds=1)
+    assert watched.spec_of("multi30k_en_de", options).study.steps[-1] == 2000
+    assert watched.spec_of("sst", options).study == STUDIES["dynamics"]()
+
+
+@pytest.mark.parametrize("full", [False, True])
+@pytest.mark.parametrize("name", ["guide", "adversary", "deceive"])
+def test_epochs_of_a_study_bind_its_own_trainings(name: str, full: bool) -> None:
+    spec = StudySpec.of(name, "planted-decisive", full=full, settings={"training.epochs": 6})
+    assert (spec.base.training.epochs, spec.study.epochs) == (6, 6)  # type: ignore[attr-defined]
+    own = StudySpec.of(name, "planted-decisive", full=full, settings={"training.epochs": 6, f"{name}.epochs": 9})
+    assert (own.base.training.epochs, own.study.epochs) == (6, 9)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("source", ["planted-decisive", "planted-reverse"])
+def test_dynamics_says_that_epochs_have_no_effect(source: str) -> None:
+    with pytest.raises(InputError, match=r"training\.epochs: 6, which has no effect in dynamics; expected dynamics\.steps"):
+        StudySpec.of("dynamics", source, settings={"training.epochs": 6})
+
+
+def test_the_page_of_studies_has_every_scale() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "studies.md").read_text(encoding="utf-8")
+    for name, scale in scales().items():
+        row = f"| `{name}` | {_code(scale.quick)} | {_code(scale.full)} |"
+        assert row in page, row
+
+
+def _code(settings: str) -> str:
+    return ", ".join(f"`{one}`" for one in settings.split())
+
+
+def test_a_prefix_that_nothing_has_is_refused() -> None:
+    with pytest.raises(InputError, match="did you mean training"):
+        sections("trainign")
+
+
+def test_values_are_described() -> None:
+    found: dict[str, Setting] = {one.key: one for one in EVERY}
+    assert found["training.patience"].values == "a whole number or none"
+    assert found["corpus.train_kept"].values == "a number, above 0, up to 1"
+    assert coerce(found["dynamics.steps"].full, tuple[int, ...], "steps")[-1] == 4000
