@@ -48,7 +48,7 @@ class PlainModel(nn.Module):
 
 def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     rows = SEQUENCES.draw(seed, "benchmark", step * BATCH, BATCH)
-    return rows, SEQUENCES.primed(rows)
+    return SEQUENCES.pair(rows)
 
 
 def train_plainly(models: SideBySide, steps: int) -> tuple[float, list[float]]:

@@ -5,12 +5,13 @@ A study of its own kind: it makes its sequences up, and trains all its seeds at 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
 
+from attnaudit.copying.presets import PRESETS, Name
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import SNELL2021, Paper
 from attnaudit.corpora.planted.sequences import LENGTH, SYMBOLS, Sequences
@@ -31,18 +32,20 @@ _LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
 class Copying:
     """The copying task: sources of ``length`` out of ``symbols`` (None: as many as in the paper), ``seeds`` trainings of ``steps`` each.
 
+    The ``preset`` is the output layer and the symbols of both sides (`presets`): ``snell2021``, as released with the paper, or ``tied``.
     ``pretraining`` are earlier steps with uniform attention, on sequences of ``pretraining_kind``: from permutations, uniform attention
     learns nothing, since every source has the same symbols. The ``encoder`` reads forwards, or from both ends (``bilstm``): then the
     states before a symbol know it too, and may be where attention looks. ``hidden`` is the width of both sides' states (of ``bilstm``
     half in each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every
-    ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. Token accuracy above 0.95 is success,
-    below 0.6 failure. With ``precision`` bfloat16 products are of factors rounded to 16 bits where the processor has such: several times
+    ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. A token accuracy above 0.95 is success.
+    With ``precision`` bfloat16 products are of factors rounded to 16 bits where the processor has such: several times
     faster, and rounded as that processor does.
     """
 
     name: ClassVar[str] = NAME
     paper: ClassVar[Paper] = SNELL2021
     kind: str = "permutations"
+    preset: Name = "snell2021"
     length: int = LENGTH
     symbols: int | None = None
     encoder: Literal["lstm", "bilstm"] = "lstm"
@@ -83,12 +86,12 @@ class Copying:
     def sequences(self) -> Sequences:
         """Raises InputError."""
         usual = self.length if self.kind == "permutations" else SYMBOLS.get(self.kind, self.length)
-        return Sequences(self.kind, self.length, usual if self.symbols is None else self.symbols)
+        return Sequences(self.kind, self.length, usual if self.symbols is None else self.symbols, PRESETS[self.preset].shared)
 
     @property
     def before(self) -> Sequences | None:
         """The sequences of pretraining, with uniform attention, or None."""
-        return Sequences(self.pretraining_kind, self.length, self.sequences.symbols) if self.pretraining else None
+        return replace(self.sequences, kind=self.pretraining_kind) if self.pretraining else None
 
 
 def outcomes(final: pl.DataFrame) -> pl.DataFrame:
