@@ -46,6 +46,19 @@ def test_targets_put_every_symbol_where_they_say() -> None:
         np.testing.assert_array_equal(make(make(rows)), rows)
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_shared_symbols_end_both_sides_with_one_more(target: str) -> None:
+    sequences = Sequences("distinct", 5, 9, shared=True)
+    rows = sequences.draw(0, "train", 0, 20)
+    np.testing.assert_array_equal(rows, Sequences("distinct", 5, 9).draw(0, "train", 0, 20))
+    source, written = sequences.pair(rows, target)
+    np.testing.assert_array_equal(source[:, :5], rows)
+    np.testing.assert_array_equal(written[:, :5], TARGETS[target](rows))
+    assert set(source[:, 5]) == set(written[:, 5]) == {9}
+    assert (sequences.begin, sequences.vocabulary, sequences.positions) == (10, 11, 6)
+    np.testing.assert_array_equal(written, source[:, sequences.right_positions(target)])
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

@@ -24,5 +24,5 @@ class Preset:
 
 PRESETS: Mapping[Name, Preset] = {
     "snell2021": Preset("tanh", True, "the released model"),
-    "tied": Preset("tied", False, "tied output"),
+    "tied": Preset("tied", False, "the tied model"),
 }

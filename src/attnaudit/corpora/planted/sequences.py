@@ -1,7 +1,7 @@
 """Sequences of symbols to be copied, generated when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
 
-The source is of symbols 0 … n − 1. What is written is of the same symbols, and n ends both sides (``shared``), or of other ones, n … 2n − 1,
-one for each. The last number of the vocabulary begins what is written.
+The source is of symbols 0 … n − 1. What is written is of the same symbols, and n ends both sides (``shared``), or of other ones, one for
+each, n … 2n − 1. The last number of the vocabulary begins what is written.
 """
 
 from __future__ import annotations
