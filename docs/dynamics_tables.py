@@ -94,9 +94,9 @@ ACCURACY = {
 }
 TIMING = {
     "xi": "ξ",
-    "best_accuracy": "best accuracy",
+    "best_accuracy": "best accuracy, chosen on test",
     "best_accuracy_minus_xi": "best minus ξ",
-    "xi_reached": "A(α₀, α), highest",
+    "xi_reached": "A(α₀, α), highest, chosen on test",
     "xi_threshold": "A(α₀, rᵘ)",
 }
 AT_STEPS = {
