@@ -2,7 +2,7 @@
 
     python benchmarks/copying.py [--steps 10] [--threads 2]
 
-Both train the model of the study on permutations of 40 symbols with the same batches. The plain loop is `nn.LSTM`, `nn.Linear` and
+Both train the tied model of the study on permutations of 40 symbols with the same batches. The plain loop is `nn.LSTM`, `nn.Linear` and
 `torch.optim.Adam` with their defaults, in 32 bits, on as many threads as ours has seeds at a time. Times are of a step of one seed, the
 median over steps; what they differ in at the end is rounding.
 """
@@ -48,7 +48,7 @@ class PlainModel(nn.Module):
 
 def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     rows = SEQUENCES.draw(seed, "benchmark", step * BATCH, BATCH)
-    return rows, SEQUENCES.primed(rows)
+    return SEQUENCES.pair(rows)
 
 
 def train_plainly(models: SideBySide, steps: int) -> tuple[float, list[float]]:

@@ -4,17 +4,20 @@
 
 Each is an ordinary ``attnaudit study dynamics --full`` in the folder ``OUT/<corpus>``, which it shares with the studies of
 `studies_tables`, or ``attnaudit study copying --full`` in ``COPYING/<name>``; finished studies are not rerun. ``--only`` and ``--done``
-select what to run; the tables have every finished study. They are written between two markers of the page.
+select what to run. Tables of the copying task have every study with a record (`records`), tables of texts and pairs are written once all
+their studies are finished.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+from records import PLACE, load, save
 from studies_tables import CORPORA as STUDIED
 from studies_tables import Found, by_corpus, cell, table, write_tables
 
@@ -45,21 +48,24 @@ CORPORA: dict[str, dict[str, Any]] = {
     "imdb": {"dynamics.steps": until(1000), "dynamics.probe": 100, "dynamics.seeds": 3},
     "multi30k_en_de": {"dynamics.steps": until(2000), "dynamics.probe": 50, "dynamics.seeds": 2},
 }
-# The task as published, and other settings that may decide whether permutations are learned; a name starts with the kind of sequences.
-_HALF, _QUARTER, _SMALL = ({"copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625))
+# The task as released, and other settings that may decide whether permutations are learned; a name starts with the kind of sequences.
+_TIED = {"copying.preset": "tied"}
+_HALF, _QUARTER, _SMALL = ({**_TIED, "copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625))
 _LEARNED = {"copying.pretraining": 200}
 COPIED: dict[str, dict[str, Any]] = {
     **{kind: {} for kind in SYMBOLS},
-    "permutations-8_heads": {"copying.heads": 8},
-    "permutations-pretrained": _LEARNED,
-    "permutations-half": _HALF,
-    "permutations-quarter": _QUARTER,
-    "permutations-small": _SMALL,
-    "permutations-small-pretrained": {**_SMALL, **_LEARNED},
-    "iid-quarter": _QUARTER,
-    "iid-small": _SMALL,
+    **{f"{kind}-tied": _TIED for kind in SYMBOLS},
+    "permutations-tied-8_heads": {**_TIED, "copying.heads": 8},
+    "permutations-tied-pretrained": {**_TIED, **_LEARNED},
+    "permutations-tied-half": _HALF,
+    "permutations-tied-quarter": _QUARTER,
+    "permutations-tied-small": _SMALL,
+    "permutations-tied-small-pretrained": {**_SMALL, **_LEARNED},
+    "iid-tied-quarter": _QUARTER,
+    "iid-tied-small": _SMALL,
 }
-PRECISION = {"copying.precision": "bfloat16"}
+PRECISION = {"copying.precision": "float32"}
+RECORDS = PLACE / "copying"
 
 AGREEMENT = {
     "accuracy": "accuracy",
@@ -89,9 +95,9 @@ ACCURACY = {
 }
 TIMING = {
     "xi": "ξ",
-    "best_accuracy": "best accuracy",
+    "best_accuracy": "best accuracy, chosen on test",
     "best_accuracy_minus_xi": "best minus ξ",
-    "xi_reached": "A(α₀, α), highest",
+    "xi_reached": "A(α₀, α), highest, chosen on test",
     "xi_threshold": "A(α₀, rᵘ)",
 }
 AT_STEPS = {
@@ -105,9 +111,10 @@ AT_STEPS = {
 }
 SHARES = (64, 16, 4)  # divisors of the last step: the steps shown between the first and the last
 OF_COPYING = (
-    "sequences", "seeds", "succeeded", "between", "failed", "come to attend", "upside down", "token", "attention", "relevance", "agreement",
-    "attended", "lead of relevance",
+    "sequences", "products", "seeds", "succeeded", "the others end at", "come to attend", "upside down", "token", "attention", "relevance",
+    "agreement", "attended", "lead of relevance", "entropy then", "commit",
 )  # fmt: skip
+_SHARES = ("attending", "upside_down")
 _MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")
 
 
@@ -157,52 +164,76 @@ def during_training(found: Mapping[str, Mapping[str, Found]]) -> str:
     return table(["corpus", "step", *AT_STEPS.values()], rows)
 
 
-def of_copying(name: str, place: Path) -> list[str]:
+def of_copying(name: str, record: Mapping[str, Any]) -> list[str]:
     """One row: counts, some with the interval of their share, medians over seeds with intervals, the lead of relevance in steps."""
-    found = groups(place)["all"]
-    n = found["succeeded"]["n"]
-    others = [str(round(found[outcome]["value"] * n)) for outcome in ("between", "failed")]
+    found = {row["measure"]: row for row in record["summary"] if row["group"] == "all"}
     medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
-    shares = [_share(found.get(name)) for name in ("succeeded", "attending", "upside_down")]
-    return [described(name), str(n), shares[0], *others, *shares[1:], *medians, _lead(found["lead"])]
+    shares = [_share(found[measure]) for measure in _SHARES]
+    lead, entropy = (_over_some(found[measure], digits) for measure, digits in (("lead", 0), ("relevance_entropy", 2)))
+    precision = re.search(r"copying\.precision=(\w+)", record["command"])
+    return [
+        described(name), precision[1] if precision else "float32", str(found["succeeded"]["n"]), _share(found["succeeded"]),
+        _stopped(found), *shares, *medians, lead, entropy, record["commit"],
+    ]  # fmt: skip
 
 
-def _share(row: Mapping[str, Any] | None) -> str:
-    """``15 (53 % to 89 %)``; a dash where an older summary lacks the measure."""
-    return "–" if row is None else f"{round(row['value'] * row['n'])} ({percent(row['low'])} to {percent(row['high'])})"
+def _share(row: Mapping[str, Any]) -> str:
+    """``15 (53 % to 89 %)``."""
+    return f"{round(row['value'] * row['n'])} ({percent(row['low'])} to {percent(row['high'])})"
+
+
+def _stopped(found: Mapping[str, Mapping[str, Any]]) -> str:
+    """``0.64 to 0.73, median 0.70``; a dash where all seeds succeed."""
+    median, least, most = (found[f"stopped{end}"]["value"] for end in ("", "_least", "_most"))
+    return "–" if median is None else f"{figure(least)} to {figure(most)}, median {figure(median)}"
 
 
 def described(name: str) -> str:
     """The kind of sequences, and the settings of a variant."""
-    settings = [f"{key.removeprefix('copying.')}={value}" for key, value in COPIED[name].items() if key not in PRECISION]
+    settings = [f"{key.removeprefix('copying.')}={value}" for key, value in COPIED[name].items()]
     return ", ".join([name.partition("-")[0], *settings])
 
 
-def _lead(row: Mapping[str, Any]) -> str:
-    """Over the seeds in which both accuracies exceed one half."""
-    shown = filter(None, (figure(row["value"], 0), interval(row, 0))) if row["n"] else ("–",)
+def _over_some(row: Mapping[str, Any], digits: int) -> str:
+    """A median over the seeds that have the figure, and how many these are."""
+    shown = filter(None, (figure(row["value"], digits), interval(row, digits))) if row["n"] else ("–",)
     return " ".join((*shown, f"({row['n']} seeds)"))
 
 
+def command_of(name: str) -> str:
+    """The command that runs a study of the copying task, wherever its folder is."""
+    settings = [f"--set {key}={value}" for key, value in {**COPIED[name], **PRECISION}.items()]
+    return " ".join(["attnaudit study copying", name.partition("-")[0], "--full", *settings, f"--out runs/copying/{name}"])
+
+
 def run_missing(options: argparse.Namespace) -> None:
-    """Run the selected studies that are not finished."""
+    """Run the selected studies that are not finished, and record those of the copying task."""
     for name in options.only:
         if name in COPIED:
-            run_copying(copying_study(name.partition("-")[0], 0, {**COPIED[name], **PRECISION}, full=True), options.copying / name)
+            place = options.copying / name
+            run_copying(copying_study(name.partition("-")[0], 0, {**COPIED[name], **PRECISION}, full=True), place)
+            save(RECORDS / f"{name}.json", command_of(name), read_json(place / "summary.json"))
         else:
             run_study(spec_of(name, options), options.out / name, say=print)
 
 
-def tables(out: Path, copying: Path) -> Iterator[tuple[str, str]]:
-    """Texts and tables of all finished studies."""
-    places = {corpus: out / corpus / "dynamics" for corpus in CORPORA}
-    found = {corpus: groups(place) for corpus, place in places.items() if (place / "manifest.json").exists()}
-    if found:
-        yield from of_dynamics(found, places)
-    copied = {name: copying / name for name in COPIED if (copying / name / "manifest.json").exists()}
-    if copied:
-        yield "### Copying", "Counts of seeds, some with the interval of their share; medians over seeds with their intervals:"
-        yield "", table(list(OF_COPYING), [of_copying(name, place) for name, place in copied.items()])
+def copying_tables() -> Iterator[tuple[str, str]]:
+    """The table of all studies of the copying task that have a record."""
+    records = {name: RECORDS / f"{name}.json" for name in COPIED}
+    rows = [of_copying(name, load(record)) for name, record in records.items() if record.exists()]
+    yield "### Copying", "Counts of seeds, some with the interval of their share; medians over seeds with their intervals:"
+    yield "", table(list(OF_COPYING), rows)
+
+
+def write(options: argparse.Namespace) -> None:
+    """The blocks of the page. Tables of texts and pairs need the folders of all their studies; without these they stay as they are."""
+    write_tables(PAGE, copying_tables(), "tables of copying")
+    places = {corpus: options.out / corpus / "dynamics" for corpus in CORPORA}
+    missing = [corpus for corpus, place in places.items() if not (place / "manifest.json").exists()]
+    if missing:
+        print(f"tables of texts and pairs are left as they are: no finished study of {', '.join(missing)} in {options.out}")
+        return
+    write_tables(PAGE, of_dynamics({corpus: groups(place) for corpus, place in places.items()}, places))
 
 
 def of_dynamics(found: Mapping[str, Mapping[str, Found]], places: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
@@ -225,13 +256,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/studies"))
     parser.add_argument("--copying", type=Path, default=Path("runs/copying"))
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="NAME")
-    parser.add_argument("--done", action="store_true", help="tables of the studies that are finished; train nothing")
+    parser.add_argument("--done", action="store_true", help="tables of what is finished; train nothing")
     options = parser.parse_args()
     if not options.done:
         if not {*options.only} <= {*COPIED} and None in (options.data_dir, options.vectors):
             parser.error("--data-dir and --vectors are needed to train on a corpus; --done trains nothing")
         run_missing(options)
-    write_tables(PAGE, tables(options.out, options.copying))
+    write(options)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,6 @@ from attnaudit.studies.over_seeds import figure_and_model, model_label
 from attnaudit.tracing.texts import collect
 
 PAGE = Path(__file__).parent / "studies.md"
-BEGIN, END = "<!-- tables -->", "<!-- end of tables -->"
 TRAINED = ("uniform", "seeds", "guide", "adversary")
 # A tenth of train where all of it takes hours; of test, as much as leave-one-out of every seed allows.
 CORPORA: dict[str, dict[str, Any]] = {
@@ -98,11 +97,12 @@ def by_model(study: str, found: Mapping[str, Found], columns: Mapping[str, str])
     return table(["corpus", "model", *columns.values()], rows)
 
 
-def write_tables(page: Path, parts: Iterable[tuple[str, str]]) -> None:
-    """Write texts and tables between the markers of a page, separated by blank lines."""
+def write_tables(page: Path, parts: Iterable[tuple[str, str]], block: str = "tables") -> None:
+    """Write texts and tables between the markers of a block of a page, separated by blank lines."""
     made = "\n\n".join(part for pair in parts for part in pair if part)
-    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
-    write_text(page, f"{before}{BEGIN}\n\n{made}\n\n{END}{rest.split(END)[1]}")
+    begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    write_text(page, f"{before}{begin}\n\n{made}\n\n{end}{rest.split(end)[1]}")
 
 
 def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:

@@ -22,7 +22,11 @@ COPYING = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
     "copying.seeds": 3, "copying.every": 4, "copying.probe": 4, "copying.test": 8,
 }  # fmt: skip
-PAGE = "Written text.\n\n<!-- tables -->\nold\n<!-- end of tables -->\n\nMore of it.\n"
+PAGE = (
+    "Written text.\n\n<!-- tables -->\nold\n<!-- end of tables -->\n\n"
+    "<!-- tables of copying -->\nold\n<!-- end of tables of copying -->\n\nMore of it.\n"
+)
+COMMIT = "0123abcde"
 
 
 def script() -> ModuleType:
@@ -40,8 +44,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     page.write_text(PAGE, encoding="utf-8")
     command = ["dynamics_tables.py", "--out", str(folder / "out"), "--copying", str(folder / "copying")]
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"PAGE": page, "CORPORA": {CORPUS: TINY}, "COPIED": {COPIED: COPYING}}.items():
+        settings = {"PAGE": page, "CORPORA": {CORPUS: TINY}, "COPIED": {COPIED: COPYING}, "RECORDS": folder / "records"}
+        for name, value in settings.items():
             patch.setattr(module, name, value)
+        patch.setattr("records.commit", lambda: COMMIT)
         patch.setattr("sys.argv", [*command, "--data-dir", str(folder), "--vectors", "random"])
         module.main()
         first = page.read_text(encoding="utf-8")
@@ -62,7 +68,7 @@ def test_finished_studies_are_not_rerun(made: tuple[Path, str, str]) -> None:
     _, first, again = made
     assert first == again
     assert first.startswith("Written text.\n\n<!-- tables -->\n\n### Final models")
-    assert first.endswith("<!-- end of tables -->\n\nMore of it.\n")
+    assert first.endswith("<!-- end of tables of copying -->\n\nMore of it.\n")
     assert "old" not in first
 
 
@@ -88,14 +94,60 @@ def test_the_row_of_copying_counts_every_seed_once(made: tuple[Path, str, str]) 
     folder, page, _ = made
     settings = (f"{name.removeprefix('copying.')}={value}" for name, value in COPYING.items())
     (cells,) = rows(page, ", ".join(["iid", *settings]), "sequences")
-    assert cells[1] == "3"
-    assert sum(int(cells[k].partition(" ")[0]) for k in (2, 3, 4)) == 3
-    token = next(row for row in read_json(folder / "copying" / COPIED / "summary.json") if row["measure"] == "token_accuracy")
-    assert cells[7].startswith(f"{token['value']:.2f}")
+    columns = dict(zip(script().OF_COPYING, cells, strict=True))
+    assert (columns["products"], columns["seeds"], columns["commit"]) == ("float32", "3", COMMIT)
+    summary = {row["measure"]: row for row in read_json(folder / "copying" / COPIED / "summary.json") if row["group"] == "all"}
+    assert columns["token"].startswith(f"{summary['token_accuracy']['value']:.2f}")
     final = pl.read_parquet(folder / "copying" / COPIED / "results" / "seeds.parquet")
-    assert re.fullmatch(rf"{(final['attention'] > 0.5).sum()} \(\d+ % to \d+ %\)", cells[5])
-    assert re.fullmatch(rf"{(final['relevance_least'] > 0.5).sum()} \(\d+ % to \d+ %\)", cells[6])
-    assert page.index("| failed |") < page.index("| come to attend |") < page.index("| upside down |")
+    stopped = final.filter(pl.col("token") <= 0.95)["token"]
+    for column, count in {
+        "succeeded": 3 - len(stopped), "come to attend": (final["attention"] > 0.5).sum(),
+        "upside down": (final["relevance_least"] > 0.5).sum(),
+    }.items():  # fmt: skip
+        assert re.fullmatch(rf"{count} \(\d+ % to \d+ %\)", columns[column])
+    assert columns["the others end at"] == f"{stopped.min():.2f} to {stopped.max():.2f}, median {stopped.median():.2f}"
+
+
+def test_a_record_has_the_command_of_its_study(made: tuple[Path, str, str]) -> None:
+    folder, _, _ = made
+    record = read_json(folder / "records" / f"{COPIED}.json")
+    assert record["commit"] == COMMIT
+    assert record["command"].startswith("attnaudit study copying iid --set copying.length=5 --set copying.symbols=5")
+    assert record["command"].endswith(f"--set copying.precision=float32 --out runs/copying/{COPIED}")
+    assert record["summary"] == read_json(folder / "copying" / COPIED / "summary.json")
+
+
+def test_rows_outlive_their_folders(made: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither `--only` nor a folder that is missing takes a row of other studies from the page."""
+    folder, page, _ = made
+    module, empty = script(), folder / "empty"
+    (folder / "again.md").write_text(page, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        settings = {"PAGE": folder / "again.md", "CORPORA": {CORPUS: TINY}, "COPIED": {COPIED: COPYING}, "RECORDS": folder / "records"}
+        for name, value in settings.items():
+            patch.setattr(module, name, value)
+        patch.setattr("sys.argv", ["dynamics_tables.py", "--out", str(empty), "--copying", str(empty), "--only", COPIED, "--done"])
+        module.main()
+    assert (folder / "again.md").read_text(encoding="utf-8") == page
+    assert f"no finished study of {CORPUS}" in capsys.readouterr().out
+
+
+def test_a_record_keeps_its_commit_until_its_numbers_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script()
+    records = importlib.import_module("records")
+    place, found = tmp_path / "copying" / "iid.json", []
+    for commit, summary in (("one", [{"value": 1}]), ("two", [{"value": 1}]), ("three", [{"value": 2}])):
+        monkeypatch.setattr(records, "commit", lambda commit=commit: commit)
+        records.save(place, "attnaudit study copying iid", summary)
+        found.append(records.load(place)["commit"])
+    assert found == ["one", "one", "three"]
+
+
+def test_every_record_of_the_page_is_of_the_study_that_it_names() -> None:
+    module = script()
+    for record in module.RECORDS.glob("*.json"):
+        assert module.load(record)["command"] == module.command_of(record.stem)
+        assert re.fullmatch(r"[0-9a-f]{9}", module.load(record)["commit"])
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def test_a_row_is_what_its_kind_says(sequences: Sequences) -> None:
     assert set(rows.ravel()) == set(range(sequences.symbols))
     different = [len(set(row)) for row in rows.tolist()]
     assert all(count == sequences.length for count in different) == (sequences.kind != "iid")
-    assert set(sequences.primed(rows).ravel()) == set(range(sequences.symbols, 2 * sequences.symbols))
+    assert set(sequences.pair(rows)[1].ravel()) == set(range(sequences.symbols, 2 * sequences.symbols))
 
 
 @pytest.mark.parametrize("sequences", KINDS, ids=lambda one: one.kind)
@@ -44,6 +44,19 @@ def test_targets_put_every_symbol_where_they_say() -> None:
     for name, make in TARGETS.items():
         np.testing.assert_array_equal(make(rows), rows[:, right_positions(name, 7)])
         np.testing.assert_array_equal(make(make(rows)), rows)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_shared_symbols_end_both_sides_with_one_more(target: str) -> None:
+    sequences = Sequences("distinct", 5, 9, shared=True)
+    rows = sequences.draw(0, "train", 0, 20)
+    np.testing.assert_array_equal(rows, Sequences("distinct", 5, 9).draw(0, "train", 0, 20))
+    source, written = sequences.pair(rows, target)
+    np.testing.assert_array_equal(source[:, :5], rows)
+    np.testing.assert_array_equal(written[:, :5], TARGETS[target](rows))
+    assert set(source[:, 5]) == set(written[:, 5]) == {9}
+    assert (sequences.begin, sequences.vocabulary, sequences.positions) == (10, 11, 6)
+    np.testing.assert_array_equal(written, source[:, sequences.right_positions(target)])
 
 
 @pytest.mark.parametrize(

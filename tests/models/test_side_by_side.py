@@ -29,7 +29,7 @@ BATCH = 6
 
 def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
     rows = SEQUENCES.draw(seed, "train", step * BATCH, BATCH)
-    return rows, SEQUENCES.primed(rows)
+    return SEQUENCES.pair(rows)
 
 
 def random_weights(sizes: Sizes, dtype: torch.dtype) -> torch.Tensor:
@@ -160,7 +160,7 @@ def test_output_relevance_is_the_log_probability_with_all_attention_on_one_posit
     with torch.no_grad():
         workspace = Workspace(torch.float64)
         made = forward(sizes, weights, workspace, source, shifted(gold, SEQUENCES.begin))
-        ours = output_relevance(made, workspace, gold)
+        ours = output_relevance(sizes, weights, made, workspace, gold)
         torch.testing.assert_close(ours, plain_relevance(weights, source, gold, SEQUENCES.begin, heads))
         logits, alpha = plain_forward(weights, source, shifted(gold, SEQUENCES.begin), heads)
         torch.testing.assert_close(made.logits, logits)
@@ -176,7 +176,7 @@ def test_measures_do_not_depend_on_how_many_are_measured_together(monkeypatch: p
         with torch.no_grad():
             found.append(
                 measure(
-                    sizes, weights, Workspace(torch.float64), rows, SEQUENCES.primed(rows), SEQUENCES.begin, np.arange(7)
+                    sizes, weights, Workspace(torch.float64), rows, SEQUENCES.pair(rows)[1], SEQUENCES.begin, np.arange(7)
                 )
             )  # fmt: skip
     for other in found[1:]:
@@ -189,7 +189,7 @@ def test_where_attention_looks_is_told_as_its_definitions_read() -> None:
     """Agreement by every way to break ties, the offset counted position by position, for what is written backwards."""
     sizes, right = Sizes(SEQUENCES.vocabulary, 16, 12, 2), np.arange(7)[::-1].copy()
     weights, rows = views(sizes, random_weights(sizes, torch.float64)), SEQUENCES.draw(0, "test", 0, 10)
-    written = SEQUENCES.primed(rows[:, ::-1])
+    written = SEQUENCES.pair(rows, "reverse")[1]
     source, gold = as_tensors(rows, written)
     with torch.no_grad():
         found = measure(sizes, weights, Workspace(torch.float64), rows, written, SEQUENCES.begin, right)

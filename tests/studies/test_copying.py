@@ -16,6 +16,7 @@ import torch
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
+from attnaudit.copying.presets import Name
 from attnaudit.copying.study import Copying, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.copying_page import copying_card
@@ -39,7 +40,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def curve(seed: int, relevance: list[float], attention: list[float]) -> list[dict[str, Any]]:
     return [
-        {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a}
+        {"seed": seed, "stage": 0, "step": 10 * k, "relevance": r, "attention": a, "entropy": 3.0 - k}
         for k, (r, a) in enumerate(zip(relevance, attention, strict=True))
     ]
 
@@ -58,8 +59,8 @@ FINAL = pl.DataFrame(
 )  # fmt: skip
 
 
-def test_success_and_failure_are_beyond_their_thresholds() -> None:
-    assert outcomes(FINAL)["outcome"].to_list() == ["succeeded", "succeeded", "failed", "between"]
+def test_success_is_beyond_its_threshold() -> None:
+    assert outcomes(FINAL)["outcome"].to_list() == ["succeeded", "succeeded", "failed", "failed"]
 
 
 def test_what_comes_first_is_told_from_the_first_step_above_a_half() -> None:
@@ -67,17 +68,20 @@ def test_what_comes_first_is_told_from_the_first_step_above_a_half() -> None:
     assert steps["relevance_step"].to_list() == [10, 20, None, 10]
     assert steps["attention_step"].to_list() == [20, 10, None, 10]
     assert steps["lead"].to_list() == [10, -10, None, 0]
+    assert steps["relevance_entropy"].to_list() == [2.0, 1.0, None, 2.0]
 
 
 def test_shares_are_of_all_seeds_and_order_of_those_that_succeeded() -> None:
     rows = {(row["measure"], row["group"]): row for row in summarise(CURVES, FINAL).to_dicts()}
-    assert [rows[name, "all"]["value"] for name in ("succeeded", "failed", "between")] == [0.5, 0.25, 0.25]
+    assert [rows[name, "all"]["value"] for name in ("succeeded", "failed")] == [0.5, 0.5]
+    assert [rows[name, "all"]["value"] for name in ("stopped", "stopped_least", "stopped_most")] == [0.77, 0.59, 0.95]
+    assert rows["relevance_entropy", "all"]["value"] == 2.0
     assert rows["succeeded", "all"]["low"] == pytest.approx(0.15, abs=0.005)
     assert (rows["relevance_first", "all"]["value"], rows["relevance_first", "all"]["n"]) == (0.5, 2)
     assert rows["lead", "all"]["n"] == 3
     assert rows["lead", "all"]["undefined"] == 1
-    assert rows["relevance_accuracy", "failed"]["value"] == 0.3
-    assert rows["lead", "failed"]["value"] is None
+    assert rows["relevance_accuracy", "failed"]["value"] == 0.6
+    assert rows["lead", "failed"]["value"] == 0
     assert [rows[name, "succeeded"]["value"] for name in ("agreement", "attended")] == [0.75, -1]
 
 
@@ -137,6 +141,7 @@ def test_seeds_whose_dictionary_is_upside_down_are_counted_and_told() -> None:
             {"encoder": "bilstm"},
             "Snell et al.: about half of the seeds fail, with a unidirectional encoder; here a bidirectional encoder",
         ),
+        ({"preset": "tied"}, "Snell et al.: about half of the seeds fail, with the released model; here the tied model"),
         ({"embedding_scale": 0.0625}, "Snell et al.: about half of the seeds fail; here embeddings of scale 0.0625"),
         ({"pretraining": 200}, "Snell et al.: about half of the seeds fail; here 200 steps of uniform attention before"),
     ],
@@ -151,15 +156,35 @@ def test_a_summary_does_not_depend_on_the_order_of_seeds() -> None:
     assert turned.sort("measure", "group").equals(summarise(CURVES, FINAL).sort("measure", "group"))
 
 
-def test_the_card_tells_counts_shares_and_what_more_steps_could_give() -> None:
-    row, order, place = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", 4, seeds=4))).rows
+def test_the_card_tells_counts_shares_and_where_the_others_stop() -> None:
+    row, order, place = copying_card(summarise(CURVES, FINAL), vars(Copying("permutations", length=4, seeds=4, preset="tied"))).rows
     assert row.sentence.startswith("Of 4 seeds 2 learned to copy (50 %, 15 % to 85 %)")
-    assert "1 failed" in row.sentence
-    assert "1 is between, and may need no more than further steps" in row.sentence
+    assert "The other 2 end at a token accuracy of 0.59 to 0.95, median 0.77." in row.sentence
     assert "output relevance was first in 1, attention in 1, and both at one measurement in 0" in order.sentence
     assert "comes from for 90 % of those written, and for 75 % where output relevance is in its top 5 %" in place.sentence
     assert "0.5 positions before the right one" in place.sentence
     assert place.mark == 0.25  # one of four positions is the top 5 %
+
+
+def test_the_card_names_one_seed_that_stops_and_none() -> None:
+    one, none = (FINAL.with_columns(pl.Series("token", [*[0.99] * 3, last])) for last in (0.7, 0.98))
+    sentences = [copying_card(summarise(CURVES, final), vars(Copying("permutations"))).rows[0].sentence for final in (one, none)]
+    assert "The other one ends at a token accuracy of 0.70." in sentences[0]
+    assert "end" not in sentences[1].partition(" 4 of 4 learn")[0]
+
+
+def test_a_study_older_than_presets_is_of_the_tied_model() -> None:
+    recorded = {key: value for key, value in vars(Copying("permutations")).items() if key != "preset"}
+    card = copying_card(summarise(CURVES, FINAL), recorded)
+    assert "the tied model" in card.subtitle
+    assert card.rows[0].yardstick.endswith("with the released model; here the tied model")
+
+
+@pytest.mark.parametrize(("preset", "positions", "mark"), [("snell2021", 41, 3 / 41), ("tied", 40, 2 / 40)])
+def test_chance_is_of_all_positions_of_a_source(preset: Name, positions: int, mark: float) -> None:
+    study = Copying("permutations", preset=preset)
+    assert study.sequences.positions == positions
+    assert copying_card(summarise(CURVES, FINAL), vars(study)).rows[2].mark == pytest.approx(mark)
 
 
 def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
@@ -169,9 +194,9 @@ def test_a_study_leaves_curves_of_every_seed_and_a_page(done: Path) -> None:
     assert curves.height == 12
     for table in (curves, final):
         assert table["agreement"].is_between(0, 1).all()
-        assert table["attended"].is_between(-4, 4).all()
+        assert table["attended"].is_between(-5, 5).all()
     alpha = pl.read_parquet(done / "results" / "attention.parquet")
-    assert alpha["alpha"].arr.sum().to_list() == pytest.approx([1.0] * 15, abs=1e-5)
+    assert alpha["alpha"].arr.sum().to_list() == pytest.approx([1.0] * 18, abs=1e-5)
     page = (done / "report.html").read_text()
     assert "learned to copy" in page
     assert page.count("<svg") >= 5
@@ -185,6 +210,16 @@ def test_an_encoder_from_both_ends_is_another_study(done: Path, tmp_path: Path) 
     assert "bidirectional encoder" in (both / "report.html").read_text()
     with pytest.raises(RunError, match=r'study\.encoder = "bilstm", there "lstm"'):
         run_copying(copying_study("iid", 1, TINY | {"copying.encoder": "bilstm"}), done)
+
+
+def test_a_preset_is_another_study(done: Path, tmp_path: Path) -> None:
+    tied = run_copying(copying_study("iid", 1, TINY | {"copying.preset": "tied"}), tmp_path / "tied", threads=1)
+    alpha = [pl.read_parquet(folder / "results" / "attention.parquet") for folder in (done, tied)]
+    assert [(table.height, table["alpha"].dtype.shape) for table in alpha] == [(18, (6,)), (15, (5,))]  # type: ignore[attr-defined]
+    assert "the released model" in (done / "report.html").read_text()
+    assert "the tied model" in (tied / "report.html").read_text()
+    with pytest.raises(RunError, match=r'study\.preset = "tied", there "snell2021"'):
+        run_copying(copying_study("iid", 1, TINY | {"copying.preset": "tied"}), done)
 
 
 def test_one_way_the_hidden_width_may_be_odd() -> None:
@@ -260,6 +295,7 @@ def test_a_damaged_checkpoint_counts_as_none(done: Path, tmp_path: Path) -> None
         ("iid", ["copying.hidden=255", "copying.encoder=bilstm"], "an even number"),
         ("iid", ["copying.hidden=0"], "copying.hidden: 0; expected 1 or more"),
         ("iid", ["copying.encoder=bi"], "one of lstm, bilstm"),
+        ("iid", ["copying.preset=snell"], "one of snell2021, tied"),
         ("iid", ["copying.learning_rate=0"], "more than 0"),
         ("iid", ["copying.kind=distinct"], "to be given as CORPUS"),
         ("iid", ["copying.seed=4"], "to be given as --seed"),

@@ -12,6 +12,7 @@ from scipy.stats import kendalltau
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.results.measures import label_of
 from attnaudit.studies.dynamics.measures import (
     ELSEWHERE,
     OTHERS,
@@ -291,3 +292,8 @@ def test_words_that_train_has_not_say_nothing() -> None:
 def test_settings_that_make_no_sense(settings: dict, got: str) -> None:
     with pytest.raises(InputError, match=got):
         Dynamics(**settings)
+
+
+@pytest.mark.parametrize("name", ["best_accuracy", "best_accuracy_minus_xi", "xi_reached"])
+def test_a_maximum_over_checkpoints_says_that_it_is_chosen_on_test(name: str) -> None:
+    assert "chosen on test" in label_of(Dynamics.measures, name)

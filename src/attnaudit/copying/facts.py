@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.copying.study import FAILURE, NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
+from attnaudit.copying.presets import PRESETS
+from attnaudit.copying.study import NAME, OUTCOMES, PASSED, SUCCESS, Copying, outcomes, passing
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FirstSteps, Matrix, SeedLines, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure, label_of
@@ -18,18 +19,20 @@ from attnaudit.stats.agreement import TOP, chance_agreement
 QUESTION = "How is attention learned? The copying task"
 _SEQUENCES = {
     "permutations": "permutations of {symbols} symbols", "distinct": "{length} distinct symbols of {symbols}",
-    "iid": "{length} symbols drawn one by one from {symbols}",
+    "iid": "{length} symbols drawn independently from {symbols}",
 }  # fmt: skip
 _PAPER = {
     "permutations": "Snell et al.: about half of the seeds fail", "distinct": "no share is known of the paper",
-    "iid": "Snell et al.: 40 drawn one by one are always learned",
+    "iid": "Snell et al.: 40 drawn independently are always learned",
 }  # fmt: skip
 _LABELS = {
-    "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": f"share that failed (below {FAILURE})",
-    "between": "share between the two", "attending": "share that learn to attend (attention right more often than not in the end)",
+    "succeeded": f"share of seeds that succeeded (token accuracy above {SUCCESS})", "failed": "share of seeds that did not succeed",
+    "attending": "share that learn to attend (attention right more often than not in the end)",
     "upside_down": "share whose dictionary is upside down (the right position has the least output relevance more often than not)",
     "relevance_first": "share of successes whose relevance was right first",
     "attention_first": "share of successes whose attention was right first", "token_accuracy": "token accuracy, median over seeds",
+    "stopped": "token accuracy of the seeds that did not succeed, median", "stopped_least": "the lowest of these",
+    "stopped_most": "the highest of these",
     "attention_accuracy": "attention accuracy, median", "relevance_accuracy": "output-relevance accuracy, median",
     "agreement": f"share with attention where output relevance is in its top {TOP} %, median",
     "attended": "positions by which attention is after the right one (negative: before), median of medians",
@@ -37,11 +40,12 @@ _LABELS = {
     "attention_symbol": "attention accuracy, any position with the right symbol counting, median",
     "relevance_symbol": "output-relevance accuracy, any position with the right symbol counting, median",
     "entropy": "entropy of attention in nats, median", "relevance_step": "step at which relevance was first right more often than not",
+    "relevance_entropy": "entropy of attention in nats at that step, median",
     "attention_step": "step at which attention was first right more often than not", "lead": "steps by which relevance was earlier",
     "best_head_accuracy": "attention accuracy of the best head, median",
 }  # fmt: skip
 MEASURES = tuple(Measure(name, label) for name, label in _LABELS.items())
-GROUPS = {"all": "all seeds", "succeeded": "seeds that succeeded", "failed": "seeds that failed", "between": "seeds between"}
+GROUPS = {"all": "all seeds", "succeeded": "seeds that succeeded", "failed": "seeds that did not succeed"}
 SPREAD = (
     "Shares of seeds with 95 % Wilson intervals; medians over seeds with distribution-free 95 % intervals, which fewer than six seeds do "
     "not have."
@@ -60,7 +64,8 @@ def headings(study: Copying) -> tuple[str, str]:
     title = "Copying " + _SEQUENCES[study.kind].format(symbols=study.sequences.symbols, length=study.length)
     before = f" after {count(study.pretraining, 'step')} with uniform attention" if study.pretraining else ""
     encoder = "bidirectional encoder" if study.encoder == "bilstm" else "unidirectional encoder"
-    return title, f"{count(study.steps, 'step')} of training{before}, {encoder}, {count(study.heads, 'head')}; brackets: 95 % interval"
+    model = f"{PRESETS[study.preset].words}, {encoder}, {count(study.heads, 'head')}, products in {study.precision}"
+    return title, f"{count(study.steps, 'step')} of training{before}, {model}; brackets: 95 % interval"
 
 
 def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
@@ -71,17 +76,15 @@ def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
 
 
 def _learned(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
-    won, lost, between = (rows.get(NAME, name) for name in OUTCOMES)
-    if won is None or lost is None or between is None:
+    won = rows.get(NAME, "succeeded")
+    if won is None:
         return
-    succeeded, failed, others = (round(row["value"] * won["n"]) for row in (won, lost, between))
+    succeeded = round(won["value"] * won["n"])
     sentence = (
         f"Of {count(won['n'], 'seed')} {succeeded} learned to copy ({percent(won['value'])}, {_range(won)}): more than {percent(SUCCESS)} "
-        f"of the symbols right, given the right ones before. {failed} failed (under {percent(FAILURE)})."
+        "of the symbols are right, given the right ones before."
     )
-    if others:
-        sentence += f" {others} {'is' if others == 1 else 'are'} between, and may need no more than further steps (copying.steps)."
-    sentence += _attending(rows, succeeded)
+    sentence += _stopped(rows) + _attending(rows, succeeded)
     yield card_row("Is copying learned?", "share of seeds that succeeded", won, _published(study), sentence, claim=_claim(rows))
 
 
@@ -94,6 +97,17 @@ def _claim(rows: SummaryRows) -> Claim | None:
         row["low"] > 0.5,
         f"attention finds the position that a symbol comes from in {round(row['value'] * row['n'])} of {count(row['n'], 'seed')}",
     )
+
+
+def _stopped(rows: SummaryRows) -> str:
+    """Where the seeds end that do not succeed; empty where all do, and for a summary of an older version."""
+    median, least, most = (rows.get(NAME, name) for name in ("stopped", "stopped_least", "stopped_most"))
+    if median is None or least is None or most is None:
+        return ""
+    value = figure(median["value"])
+    if median["n"] == 1:
+        return f" The other one ends at a token accuracy of {value}."
+    return f" The other {median['n']} end at a token accuracy of {figure(least['value'])} to {figure(most['value'])}, median {value}."
 
 
 def _range(row: Mapping[str, Any]) -> str:
@@ -131,18 +145,19 @@ def _published(study: Copying) -> str:
 
 
 def _settings(study: Copying) -> list[str]:
-    """The settings that are compared with the paper's; those whose value in the paper is not known only where they are no default."""
+    """The settings of the paper, and those of a study that differ; those that nobody changed are empty."""
     known = [count(number, noun) for number, noun in (
         (study.length, "position"), (study.sequences.symbols, "symbol"), (study.steps, "step"), (study.heads, "head"),
     )]  # fmt: skip
     encoder = f"a {'bidirectional' if study.encoder == 'bilstm' else 'unidirectional'} encoder"
-    unknown = {
+    others = {
         "hidden": f"states of width {study.hidden}", "embedding": f"embeddings of width {study.embedding}",
         "embedding_scale": f"embeddings of scale {study.embedding_scale:g}", "batch": f"batches of {study.batch}",
         "learning_rate": f"learning rate {study.learning_rate:g}",
         "pretraining": f"{count(study.pretraining, 'step')} of uniform attention before",
     }  # fmt: skip
-    return [*known, encoder, *("" if getattr(study, name) == getattr(Copying, name) else words for name, words in unknown.items())]
+    changed = ["" if getattr(study, name) == getattr(Copying, name) else words for name, words in others.items()]
+    return [PRESETS[study.preset].words, *known, encoder, *changed]
 
 
 def _first(rows: SummaryRows) -> Iterator[CardRow]:
@@ -175,7 +190,7 @@ def _looks(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
         f"{percent(right['value'])} of those written, and for {percent(row['value'])} where output relevance is in its top {TOP} %. "
         f"Its median position {says}. States that know a symbol may stand elsewhere than the symbol."
     )
-    chance = float(chance_agreement(np.array([study.length]))[0])
+    chance = float(chance_agreement(np.array([study.sequences.positions]))[0])
     measure = f"attention where output relevance is in its top {TOP} %"
     yield card_row("Where does attention look?", measure, row, f"{percent(chance)}: any position alike", sentence, mark=chance)
 

@@ -1,10 +1,10 @@
 """The sequence-to-sequence model of one layer, its loss and the gradient of it, written out for speed on a CPU.
 
-The equations are those of `seq2seq`, for sequences of one length and no symbol for the end, its encoder reading from both ends or only from
-the first symbol on; this changes nothing but rounding:
+Encoder, attention and decoder are those of `seq2seq`, for sequences of one length, with an encoder that reads from both ends or forwards
+only; the output layer is one of `output`. Written out, they differ in rounding only:
 
 - The input side of an LSTM is a row ``W_ih x + b`` for each symbol, so that a step in time has one product, with the recurrent weights.
-- The output is linear in context and state, and there are fewer symbols than dimensions: ``E W_c`` and ``E W_d`` are made once a batch.
+- Weights that are multiplied by one another, such as those of a tied output, are multiplied once a batch.
 - The gradient of the recurrent weights is one product over all steps in time, after the way back.
 
 All is time-major, ``(T, B, …)``, but attention, which is a batch of small matrices.
@@ -13,7 +13,6 @@ All is time-major, ``(T, B, …)``, but attention, which is a batch of small mat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,8 +21,9 @@ from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from attnaudit.copying.lstm import Gradient, Pass, Start, Workspace, lstm, lstm_backward
+from attnaudit.copying.output import OUTPUTS, Linear, Weights
+from attnaudit.copying.presets import Kind
 
-Weights = Mapping[str, Tensor]
 FORWARD, BACKWARD, DECODER = "encoder.{}_l0", "encoder.{}_l0_reverse", "decoder.{}_l0"
 SIDES = {"lstm": (FORWARD,), "bilstm": (FORWARD, BACKWARD)}
 
@@ -33,7 +33,8 @@ class Sizes:
     """``vocabulary`` symbols of both sides with vectors of ``embedding`` numbers; ``hidden`` is the width of states on both sides.
 
     ``embedding_scale`` is the standard deviation of a fresh vector's numbers; 1 is what torch's own modules draw. The ``encoder`` is one
-    LSTM that reads forwards, so that no state knows what follows it, or two of half the width, one from each end (``bilstm``).
+    LSTM that reads forwards, so that no state knows what follows it, or two of half the width, one from each end (``bilstm``). Queries of
+    attention have a bias with the ``output`` layer ``tanh``.
     """
 
     vocabulary: int
@@ -42,6 +43,7 @@ class Sizes:
     heads: int = 1
     embedding_scale: float = 1.0
     encoder: Literal["lstm", "bilstm"] = "lstm"
+    output: Kind = "tied"
 
     @property
     def sides(self) -> tuple[str, ...]:
@@ -50,15 +52,15 @@ class Sizes:
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Every weight by its name."""
-        v, m, e = self.vocabulary, self.hidden, self.embedding
+        m, e = self.hidden, self.embedding
         lstms = (*((side, m // len(self.sides)) for side in self.sides), (DECODER, m))
         recurrent = {
             name.format(part): shape
             for name, h in lstms
             for part, shape in (("weight_ih", (4 * h, e)), ("weight_hh", (4 * h, h)), ("bias_ih", (4 * h,)), ("bias_hh", (4 * h,)))
         }
-        output = {"context.weight": (e, m), "state.weight": (e, m), "state.bias": (e,), "output.bias": (v,)}
-        return {"embedding.weight": (v, e), **recurrent, "attention.weight": (m, m), **output}
+        queries = {"attention.weight": (m, m), **({"attention.bias": (m,)} if self.output == "tanh" else {})}
+        return {"embedding.weight": (self.vocabulary, e), **recurrent, **queries, **OUTPUTS[self.output].shapes(self.vocabulary, m, e)}
 
     @property
     def count(self) -> int:
@@ -70,7 +72,10 @@ class Sizes:
             return self.embedding_scale
         if name.startswith("encoder."):
             return (self.hidden // len(self.sides)) ** -0.5
-        return (self.embedding if name == "output.bias" else self.hidden) ** -0.5
+        if self.output == "tied":
+            return (self.embedding if name == "output.bias" else self.hidden) ** -0.5
+        both = name.partition(".")[0] in ("context", "state")  # of one layer that reads context and state
+        return (2 * self.hidden if both else self.hidden) ** -0.5
 
 
 def views(sizes: Sizes, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:
@@ -90,9 +95,8 @@ class Forward:
     queries: Float[Tensor, "B K T d"]
     alpha: Float[Tensor, "B K T S"]
     context: Float[Tensor, "T B m"]
-    from_context: Float[Tensor, "V m"]  # E W_c
-    from_state: Float[Tensor, "V m"]  # E W_d
-    offset: Float[Tensor, " V"]
+    linear: Linear
+    z: Float[Tensor, "N w"]  # of the linear part, as `Output.scores` leaves it
     logits: Float[Tensor, "T B V"]
 
 
@@ -110,15 +114,17 @@ def forward(
     decoder = _read(weights, workspace, DECODER, given, start)
     d = decoder.states[1:].flatten(0, 1)
     queries = torch.mm(d, weights["attention.weight"].t(), out=workspace("states", len(d), sizes.hidden)).view(*given.shape, -1)
+    if "attention.bias" in weights:
+        queries += weights["attention.bias"]
     hs, qs = _apart(workspace, "source", h, sizes.heads), _apart(workspace, "queries", queries, sizes.heads)
     alpha = _attend(workspace, hs, qs, uniform)
     context = _together(workspace, "context", _products(workspace, alpha, hs))
-    table = weights["embedding.weight"]
-    from_context, from_state = (table @ weights[name] for name in ("context.weight", "state.weight"))
-    offset = table @ weights["state.bias"] + weights["output.bias"]
-    logits = torch.addmm(offset, d, from_state.t(), out=workspace("logits", len(d), sizes.vocabulary))
-    logits.addmm_(context.flatten(0, 1), from_context.t())
-    return Forward(encoder, decoder, hs, qs, alpha, context, from_context, from_state, offset, logits.view(*given.shape, -1))
+    output = OUTPUTS[sizes.output]
+    linear = output.linear(weights)
+    z = torch.addmm(linear.offset, d, linear.state.t(), out=workspace("linear part", len(d), len(linear.offset)))
+    z.addmm_(context.flatten(0, 1), linear.context.t())
+    logits = output.scores(weights, z, workspace)
+    return Forward(encoder, decoder, hs, qs, alpha, context, linear, z, logits.view(*given.shape, -1))
 
 
 def _turned(side: str, sequences: Shaped[Tensor, "S ..."]) -> Shaped[Tensor, "S ..."]:
@@ -178,27 +184,23 @@ def loss_and_gradient(
     d_logits = logp.exp_()
     d_logits[rows, expected] -= 1
     d_logits /= gold.numel()
-    d_context, d_state = _output_backward(weights, workspace, made, d_logits, gradient)
+    gradient["embedding.weight"].zero_()
+    d_context, d_state = _output_backward(sizes, weights, workspace, made, d_logits, gradient)
     d_source = _attention_backward(sizes, weights, workspace, made, d_context, d_state, gradient, uniform)
     _recurrent_backward(sizes, weights, workspace, made, d_source, d_state, gradient)
     return loss
 
 
 def _output_backward(
-    weights: Weights, workspace: Workspace, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights
+    sizes: Sizes, weights: Weights, workspace: Workspace, made: Forward, d_logits: Float[Tensor, "N V"], gradient: Weights
 ) -> tuple[Tensor, Tensor]:
-    """The gradients of context and state, both ``(T, B, m)``; begins that of the embedding."""
-    table, bias, d_offset = weights["embedding.weight"], weights["state.bias"], d_logits.sum(0)
-    gradient["output.bias"].copy_(d_offset)
-    gradient["state.bias"].copy_(d_offset @ table)
-    gradient["embedding.weight"].copy_(torch.outer(d_offset, bias))
-    for name, read in (("context.weight", made.context), ("state.weight", made.decoder.states[1:])):
-        d_projected = d_logits.t() @ read.flatten(0, 1)  # of E W, (V, m)
-        torch.mm(table.t(), d_projected, out=gradient[name])
-        gradient["embedding.weight"].addmm_(d_projected, weights[name].t())
-    shape = made.context.shape
-    sides = (("gradient of context", made.from_context), ("gradient of states", made.from_state))
-    d_context, d_state = (torch.mm(d_logits, part, out=workspace(name, *shape).flatten(0, 1)) for name, part in sides)
+    """The gradients of context and state, both ``(T, B, m)``."""
+    output, shape = OUTPUTS[sizes.output], made.context.shape
+    d_z = output.scores_backward(weights, workspace, made.z, d_logits, gradient)
+    d_context, d_state = (d_z.t() @ read.flatten(0, 1) for read in (made.context, made.decoder.states[1:]))
+    output.linear_backward(weights, Linear(d_context, d_state, d_z.sum(0)), gradient)
+    sides = (("gradient of context", made.linear.context), ("gradient of states", made.linear.state))
+    d_context, d_state = (torch.mm(d_z, part, out=workspace(name, *shape).flatten(0, 1)) for name, part in sides)
     return d_context.view(shape), d_state.view(shape)
 
 
@@ -210,7 +212,8 @@ def _attention_backward(
     dc, h, alpha = _apart(workspace, "gradient apart", d_context, sizes.heads), made.source, made.alpha
     d_source = _together(workspace, "gradient of source", _products(workspace, alpha.transpose(2, 3), dc))
     if uniform:
-        gradient["attention.weight"].zero_()
+        for name in gradient.keys() & {"attention.weight", "attention.bias"}:
+            gradient[name].zero_()
         return d_source
     d_alpha = _products(workspace, dc, h.transpose(2, 3))
     d_scores = workspace("gradient of scores", *alpha.shape)
@@ -218,6 +221,8 @@ def _attention_backward(
     d_source += _together(workspace, "more of source", _products(workspace, d_scores.transpose(2, 3), made.queries))
     d_queries = _together(workspace, "gradient of queries", _products(workspace, d_scores, h)).flatten(0, 1)
     torch.mm(d_queries.t(), made.decoder.states[1:].flatten(0, 1), out=gradient["attention.weight"])
+    if "attention.bias" in gradient:
+        torch.sum(d_queries, 0, out=gradient["attention.bias"])
     d_state.flatten(0, 1).addmm_(d_queries, weights["attention.weight"])
     return d_source
 

@@ -16,11 +16,12 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from attnaudit.copying.lstm import Workspace
-from attnaudit.copying.network import Forward, Sizes, Weights, forward
+from attnaudit.copying.network import Forward, Sizes, forward
+from attnaudit.copying.output import OUTPUTS, Weights
 from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
 from attnaudit.core.errors import RunError
 from attnaudit.core.progress import Progress, silent
-from attnaudit.corpora.planted.sequences import TARGETS, Sequences, right_positions
+from attnaudit.corpora.planted.sequences import Sequences
 from attnaudit.stats.agreement import top_count
 from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
 
@@ -58,8 +59,7 @@ class CopyingConfig:
 
     def pair(self, sequences: Sequences, seed: int, purpose: str, first: int, count: int) -> tuple[np.ndarray, np.ndarray]:
         """Sources and what is to be written of them, ``(count, T)`` both."""
-        rows = sequences.draw(seed, purpose, first, count)
-        return rows, sequences.primed(TARGETS[self.target](rows))
+        return sequences.pair(sequences.draw(seed, purpose, first, count), self.target)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class _Work:
     def _rows(self, stage: Stage, purpose: str, count: int, /, **labels: int) -> list[dict[str, Any]]:
         """A row for each seed: what it does with ``count`` sequences."""
         config, begin = self.config, stage.sequences.begin
-        pair, positions = config.pair(stage.sequences, 0, purpose, 0, count), right_positions(config.target, stage.sequences.length)
+        pair, positions = config.pair(stage.sequences, 0, purpose, 0, count), stage.sequences.right_positions(config.target)
 
         def one(place: int) -> Measured:
             return measure(config.sizes, self.models.of(place), self.models.workspace(), *pair, begin, positions, stage.uniform)
@@ -214,7 +214,7 @@ def measure(
     for start in range(0, len(source), _AT_ONCE):
         xs, ys = as_tensors(source[start : start + _AT_ONCE], gold[start : start + _AT_ONCE])
         made = forward(sizes, weights, workspace, xs, shifted(ys, begin), uniform)
-        parts.append(_measured(made, workspace, xs, ys, right))
+        parts.append(_measured(made, output_relevance(sizes, weights, made, workspace, ys), xs, ys, right))
     values = {name: torch.cat([part[name].flatten() for part in parts]).double() for name in parts[0]}
     attended = float(np.median(values.pop("offset").numpy()))
     means = {name: float(found.mean()) for name, found in values.items()}
@@ -225,10 +225,10 @@ def measure(
 
 
 def _measured(
-    made: Forward, workspace: Workspace, source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
+    made: Forward, relevance: Float[Tensor, "B T S"], source: Int64[Tensor, "S B"], gold: Int64[Tensor, "T B"], right: Int64[Tensor, " T"]
 ) -> dict[str, Tensor]:
     """A number for each position that is written, and of ``entropy`` for each head of it."""
-    logp, alpha, relevance = made.logits.log_softmax(2), made.alpha.mean(1), output_relevance(made, workspace, gold)
+    logp, alpha = made.logits.log_softmax(2), made.alpha.mean(1)
     attended, relevant = alpha.argmax(2), relevance.argmax(2)
     symbols, expected = source.t(), source.t()[:, right]
     return {
@@ -251,14 +251,17 @@ def agreement(alpha: Float[Tensor, "B T S"], relevance: Float[Tensor, "B T S"]) 
     return (inside * first).sum(2) / first.sum(2)
 
 
-def output_relevance(made: Forward, workspace: Workspace, gold: Int64[Tensor, "T B"]) -> Float[Tensor, "B T S"]:
+def output_relevance(
+    sizes: Sizes, weights: Weights, made: Forward, workspace: Workspace, gold: Int64[Tensor, "T B"]
+) -> Float[Tensor, "B T S"]:
     """Log-probability of the gold symbol with all attention, of every head, on one position of the source (Snell et al. 2021)."""
     batch, heads, length, size = made.source.shape
     sources = made.source.transpose(1, 2).reshape(batch * length, heads * size)
-    brought = (sources @ made.from_context.t()).view(batch, length, -1)
-    states = torch.addmm(made.offset, made.decoder.states[1:].flatten(0, 1), made.from_state.t()).view(*gold.shape, -1)
+    brought = (sources @ made.linear.context.t()).view(batch, length, -1)
+    states = torch.addmm(made.linear.offset, made.decoder.states[1:].flatten(0, 1), made.linear.state.t()).view(*gold.shape, -1)
     found = workspace("relevance", batch, len(gold), length)
     for b in range(batch):
-        logits = states[:, b, None] + brought[b]
+        z = (states[:, b, None] + brought[b]).flatten(0, 1)
+        logits = OUTPUTS[sizes.output].scores(weights, z).view(len(gold), length, -1)
         found[b] = logits.gather(2, gold[:, b, None, None].expand(-1, length, 1))[..., 0] - logits.logsumexp(2)
     return found

@@ -43,11 +43,12 @@ def copying_card(summary: pl.DataFrame, study: Mapping[str, Any]) -> Card:
 
 
 def _study(recorded: Mapping[str, Any]) -> Copying:
-    return Copying(**{key: value for key, value in recorded.items() if key != "name"})
+    """The study of a ``spec.json``; one without a preset is older than presets, and its model is the tied one."""
+    return Copying(**{"preset": "tied", **{key: value for key, value in recorded.items() if key != "name"}})
 
 
 def _table(summary: pl.DataFrame) -> SummaryTable:
-    measures, groups = (summary[name].unique(maintain_order=True).to_list() for name in ("measure", "group"))
+    measures, groups = (list(dict.fromkeys(summary[name].to_list())) for name in ("measure", "group"))
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
-    return SummaryTable(NAME, tuple(GROUPS[group] for group in groups), rows)
+    return SummaryTable(NAME, tuple(GROUPS.get(group, group) for group in groups), rows)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from attnaudit.copying.presets import PRESETS
 from attnaudit.copying.study import NAME, Copying, summarise
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
@@ -93,7 +94,10 @@ def config_of(study: Copying) -> CopyingConfig:
     before = [Stage(study.before, study.pretraining, uniform=True)] if study.before else []
     return CopyingConfig(
         stages=(*before, Stage(study.sequences, study.steps)),
-        sizes=Sizes(study.sequences.vocabulary, study.hidden, study.embedding, study.heads, study.embedding_scale, study.encoder),
+        sizes=Sizes(
+            study.sequences.vocabulary, study.hidden, study.embedding, study.heads, study.embedding_scale, study.encoder,
+            PRESETS[study.preset].output,
+        ),
         seeds=tuple(range(study.seed, study.seed + study.seeds)), batch=study.batch, learning_rate=study.learning_rate,
         every=study.every, probe=study.probe, test=study.test,
     )  # fmt: skip

@@ -31,7 +31,7 @@ class TrainingSettings:
         "usual",
     )
     steps: int | None = setting("Exact number of optimizer steps to take instead of epochs; none counts epochs.", None)
-    threads: int = setting("Threads that torch gives each operation on a CPU; results depend on it, so it is not taken from the machine.", 1)
+    threads: int = setting("Threads that torch gives each operation on a CPU; results depend on it, so the machine does not decide.", 1)
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "threads"):

@@ -1,6 +1,7 @@
 """Sequences of symbols to be copied, generated when they are needed, and what to write for each (Snell et al. 2021; Pruthi et al. 2020).
 
-The source is of symbols 0 … n − 1; that to be written of their primed twins, n … 2n − 1; 2n begins what is written.
+The source is of symbols 0 … n − 1. What is written is of the same symbols, and n ends both sides (``shared``), or of other ones, one for
+each, n … 2n − 1. The last number of the vocabulary begins what is written.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ LENGTH = 40
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sources of ``length`` symbols out of ``symbols``: all of them once, distinct ones, or each drawn by itself (``iid``).
+    """Sources of ``length`` symbols out of ``symbols``: all of them once, distinct ones, or each drawn independently (``iid``).
 
-    Raises InputError.
+    ``shared``: both sides have the same symbols, and end with another one. Raises InputError.
     """
 
     kind: str
     length: int = LENGTH
     symbols: int = LENGTH
+    shared: bool = False
 
     def __post_init__(self) -> None:
         if self.kind not in SYMBOLS:
@@ -44,12 +46,17 @@ class Sequences:
 
     @property
     def vocabulary(self) -> int:
-        """Symbols of both sides, and the one that begins."""
-        return 2 * self.symbols + 1
+        """Symbols of both sides, the one that ends them where there is one, and the one that begins what is written."""
+        return self.symbols + 2 if self.shared else 2 * self.symbols + 1
 
     @property
     def begin(self) -> int:
-        return 2 * self.symbols
+        return self.vocabulary - 1
+
+    @property
+    def positions(self) -> int:
+        """Positions of a source, and of what is written: those of symbols, and of the end where there is one."""
+        return self.length + self.shared
 
     def draw(self, seed: int, purpose: str, first: int, count: int) -> Symbols:
         """Rows ``first`` to ``first + count`` of the endless table of ``seed`` and ``purpose``, each found without the ones before it."""
@@ -57,9 +64,17 @@ class Sequences:
         _draw(stream_keys(seed, f"copying/{purpose}", np.arange(first, first + count)), self.symbols, self.kind == "iid", rows)
         return rows
 
-    def primed(self, rows: Symbols) -> Symbols:
-        """The twin of every symbol."""
-        return rows + self.symbols
+    def pair(self, rows: Symbols, target: str = "copy") -> tuple[Symbols, Symbols]:
+        """Sources and what is to be written of them (`TARGETS`), ``(rows, positions)`` both."""
+        made = TARGETS[target](rows)
+        if not self.shared:
+            return rows, made + self.symbols
+        end = np.full((len(rows), 1), self.symbols)
+        return np.hstack([rows, end]), np.hstack([made, end])
+
+    def right_positions(self, target: str = "copy") -> Int64[np.ndarray, " positions"]:
+        """For each position that is written, the source position of its symbol; for the end, that of the end."""
+        return np.append(right_positions(target, self.length), np.arange(self.length, self.positions))
 
 
 def bigram_flip(rows: Symbols) -> Symbols:

@@ -34,9 +34,10 @@ MEASURES = (
     Measure("xi_step", "step of ξ", "That step, in optimizer steps."),
     Measure("xi_early", "share of these seeds without a checkpoint between the start and that step",
             "Where it is large, ξ says little about the order."),
-    Measure("best_accuracy", "accuracy of the best step", "Highest accuracy on the probe of any step."),
-    Measure("best_accuracy_minus_xi", "accuracy of the best step minus ξ", "What is still learned after the step of ξ."),
-    Measure("xi_reached", "highest agreement of a step with the reference", "Of attention, with that of the first seed."),
+    Measure("best_accuracy", "accuracy of the best step, chosen on test",
+            "Highest accuracy on the probe of any step: the step is chosen on the instances of test that it is measured on."),
+    Measure("best_accuracy_minus_xi", "accuracy of the best step, chosen on test, minus ξ", "What is still learned after the step of ξ."),
+    Measure("xi_reached", "highest agreement of a step, chosen on test, with the reference", "Of attention, with that of the first seed."),
     Measure("xi_threshold", "that of r under uniform attention", "The agreement that attention must exceed at the step of ξ."),
     Measure("accuracy_embedding", "accuracy, mean embedding", "Accuracy of a classifier of the mean embedding."),
     Measure("accuracy_logistic", "accuracy, logistic regression", "Accuracy of a logistic regression on counts."),
@@ -113,7 +114,8 @@ def _timing(rows: SummaryRows) -> str:
     )  # fmt: skip
     return (
         f"Attention of other seeds is closer to the first seed's than that relevance after {step['value']:.0f} steps; by then "
-        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(xi['value'] + gap['value'])} at best.{others}{soon}"
+        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(xi['value'] + gap['value'])} at the best step, chosen on test."
+        f"{others}{soon}"
     )
 
 

@@ -232,9 +232,10 @@ def timing_rows(experiment: str, fresh: pl.DataFrame, seed: int) -> list[Mapping
 
     ξ is the accuracy of a seed's first checkpoint whose attention agrees better with the reference's than r^u does (by the mean agreement;
     r^u is the relevance trained under uniform attention), ``xi_step`` its step, ``xi_early`` 1 where no checkpoint lies between the start
-    and it. ``best_accuracy`` is that of the seed's best checkpoint. Means over the seeds that have such a checkpoint; ``undefined`` counts
-    the others. Where none has, the figures are null, and ``xi_reached``, the highest agreement of any checkpoint, against
-    ``xi_threshold``, that of r^u, shows how far it was. Intervals draw seeds and instances, and search the checkpoints again.
+    and it. ``best_accuracy`` is that of the seed's best checkpoint, chosen on these rows, which are from test: a maximum, too high for
+    other texts. Means over the seeds that have such a checkpoint; ``undefined`` counts the others. Where none has, the figures are null,
+    and ``xi_reached``, the highest agreement of any checkpoint, against ``xi_threshold``, that of r^u, shows how far it was. Intervals
+    draw seeds and instances, and search the checkpoints again.
     """
     if fresh.is_empty():
         return []

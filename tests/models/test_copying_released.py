@@ -1,0 +1,123 @@
+"""The copying model of the preset ``snell2021`` against the released one, written with torch's modules (`tests.oracles.snell2021`)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.copying.lstm import Workspace
+from attnaudit.copying.network import Sizes, forward, loss_and_gradient, views
+from attnaudit.copying.side_by_side import SideBySide, as_tensors, shifted, workers
+from attnaudit.copying.study import SUCCESS, Copying
+from attnaudit.copying.training import output_relevance
+from attnaudit.corpora.planted.sequences import Sequences
+from attnaudit.runner.copying import config_of
+from tests.oracles.snell2021 import Released, of_released
+
+SEQUENCES = Sequences("iid", 7, 5, shared=True)
+SIZES = Sizes(SEQUENCES.vocabulary, hidden=16, embedding=16, output="tanh")
+PAGE = Path(__file__).parents[2] / "docs" / "dynamics.md"
+
+
+def batches(seed: int, step: int) -> tuple[np.ndarray, np.ndarray]:
+    return SEQUENCES.pair(SEQUENCES.draw(seed, "train", 6 * step, 6))
+
+
+def released(weights: Any) -> Released:
+    model = Released(SEQUENCES.symbols, SIZES.hidden).to(weights["embedding.weight"].dtype)
+    model.load(weights)
+    return model
+
+
+@pytest.mark.parametrize("uniform", [False, True])
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float64, 1e-10), (torch.float32, 2e-5)])
+def test_loss_and_gradient_are_those_of_the_released_model(dtype: torch.dtype, near: float, uniform: bool) -> None:
+    weights = SideBySide.fresh(SIZES, (4,), dtype).of(0)
+    model, (source, gold) = released(weights), as_tensors(*batches(0, 0))
+    loss = model.loss(source, gold, uniform)
+    loss.backward()
+    ours = views(SIZES, torch.full((SIZES.count,), torch.nan, dtype=dtype))
+    with torch.no_grad():
+        found = loss_and_gradient(SIZES, weights, Workspace(dtype), source, shifted(gold, SEQUENCES.begin), gold, ours, uniform)
+    assert found == pytest.approx(loss.item(), abs=near)
+    gradients = of_released(ours)
+    for name, weight in model.named_parameters():
+        expected = torch.zeros_like(weight) if weight.grad is None else weight.grad
+        torch.testing.assert_close(gradients[name], expected, atol=near, rtol=0, msg=name)
+
+
+def test_a_training_is_that_of_the_released_model() -> None:
+    """Torch's Adam with its defaults, as the released loop has it, for some steps of two seeds."""
+    models = SideBySide.fresh(SIZES, (4, 9), torch.float64)
+    plain = [released(models.of(place)) for place in range(2)]
+    with workers(2) as pool:
+        losses = models.advance(pool, batches, 12, 0, begin=SEQUENCES.begin)
+    for place, model in enumerate(plain):
+        optimizer = torch.optim.Adam(model.parameters())
+        for step in range(12):
+            optimizer.zero_grad()
+            source, gold = as_tensors(*batches(models.seeds[place], step))
+            loss = model.loss(source, gold)
+            loss.backward()
+            optimizer.step()
+            assert losses[place, step] == pytest.approx(loss.item(), abs=1e-6)
+        found = of_released(models.of(place))
+        for name, weight in model.named_parameters():
+            torch.testing.assert_close(found[name], weight.detach(), atol=1e-6, rtol=0, msg=name)
+
+
+def test_attention_and_output_relevance_are_those_of_the_released_model() -> None:
+    weights, (source, gold) = SideBySide.fresh(SIZES, (2,), torch.float64).of(0), as_tensors(*batches(1, 1))
+    model = released(weights)
+    with torch.no_grad():
+        workspace = Workspace(torch.float64)
+        made = forward(SIZES, weights, workspace, source, shifted(gold, SEQUENCES.begin))
+        logits, alpha = model(source, model.before(gold))
+        torch.testing.assert_close(made.logits, logits)
+        torch.testing.assert_close(made.alpha[:, 0], alpha.transpose(0, 1))
+        found = output_relevance(SIZES, weights, made, workspace, gold)
+        for position in range(SEQUENCES.positions):
+            logp = model(source, model.before(gold), only=position)[0].log_softmax(2)
+            torch.testing.assert_close(found[:, :, position], logp.gather(2, gold[..., None])[..., 0].T)
+
+
+def test_fresh_weights_are_drawn_as_the_released_ones() -> None:
+    """Torch's defaults: the largest weight of every layer, and the standard deviation of embeddings."""
+    sizes = Sizes(202, 64, 64, output="tanh")
+    found = of_released(SideBySide.fresh(sizes, (0,)).of(0))
+    theirs = dict(Released(200, 64).named_parameters())
+    assert {name: part.shape for name, part in found.items()} == {name: part.shape for name, part in theirs.items()}
+    assert found["embedding.weight"].std().item() == pytest.approx(theirs["embedding.weight"].std().item(), rel=0.05)
+    for name in theirs.keys() - {"embedding.weight"}:
+        assert found[name].abs().max().item() == pytest.approx(theirs[name].abs().max().item(), rel=0.1), name
+
+
+def released_settings() -> dict[str, str]:
+    """Setting to value, as the table of docs/dynamics.md states them with their source."""
+    lines = PAGE.read_text(encoding="utf-8").partition("| setting | released value | source |")[2].splitlines()[2:]
+    rows = [re.split(r"\s*\|\s*", line.strip("| ")) for line in lines[: lines.index("")]]
+    assert all(len(row) == 3 and row[2] for row in rows)
+    return {setting.strip("`"): value for setting, value, _ in rows}
+
+
+def test_the_default_study_has_every_released_setting() -> None:
+    """The table of the page states values with their source; the training that a study without settings asks for has them all."""
+    study = Copying("permutations")
+    config = config_of(study)
+    made = {
+        **{name: str(getattr(study, name)) for name in ("length", "hidden", "embedding", "heads", "batch", "steps", "seeds", "every")},
+        "encoder": study.encoder, "embedding_scale": f"{study.embedding_scale:g}", "learning_rate": f"{study.learning_rate:g}",
+        "symbols": ", ".join(f"{Copying(kind).sequences.symbols} ({kind})" for kind in ("permutations", "distinct", "iid")),
+        "symbols of both sides": "the same" if study.sequences.shared else "others",
+        "end": f"after {study.length} symbols" if study.sequences.positions == 41 else "none",
+        "output": f"untied, after a {config.sizes.output}",
+        "bias of the queries": "yes" if "attention.bias" in config.sizes.shapes() else "no",
+        "success": f"token accuracy > {SUCCESS}",
+    }  # fmt: skip
+    assert released_settings() == made
+    assert config.sizes.vocabulary == 42
