@@ -1,11 +1,13 @@
 """Records of finished studies, from which the tables of the pages are made: the command, the commit of its code, and the summary.
 
-A record outlives the folder of its study, so that a table keeps the rows of studies that are not run again.
+A record outlives the folder of its study, so that a table keeps the rows of studies that are not run again. A row that a page had before
+there were records stays until its study has one, with a dash for its commit.
 """
 
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +17,17 @@ ROOT = Path(__file__).parents[1]
 PLACE = ROOT / "docs" / "records"
 
 
-def save(record: Path, command: str, summary: list[dict[str, Any]]) -> None:
-    """Write the ``record`` of a study that ``command`` has just run; one with the same command and summary keeps its commit."""
-    if record.exists() and (load(record)["command"], load(record)["summary"]) == (command, summary):
+def save(record: Path, command: str, summary: list[dict[str, Any]], **more: Any) -> None:
+    """Write the ``record`` of a study that ``command`` has just run, with ``more`` that tables need; one with the same keeps its commit."""
+    made = {"command": command, "summary": summary, **more}
+    if record.exists() and {name: value for name, value in load(record).items() if name != "commit"} == made:
         return
     record.parent.mkdir(parents=True, exist_ok=True)
-    write_json(record, {"command": command, "commit": commit(), "summary": summary})
+    write_json(record, {**made, "commit": commit()})
 
 
 def load(record: Path) -> dict[str, Any]:
-    """``{"command", "commit", "summary"}``, the summary a list of rows."""
+    """``{"command", "commit", "summary", …}``, the summary a list of rows."""
     return read_json(record)
 
 
@@ -35,3 +38,21 @@ def commit() -> str:
         for command in (["rev-parse", "--short=9", "HEAD"], ["status", "--porcelain", "--", "src"])
     )
     return f"{found}-changed" if changed else found
+
+
+def with_former(page: Path, columns: Sequence[str], made: Mapping[str, list[list[str]]], names: Iterable[str]) -> list[list[str]]:
+    """The rows of all ``names`` in their order: those ``made``, else those of ``page`` under these ``columns`` that begin with the name."""
+    former = _rows(page.read_text(encoding="utf-8"), list(columns))
+    return [row for name in names for row in made.get(name) or former.get(name, [])]
+
+
+def _rows(text: str, columns: list[str]) -> dict[str, list[list[str]]]:
+    """Rows by their first cell, of all tables with these columns, or all but the last, the commit."""
+    found: dict[str, list[list[str]]] = {}
+    inside = False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
+        inside = bool(cells) and (inside or cells in (columns, columns[:-1]))
+        if inside and cells[0] not in ("---", columns[0]):
+            found.setdefault(cells[0], []).append([*cells, *["–"] * (len(columns) - len(cells))])
+    return found

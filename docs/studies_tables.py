@@ -2,8 +2,8 @@
 
     python docs/studies_tables.py --data-dir DIR --vectors FILE [--out runs/studies] [--only CORPUS...] [--done]
 
-Each is an ordinary ``attnaudit study --full`` in the folder ``OUT/<corpus>``; finished studies are not rerun. The tables are written
-between two markers of the page.
+Each is an ordinary ``attnaudit study --full`` in the folder ``OUT/<corpus>``; finished studies are not rerun, and each leaves a record
+(`records`). The tables have all records, whatever was run now; they are written between two markers of the page.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import argparse
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from records import PLACE, load, save, with_former
 
 from attnaudit.core.files import read_json, write_text
 from attnaudit.corpora import read_corpus
@@ -24,6 +26,7 @@ from attnaudit.studies.over_seeds import figure_and_model, model_label
 from attnaudit.tracing.texts import collect
 
 PAGE = Path(__file__).parent / "studies.md"
+RECORDS = PLACE / "studies"
 TRAINED = ("uniform", "seeds", "guide", "adversary")
 # A tenth of train where all of it takes hours; of test, as much as leave-one-out of every seed allows.
 CORPORA: dict[str, dict[str, Any]] = {
@@ -58,14 +61,38 @@ def spec_of(name: str, corpus: str, options: argparse.Namespace) -> StudySpec:
     return StudySpec.of(name, corpus, full=True, data_dir=str(options.data_dir), vectors=vectors, settings=settings)
 
 
-def of_study(name: str, corpus: str, options: argparse.Namespace) -> Found | None:
-    """The summary of a study over all instances, by measure; None for an unfinished study with ``--done``."""
-    place = options.out / corpus / name
-    if not options.done:
-        run_study(spec_of(name, corpus, options), options.out / corpus, say=print)
-    if not (place / "manifest.json").exists():
-        return None
-    return {row["measure"]: row for row in read_json(place / "summary.json") if row["group"] == "all"}
+def studies_of(corpus: str) -> tuple[str, ...]:
+    """The studies of a corpus."""
+    return ("deceive",) if corpus in DECEIVED or corpus in PAIRS else TRAINED
+
+
+def command_of(name: str, corpus: str) -> str:
+    """The command that runs a study, wherever data and folder are."""
+    own = PAIRS.get(corpus) or CORPORA[corpus]
+    kept = {key: value for key, value in own.items() if key.partition(".")[0] in ("corpus", "training", name)}
+    shown = {key: ",".join(map(str, value)) if isinstance(value, tuple) else value for key, value in kept.items()}
+    vectors = [] if corpus in DECEIVED or corpus in PAIRS else ["--vectors VECTORS"]
+    settings = [f"--set {key}={value}" for key, value in shown.items()]
+    return " ".join(["attnaudit study", name, corpus, "--full --data-dir DATA", *vectors, *settings])
+
+
+def run_missing(options: argparse.Namespace) -> None:
+    """Run the selected studies that are not finished, and record all that are."""
+    for corpus in options.only:
+        for name in studies_of(corpus):
+            if not options.done:
+                run_study(spec_of(name, corpus, options), options.out / corpus, say=print)
+            place = options.out / corpus / name
+            if (place / "manifest.json").exists():
+                more = {"on_train": list(on_train(corpus, options))} if name == "adversary" else {}
+                summary = [row for row in read_json(place / "summary.json") if row["group"] == "all"]
+                save(RECORDS / corpus / f"{name}.json", command_of(name, corpus), summary, **more)
+
+
+def recorded(name: str, corpora: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The records of a study, by corpus."""
+    places = {corpus: RECORDS / corpus / f"{name}.json" for corpus in corpora}
+    return {corpus: load(place) for corpus, place in places.items() if place.exists()}
 
 
 def cell(row: dict[str, Any] | None, digits: int = 3) -> str:
@@ -87,14 +114,21 @@ def by_corpus(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
     return table(["corpus", *columns.values()], rows)
 
 
-def by_model(study: str, found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
-    """One row per corpus and model, one column per metric."""
-    rows = []
-    for corpus, measures in found.items():
-        cells = {figure_and_model(name, EVERY_STUDY[study].measures): cell(row) for name, row in measures.items()}
-        models = dict.fromkeys(model for _, model in cells if model)
-        rows += [[corpus, model_label(model), *(cells.get((figure, model), "–") for figure in columns)] for model in models]
-    return table(["corpus", "model", *columns.values()], rows)
+def of_corpora(study: str, corpora: Iterable[str], columns: Mapping[str, str], models: bool = False) -> str:
+    """One row per corpus, with ``models`` one per corpus and model, one column per measure; the last is the commit."""
+    rows = {}
+    for corpus, record in recorded(study, corpora).items():
+        measures = {row["measure"]: row for row in record["summary"]}
+        made = _of_models(study, corpus, measures, columns) if models else [[corpus, *(cell(measures.get(name)) for name in columns)]]
+        rows[corpus] = [[*row, record["commit"]] for row in made]
+    head = ["corpus", *(["model"] if models else []), *columns.values(), "commit"]
+    return table(head, with_former(PAGE, head, rows, corpora))
+
+
+def _of_models(study: str, corpus: str, measures: Found, columns: Mapping[str, str]) -> list[list[str]]:
+    cells = {figure_and_model(name, EVERY_STUDY[study].measures): cell(row) for name, row in measures.items()}
+    models = dict.fromkeys(model for _, model in cells if model)
+    return [[corpus, model_label(model), *(cells.get((figure, model), "–") for figure in columns)] for model in models]
 
 
 def write_tables(page: Path, parts: Iterable[tuple[str, str]], block: str = "tables") -> None:
@@ -120,45 +154,42 @@ def on_train(corpus: str, options: argparse.Namespace) -> Iterator[list[str]]:
         yield [corpus, name, f"{tvd(traces[base].prediction, traces[name].prediction).mean():.3f}", f"{distance:.3f}"]
 
 
-def tables(options: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    trained = [corpus for corpus in options.only if corpus in CORPORA and corpus not in DECEIVED]
-    done = {name: {corpus: found for corpus in trained if (found := of_study(name, corpus, options))} for name in TRAINED}
+def tables() -> Iterator[tuple[str, str]]:
+    """The tables of all studies that have a record, or that the page has already."""
+    trained, deceived = [corpus for corpus in CORPORA if corpus not in DECEIVED], list(DECEIVED)
     differences = {
         f"difference_{figure}_uniform": f"{name}, uniform minus learned"
         for figure, name in (("f1", "F1"), ("accuracy", "accuracy"), ("roc_auc", "ROC-AUC"))
     }
-    yield (
-        "### uniform",
-        by_corpus(done["uniform"], {"f1_base": "F1, learned attention", "f1_uniform": "F1, uniform attention", **differences}),
-    )
+    uniform = {"f1_base": "F1, learned attention", "f1_uniform": "F1, uniform attention", **differences}
+    yield "### uniform", of_corpora("uniform", trained, uniform)
     across_seeds = {
         "jsd": "JSD of attention",
         "tvd": "TVD of output",
         "tau_alpha": "τ, attention with itself",
         "tau_gradient": "τ, gradient with itself",
-    }
-    across_seeds |= {
         "tau_loo": "τ, leave-one-out with itself",
         "tau_alpha_gradient": "τ, attention – gradient",
         "tau_alpha_loo": "τ, attention – leave-one-out",
     }
-    yield "### seeds", by_corpus(done["seeds"], across_seeds)
+    yield "### seeds", of_corpora("seeds", trained, across_seeds)
     guides = {f"f1_{name}": f"F1, {name}" for name in ("uniform", "learned", "base", "gradient", "adversary")}
-    yield "### guide", by_corpus(done["guide"], guides)
-    yield "### adversary", by_model("adversary", done["adversary"], {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "flipped decisions"})
-    yield "", by_corpus(done["adversary"], {"area": "area under the curve, share of the maximum"})
-    rows = [row for corpus in done["adversary"] for row in on_train(corpus, options)]
-    yield "The same models on their training texts:", table(["corpus", "model", "mean TVD", "mean JSD"], rows)
-    deceived = {corpus: found for corpus in options.only if corpus in DECEIVED and (found := of_study("deceive", corpus, options))}
+    yield "### guide", of_corpora("guide", trained, guides)
+    attacked = {"tvd": "mean TVD", "jsd": "mean JSD", "flipped": "flipped decisions"}
+    yield "### adversary", of_corpora("adversary", trained, attacked, models=True)
+    yield "", of_corpora("adversary", trained, {"area": "area under the curve, share of the maximum"})
+    columns = ["corpus", "model", "mean TVD", "mean JSD", "commit"]
+    records = recorded("adversary", trained).items()
+    rows = {corpus: [[*row, record["commit"]] for row in record["on_train"]] for corpus, record in records}
+    yield "The same models on their training texts:", table(columns, with_former(PAGE, columns, rows, trained))
     figures = {
         "accuracy": "accuracy",
         "mass": "attention on impermissible tokens",
         "tau_loo": "τ, leave-one-out",
         "tau_gradient": "τ, gradient",
     }
-    yield "### deceive", by_model("deceive", deceived, figures)
-    translated = {corpus: found for corpus in options.only if corpus in PAIRS and (found := of_study("deceive", corpus, options))}
-    yield "Translators; accuracy is of gold tokens:", by_model("deceive", translated, {"bleu": "BLEU", **figures})
+    yield "### deceive", of_corpora("deceive", deceived, figures, models=True)
+    yield "Translators; accuracy is of gold tokens:", of_corpora("deceive", list(PAIRS), {"bleu": "BLEU", **figures}, models=True)
 
 
 def main() -> None:
@@ -170,7 +201,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="CORPUS")
     parser.add_argument("--done", action="store_true", help="tables of the studies that are finished; train nothing")
     options = parser.parse_args()
-    write_tables(PAGE, tables(options))
+    run_missing(options)
+    write_tables(PAGE, tables())
 
 
 if __name__ == "__main__":
