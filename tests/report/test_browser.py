@@ -20,7 +20,7 @@ from attnaudit.report.study_page import write_study
 from attnaudit.studies.adversary import ModelAdversary
 from attnaudit.studies.uniform import Uniform
 from tests.report.runs import write_run
-from tests.report.test_growth import write_page
+from tests.report.test_growth import write_page as write_dynamics
 from tests.report.test_page import EVIL, evil_trace
 from tests.studies.identity import identified
 from tests.studies.test_dynamics import STEPS, STUDY
@@ -138,7 +138,7 @@ def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
 
 def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp_path: Path):
     table = STUDY(identified(steps_of(STUDY)))
-    path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
+    path = write_dynamics(tmp_path / "dynamics", table, STUDY.summarise(table))
     page = browser.new_page(viewport={"width": 420, "height": 900})
     page.goto(path.as_uri())
     finished = page.locator(".scroll").filter(has_text="Finished models, and the timing")
@@ -254,6 +254,8 @@ def pages_with_charts(folder: Path) -> Iterator[Path]:
     adversary, uniform = ModelAdversary(strengths=(0.001, 0.1), controls=1), Uniform(seeds=2)
     yield write_study(write_results(folder / "adversary", adversary, adversary_traces()), {})
     names = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
+    table = STUDY(identified(steps_of(STUDY)))
+    yield write_dynamics(folder / "dynamics", table, STUDY.summarise(table))
     yield write_study(write_results(folder / "uniform", uniform, dict(zip(names, some(), strict=True))), {})
 
 
@@ -335,7 +337,7 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
 
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, tmp_path: Path):
     table = STUDY(identified(steps_of(STUDY)))
-    path = write_page(tmp_path / "dynamics", table, STUDY.summarise(table))
+    path = write_dynamics(tmp_path / "dynamics", table, STUDY.summarise(table))
     page, asked, complaints = _open(context, path)
     slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")
     assert said.inner_text().startswith(f"after {STEPS[-1]} steps: probability of")

@@ -15,6 +15,7 @@ from attnaudit.core.errors import AttnauditError, RunError
 from attnaudit.core.files import read_json, write_json
 from attnaudit.core.ragged import Ragged
 from attnaudit.report import write_report
+from attnaudit.report.sections.numbers import MOST_COLUMNS, SummaryCell, SummaryTable, parts
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
 from tests.traces import make_trace
@@ -224,3 +225,15 @@ def test_rows_of_several_heads_are_named_by_all_their_keys(tmp_path: Path):
         offset=trace.array("offset"), prediction=trace.array("prediction"), layer=[11] * 6, head=list(range(6)), **columns,
     )  # fmt: skip
     assert "layer 11 head 3" in write_report(write_run(tmp_path, heads, corpus="mine")).read_text()
+
+
+@pytest.mark.parametrize("columns", [0, 1, MOST_COLUMNS, MOST_COLUMNS + 1, 25])
+def test_a_table_of_many_groups_is_in_parts_that_hold_every_cell_once(columns: int):
+    names = tuple(f"group {k}" for k in range(columns))
+    cells = tuple(SummaryCell(str(k), "", "") for k in range(columns))
+    found = list(parts(SummaryTable("tau", names, (("tau", "τ", cells), ("n", "n", (None,) * columns)))))
+    assert [table.experiment for table in found] == ["tau"] + ["tau, continued"] * (len(found) - 1)
+    assert max(len(table.groups) for table in found) <= MOST_COLUMNS
+    assert tuple(name for table in found for name in table.groups) == names
+    assert tuple(cell for table in found for cell in table.rows[0][2]) == cells
+    assert all(len(row[2]) == len(table.groups) for table in found for row in table.rows)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -14,6 +14,7 @@ from attnaudit.report.page import Section
 from attnaudit.results.words import figure, interval
 
 _GROUP = "predicted:"
+MOST_COLUMNS = 7
 
 
 class SummaryCell(NamedTuple):
@@ -36,7 +37,17 @@ class SummaryTable:
 
 def numbers_section(tables: Sequence[SummaryTable], lead: str) -> Section:
     """All numbers; ``lead`` says what is averaged and what the intervals are over."""
-    return Section("numbers", {"summaries": tables, "lead": lead}, (("All numbers", "#numbers"),))
+    summaries = [part for table in tables for part in parts(table)]
+    return Section("numbers", {"summaries": summaries, "lead": lead}, (("All numbers", "#numbers"),))
+
+
+def parts(table: SummaryTable) -> Iterator[SummaryTable]:
+    """The table in parts that fit the width of a page, `MOST_COLUMNS` groups each, with all rows."""
+    for first in range(0, max(len(table.groups), 1), MOST_COLUMNS):
+        chosen = slice(first, first + MOST_COLUMNS)
+        title = f"{table.experiment}, continued" if first else table.experiment
+        rows = tuple((name, label, cells[chosen]) for name, label, cells in table.rows)
+        yield replace(table, experiment=title, groups=table.groups[chosen], rows=rows)
 
 
 def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
