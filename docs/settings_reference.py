@@ -34,7 +34,7 @@ def _table(settings: list[Setting]) -> str:
 
 
 def _row(cells: list[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(cell.replace("|", "\\|").replace("<", "&lt;") for cell in cells) + " |"
 
 
 if __name__ == "__main__":
