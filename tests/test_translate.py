@@ -314,7 +314,7 @@ def test_a_folder_may_have_a_planted_name(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["nowhere"], "no such folder"),
+        (["nowhere"], "an unknown corpus; expected one of multi30k_en_de, deceptive_en_de, planted-copy"),
         (["planted-revers"], "did you mean planted-reverse?"),
         (["planted-decisive"], "expected a corpus of pairs; attnaudit run planted-decisive"),
         (["planted-copy", "--set", "corpus.max_words=9"], "setting corpus.max_words: corpus planted-copy; expected a corpus that is read"),

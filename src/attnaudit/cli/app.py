@@ -15,6 +15,7 @@ from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
+from attnaudit.corpora.registry import CORPORA
 from attnaudit.corpora.spec import CorpusSpec
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ def translate(
       attnaudit translate folder/of/pairs --set corpus.source_ending=en --set corpus.target_ending=fr --epochs 10
       attnaudit translate planted-reverse --set corpus.length=8,12 --epochs 10
     """
-    o.require_files(corpus)
+    o.require_files(corpus, known=[name for name, entry in CORPORA.items() if entry.task == "translation"])
     from attnaudit.cli.show import show_translation
     from attnaudit.runner import TranslationSpec, plan_run, run
 

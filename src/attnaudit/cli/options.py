@@ -63,10 +63,13 @@ def assigned(settings: list[str] | None, epochs: int | None = None) -> dict[str,
     return found
 
 
-def require_files(corpus: str, vectors: str | None = None) -> None:
-    """Raise InputError for a corpus or a file of word vectors that does not exist, before anything is imported that takes time."""
+def require_files(corpus: str, vectors: str | None = None, known: Iterable[str] = CORPORA) -> None:
+    """Raise InputError for a corpus or a file of word vectors that does not exist, before anything is imported that takes time.
+
+    ``known`` are the corpora to name in place of a mistyped one.
+    """
     if corpus not in CORPORA and not Path(corpus).expanduser().exists():
-        raise missing_corpus(corpus)
+        raise missing_corpus(corpus, known)
     if vectors not in (None, "corpus", "random") and not Path(vectors).expanduser().exists():
         raise InputError("read vectors", vectors, "no such file", "corpus, random or a file of word vectors", near_file(vectors))
 
