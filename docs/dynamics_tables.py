@@ -111,8 +111,8 @@ AT_STEPS = {
 }
 SHARES = (64, 16, 4)  # divisors of the last step: the steps shown between the first and the last
 OF_COPYING = (
-    "sequences", "products", "seeds", "succeeded", "the others end at", "come to attend", "upside down", "token", "attention", "relevance",
-    "agreement", "attended", "lead of relevance", "entropy then", "commit",
+    "sequences", "products", "seeds", "succeeded", "token accuracy of the others", "come to attend", "upside down", "token", "attention",
+    "relevance", "agreement", "attended", "lead of relevance (steps)", "entropy of attention at that point", "commit",
 )  # fmt: skip
 _SHARES = ("attending", "upside_down")
 _MEDIANS = ("token_accuracy", "attention_accuracy", "relevance_accuracy", "agreement", "attended")

@@ -105,7 +105,7 @@ def test_the_row_of_copying_counts_every_seed_once(made: tuple[Path, str, str]) 
         "upside down": (final["relevance_least"] > 0.5).sum(),
     }.items():  # fmt: skip
         assert re.fullmatch(rf"{count} \(\d+ % to \d+ %\)", columns[column])
-    assert columns["the others end at"] == f"{stopped.min():.2f} to {stopped.max():.2f}, median {stopped.median():.2f}"
+    assert columns["token accuracy of the others"] == f"{stopped.min():.2f} to {stopped.max():.2f}, median {stopped.median():.2f}"
 
 
 def test_a_record_has_the_command_of_its_study(made: tuple[Path, str, str]) -> None:

@@ -161,6 +161,7 @@ def test_the_card_tells_counts_shares_and_where_the_others_stop() -> None:
     assert row.sentence.startswith("Of 4 seeds 2 learned to copy (50 %, 15 % to 85 %)")
     assert "The other 2 end at a token accuracy of 0.59 to 0.95, median 0.77." in row.sentence
     assert "output relevance was first in 1, attention in 1, and both at one measurement in 0" in order.sentence
+    assert order.sentence.endswith("the entropy of attention is 2.00 nats; 1.39 is uniform.")
     assert "comes from for 90 % of those written, and for 75 % where output relevance is in its top 5 %" in place.sentence
     assert "0.5 positions before the right one" in place.sentence
     assert place.mark == 0.25  # one of four positions is the top 5 %

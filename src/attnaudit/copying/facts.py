@@ -71,7 +71,7 @@ def headings(study: Copying) -> tuple[str, str]:
 def card_rows(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     """Whether copying is learned, what first, and where attention looks."""
     yield from _learned(rows, study)
-    yield from _first(rows)
+    yield from _first(rows, study)
     yield from _looks(rows, study)
 
 
@@ -160,7 +160,7 @@ def _settings(study: Copying) -> list[str]:
     return [PRESETS[study.preset].words, *known, encoder, *changed]
 
 
-def _first(rows: SummaryRows) -> Iterator[CardRow]:
+def _first(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     """Relevance before attention?"""
     row, other, lead = (rows.get(NAME, name) for name in ("relevance_first", "attention_first", "lead"))
     if row is None or other is None:
@@ -173,6 +173,10 @@ def _first(rows: SummaryRows) -> Iterator[CardRow]:
     if lead is not None:
         over = ", ".join(filter(None, [f"median over {count(lead['n'], 'seed')}", interval(lead, 0)]))
         sentence += f" Relevance was earlier by {figure(lead['value'], 0)} steps ({over})."
+    entropy = rows.get(NAME, "relevance_entropy")
+    if entropy is not None:
+        value, uniform = figure(entropy["value"]), figure(np.log(study.sequences.positions))
+        sentence += f" At the step at which relevance is first right, the entropy of attention is {value} nats; {uniform} is uniform."
     yield card_row(
         "What is learned first?", "share of successes with relevance first", row, "one half: neither goes first", sentence, mark=0.5
     )

@@ -72,10 +72,7 @@ class Sizes:
             return self.embedding_scale
         if name.startswith("encoder."):
             return (self.hidden // len(self.sides)) ** -0.5
-        if self.output == "tied":
-            return (self.embedding if name == "output.bias" else self.hidden) ** -0.5
-        both = name.partition(".")[0] in ("context", "state")  # of one layer that reads context and state
-        return (2 * self.hidden if both else self.hidden) ** -0.5
+        return OUTPUTS[self.output].inputs(name, self.hidden, self.embedding) ** -0.5
 
 
 def views(sizes: Sizes, flat: Float[Tensor, " P"]) -> dict[str, Tensor]:

@@ -40,6 +40,10 @@ class Output(Protocol):
         """Its weights by name; ``…weight`` and ``…bias`` of one name are those of a layer."""
         ...
 
+    def inputs(self, name: str, hidden: int, embedding: int) -> int:
+        """How many numbers n the layer of a weight reads, ``hidden`` for other layers; fresh weights are uniform up to n^-½."""
+        ...
+
     def linear(self, weights: Weights) -> Linear:
         """The linear part."""
         ...
@@ -65,6 +69,9 @@ class Tied:
     def shapes(self, vocabulary: int, hidden: int, embedding: int) -> Shapes:
         square = (embedding, hidden)
         return {"context.weight": square, "state.weight": square, "state.bias": (embedding,), "output.bias": (vocabulary,)}
+
+    def inputs(self, name: str, hidden: int, embedding: int) -> int:
+        return embedding if name == "output.bias" else hidden
 
     def linear(self, weights: Weights) -> Linear:
         table = weights["embedding.weight"]
@@ -98,6 +105,9 @@ class Tanh:
             "projection.weight": square, "projection.bias": row, "context.weight": square, "state.weight": square, "state.bias": row,
             "output.weight": (vocabulary, hidden), "output.bias": (vocabulary,),
         }  # fmt: skip
+
+    def inputs(self, name: str, hidden: int, embedding: int) -> int:
+        return 2 * hidden if name in ("context.weight", "state.weight", "state.bias") else hidden
 
     def linear(self, weights: Weights) -> Linear:
         mixing = weights["context.weight"]

@@ -129,8 +129,8 @@ def summarise(curves: pl.DataFrame, final: pl.DataFrame) -> pl.DataFrame:
     rows.append(_share("attention_first", won["lead"] < 0))
     stopped = seeds.filter(pl.col("outcome") == "failed")["token"]
     rows.append(_median("stopped", stopped, "all"))
-    ends = {"stopped_least": stopped.min(), "stopped_most": stopped.max()}
-    rows += [summary_row(NAME, measure, value, n=len(stopped)) for measure, value in ends.items()]
+    for measure, share in (("stopped_least", 0), ("stopped_most", 1)):
+        rows.append(summary_row(NAME, measure, stopped.quantile(share), n=len(stopped)))
     heads = len(final["heads"][0]) if len(final["heads"][0]) > 1 else 0
     for group, part in [("all", seeds), *((name, seeds.filter(outcome=name)) for name in OUTCOMES if name in seeds["outcome"])]:
         rows += [_median(f"{name}_accuracy", part[name], group) for name in ACCURACIES]

@@ -48,7 +48,8 @@ def _study(recorded: Mapping[str, Any]) -> Copying:
 
 
 def _table(summary: pl.DataFrame) -> SummaryTable:
-    measures, groups = (list(dict.fromkeys(summary[name].to_list())) for name in ("measure", "group"))
+    measures: list[str] = summary["measure"].unique(maintain_order=True).to_list()
+    groups: list[str] = summary["group"].unique(maintain_order=True).to_list()
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     rows = tuple((name, measure_label(name), tuple(cells.get((name, group)) for group in groups)) for name in measures)
     return SummaryTable(NAME, tuple(GROUPS.get(group, group) for group in groups), rows)
