@@ -148,23 +148,35 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
     typer.echo(printable(str(page)))
 
 
-@app.command(short_help="Compare with published numbers.")
+@app.command(short_help="Compare runs with each other, or with published numbers.")
 def compare(
-    runs: o.Runs, to: Annotated[str, typer.Option("--to", help="Paper to compare with.")] = "jain2019", as_json: o.Json = False
-) -> None:
-    """Compare runs with published numbers.
+    runs: o.Runs, to: Annotated[str | None, typer.Option("--to", show_default=False, help="Paper to compare with: jain2019.")] = None,
+    out: o.Out = None, as_json: o.Json = False,
+) -> None:  # fmt: skip
+    """Compare runs, or audits, with each other, or with published numbers.
 
-    Prints the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
+    Two or more: paired differences of every measure from the first, on the instances that both have with the same text, with 95 % bootstrap
+    intervals, and the instances whose attention differs most. --out writes the page and both tables.
+
+    One, or several with --to: the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
 
     \b
     Examples:
+      attnaudit compare runs/sst-bilstm-additive-s0 runs/sst-cnn-additive-s0 --out comparison
       attnaudit compare runs/sst-bilstm-additive-s0 --to jain2019
-      attnaudit compare runs/sst-* --json
+      attnaudit compare runs/sst-* --to jain2019 --json
     """
-    from attnaudit.cli.show import show_comparison
-    from attnaudit.runner import compare as compare_runs
+    from attnaudit.cli.show import show_comparison, show_differences
+    from attnaudit.runner import compare as compare_published
+    from attnaudit.runner import compare_runs, write_comparison
 
-    show_comparison(compare_runs(runs, to), as_json)
+    if to is None and len(runs) > 1:
+        compared = compare_runs(runs)
+        show_differences(compared, out and write_comparison(out, compared), as_json)
+    elif out is None:
+        show_comparison(compare_published(runs, to), as_json)
+    else:
+        raise InputError("compare", "--out", "published numbers", "two or more runs without --to", "the report of each run shows them")
 
 
 @app.command(short_help="Retraining studies of attention.")
