@@ -56,7 +56,7 @@ def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, P
     found = attnaudit.compare(runs)
     for experiment, column, measure in (
         ("correlation", "tau_gradient", "tau_gradient"), ("permutation", "median_delta_y", "median_delta_y"),
-        ("prediction", "correct", "accuracy"), ("plausibility", "auprc_attention", "auprc_attention"),
+        ("prediction", "correct", "accuracy"), ("plausibility", "auprc_loo", "auprc_loo"),
     ):  # fmt: skip
         one, two = (dict(pl.read_parquet(run / "results" / f"{experiment}.parquet").select("instance", column).iter_rows()) for run in runs)
         both = [(float(one[name]), float(two[name])) for name in one if one[name] is not None and two[name] is not None]
@@ -190,8 +190,8 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
     found = []
     for several in (1, 3):
         traces = (heads(model(sharpness), several) for sharpness in (1.5, 0.2))
-        runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("plausibility",)) for k, trace in enumerate(traces)]
-        found.append(attnaudit.compare(runs).filter(pl.col("measure") == "auprc_attention").row(0, named=True))
+        runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",)) for k, trace in enumerate(traces)]
+        found.append(attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True))
     assert found[1]["n"] == 3 * found[0]["n"]
     assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
 
