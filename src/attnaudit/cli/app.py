@@ -228,7 +228,7 @@ def study(
 @app.command(short_help="Train a translator, translate, audit its attention.")
 def translate(
     corpus: o.PairsName, seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, data_dir: o.DataDir = None,
-    preset: o.PairPreset = None, device: o.Device = None, as_json: o.Json = False,
+    encoding: o.PairEncoding = None, preset: o.PairPreset = None, device: o.Device = None, as_json: o.Json = False,
 ) -> None:  # fmt: skip
     """Train a translator with attention, translate the test split, and audit its attention for each token.
 
@@ -250,7 +250,7 @@ def translate(
     from attnaudit.cli.show import show_translation
     from attnaudit.runner import TranslationSpec, parse_assignments, run
 
-    chosen = o.given(preset=preset, device=device, data_dir=data_dir)
+    chosen = o.given(preset=preset, device=device, data_dir=data_dir, encoding=encoding)
     spec = TranslationSpec.of(corpus, seed=seed, settings=parse_assignments(settings or ()), **chosen)
     with progress() as bar:
         folder = run(spec, out or Path("runs") / spec.name, bar)

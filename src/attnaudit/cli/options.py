@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import typer
 
 from attnaudit.corpora.registry import CORPORA
-from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.models.presets import ENCODERS
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -112,6 +112,7 @@ Vectors = Annotated[
     ),
 ]  # fmt: skip
 _FIELDS = {field.name: field for field in fields(CorpusSpec)}
+PairEncoding = Annotated[str | None, declared(next(field for field in fields(ParallelSpec) if field.name == "encoding"))]
 DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Same as --set training.epochs=N.")]
 Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]
