@@ -41,15 +41,21 @@ def test_what_the_readme_shows_works(tmp_path: Path) -> None:
     assert all((tmp_path / name).stat().st_size > 0 for name in made)
 
 
-def test_the_smallest_writer_writes_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    found = re.search(r"```python\n(.*?)```", (ROOT / "docs" / "trace.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert found is not None
+def test_the_writers_of_traces_write_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    smallest, of_torch = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "trace.md").read_text(encoding="utf-8"), re.DOTALL)
     monkeypatch.chdir(tmp_path)
-    exec(found.group(1), {})
+    exec(smallest, {})
     assert main(["audit", "mine"]) == 0
     said = capsys.readouterr().out
     assert "ε-max JSD" in " ".join(said.split())
     assert "skipped: correlation: the trace has no column gradient, loo" in said
+    assert {"erasure", "comprehensiveness"} <= {path.stem for path in (tmp_path / "mine-audit" / "results").iterdir()}
+    assert len([line for line in of_torch.splitlines() if line.strip()]) <= 30
+    exec(of_torch, {})
+    assert main(["audit", "reviews"]) == 0
+    assert "Three reviews: an untrained BiGRU" in capsys.readouterr().out
+    assert "<h1>Three reviews: an untrained BiGRU</h1>" in (tmp_path / "reviews-audit" / "report.html").read_text()
+    assert {"correlation", "prediction"} <= {path.stem for path in (tmp_path / "reviews-audit" / "results").iterdir()}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnaudit.core.errors import TraceError
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.trace.io import METADATA_KEY
 from attnaudit.trace.readout import TanhTail
@@ -316,3 +317,51 @@ def test_what_a_trace_shows_of_itself() -> None:
     assert f": 3 rows, {positions} positions; classes " in repr(trace)
     assert repr(trace.readout) == f"Readout(3 rows, {positions} positions, P = 5, softmax, TanhTail(P = 5, C = 3))"
     assert ": 1 rows, " in repr(make_trace(2).take(np.array([0])))
+
+
+def _arrays() -> dict[str, Any]:
+    """Two rows of two and one positions."""
+    alpha = [np.array([0.25, 0.75]), np.array([1.0])]
+    readout = [np.array([[0.0], [2.0]]), np.array([[-1.0]])]
+    prediction = 1 / (1 + np.exp(-np.array([[1.5], [-1.0]])))
+    return {
+        "instance": [4, 7], "tokens": [["a", "masterpiece"], ["dull"]], "alpha": alpha, "readout": readout, "offset": np.zeros((2, 1)),
+        "prediction": prediction,
+    }  # fmt: skip
+
+
+def _of(**changed: Any) -> Trace:
+    return Trace.from_arrays(activation="sigmoid", class_names=["no", "yes"], **{**_arrays(), **changed})
+
+
+def test_arrays_may_come_as_lists_of_arrays_lists_or_ragged() -> None:
+    arrays, trace = _arrays(), _of()
+    ragged = _of(**{name: Ragged.from_rows(arrays[name]) for name in ("alpha", "readout")})
+    lists = _of(**{name: [row.tolist() for row in arrays[name]] for name in ("alpha", "readout", "offset", "prediction")})
+    rows = _of(**{name: list(arrays[name]) for name in ("offset", "prediction")}, instance=np.array([4, 7], np.int32))
+    assert trace.table.equals(ragged.table)
+    assert trace.table.equals(lists.table)
+    assert trace.table.equals(rows.table)
+    assert trace.table.schema.field("alpha").type == pa.list_(pa.float32())
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"offset": None}, "also offset"),
+        ({"instance": [4]}, "column tokens: 2 rows; expected 1, as instance has"),
+        ({"label": ["good", "bad"]}, "column label"),
+        ({"instance": [4, 2**70]}, "column instance"),
+        ({"alpha": [np.array([0.5, 0.5]), np.array([[1.0]])]}, "column alpha"),
+        ({"alpha": [np.array([1.0]), np.array([1.0])]}, "column tokens, instance 4"),
+        ({"readout": [np.array([0.0, 2.0]), np.array([-1.0])]}, "column readout"),
+        ({"offset": np.zeros(2)}, "column offset"),
+        ({"prediction": np.array([[0.9], [0.1]])}, "instance 4 (row 0)"),
+        ({"alpha": 3}, "column alpha"),
+    ],
+)
+def test_arrays_that_make_no_trace_are_refused_in_one_line(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(TraceError) as refused:
+        _of(**changed)
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)

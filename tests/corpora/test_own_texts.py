@@ -81,6 +81,9 @@ def test_delimiters(tmp_path: Path) -> None:
     path = table(tmp_path / "a.csv", delimiter=";")
     assert refused(path).endswith("header: one column 'text;label'; expected a column each; is it --delimiter ';'?")
     assert first(path, delimiter=";")[:2] == ["take", "20"]
+    path.write_text("\n".join(['"text";"label"', *(f'"text {row}";"{row % 2}"' for row in range(40))]))
+    assert refused(path).endswith("or read a file of your own with --delimiter ';'")
+    assert first(path, delimiter=";")[0] == "text"
     path = table(tmp_path / "b.csv", delimiter="\t")
     assert refused(path).endswith("is it --delimiter tab?")
     assert first(path, delimiter="tab") == first(path, delimiter="\t")
@@ -134,3 +137,34 @@ def test_the_options_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(capsys.readouterr().out)["classes"]
     assert main(["corpora", "check", "planted-decisive", "--digits", "keep"]) == 2
     assert "setting corpus.digits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("written", "given", "said", "reads"),
+    [
+        ("utf-8", "ascii", "invalid ascii (byte 0xc3 at character", "utf-8"),
+        ("cp1252", "ascii", "invalid ascii (byte 0xe9 at character", "cp1252"),
+        ("utf-8", "utf-16", "no utf-16", "utf-8"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_wrong_encoding_is_named_with_one_that_reads(
+    tmp_path: Path, kind: str, written: str, given: str, said: str, reads: str
+) -> None:  # fmt: skip
+    rows = [("un café", row % 2) for row in range(39)] + [("é", 1)]  # an odd number of bytes in UTF-8
+    path = tmp_path / f"a.{kind}"
+    lines = [json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in rows]
+    table = ["text,label", *(f"{text},{label}" for text, label in rows), ""]
+    path.write_bytes("\n".join(lines if kind == "jsonl" else table).encode(written))
+    told = refused(path, encoding=given)
+    assert said in told
+    assert f"--encoding {reads}" in told
+    assert first(path, encoding=reads)[:2] == ["un", "café"]
+
+
+def test_a_header_of_another_encoding_than_the_one_given(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,label,opinión\na,b,c\n".encode())
+    told = refused(path, encoding="ascii")
+    assert "invalid ascii (byte 0xc3" in told
+    assert "--encoding utf-8" in told

@@ -199,3 +199,32 @@ def test_real_pairs_come_whole(name: str, links: bool, real_data: Path):
     assert (corpus.splits["test"].links is not None) == links
     beyond = [int(note.split(": ")[1].split()[0]) for note in corpus.notes]
     assert sum(beyond) == (45 if links else 0)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le"])
+def test_pairs_in_another_encoding(tmp_path: Path, encoding: str) -> None:
+    plain, other = (write_pairs(tmp_path / name) for name in ("plain", "other"))
+    for folder, of in ((plain, "utf-8"), (other, encoding)):
+        edit(folder / "train.trg", 3, "pour un café")
+        edit(folder / "train.align", 3, "")
+        for path in folder.iterdir():
+            path.write_bytes(path.read_text(encoding="utf-8").encode(of))
+    assert read(other, encoding=encoding).fingerprint == read(plain).fingerprint
+    with pytest.raises(InputError, match=f"--encoding {'cp1252' if encoding == 'latin-1' else 'utf-16'}"):
+        read(other)
+    with pytest.raises(InputError, match=r"line 3: a target with invalid ascii .* --encoding utf-8, or skip such pairs"):
+        read(plain, encoding="ascii")
+    with pytest.raises(InputError, match=r"setting corpus\.encoding: 'utf8x'"):
+        read(plain, encoding="utf8x")
+
+
+def test_the_encoding_of_a_registered_corpus_is_its_own() -> None:
+    with pytest.raises(InputError, match=r"setting corpus\.encoding: registered corpus multi30k_en_de"):
+        read_parallel(ParallelSpec("multi30k_en_de", encoding="latin-1"))
+
+
+def test_an_encoding_is_recorded_only_where_it_is_set() -> None:
+    from attnaudit.plans.spec import TranslationSpec
+
+    assert "encoding" not in TranslationSpec.of("pairs").to_json()["corpus"]
+    assert TranslationSpec.of("pairs", encoding="latin-1").to_json()["corpus"]["encoding"] == "latin-1"

@@ -173,3 +173,20 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
     assert "[0.34, 0.36]" in text
     verdict(pl.DataFrame(schema=SUMMARY_SCHEMA)).print(console)
     assert "no experiment gave a figure" in console.export_text()
+
+
+@pytest.mark.parametrize(
+    ("metadata", "title"),
+    [
+        ({}, "this model on this trace"),
+        ({"name": "Support tickets"}, "Support tickets"),
+        ({"name": "Support tickets", "model": "LSTM of March"}, "Support tickets: LSTM of March"),
+        ({"name": "Support tickets", "model": {"name": "LSTM of March", "layers": 2}}, "Support tickets: LSTM of March"),
+        ({"model": "LSTM of March"}, "LSTM of March on this trace"),
+        ({"name": "Tickets", "model": "LSTM of March", "corpus": "mail"}, "Tickets: LSTM of March on mail"),
+        ({"name": "Tickets", "corpus": {"name": "mail", "title": "Mail of March"}}, "Tickets: this model on Mail of March"),
+        ({"name": ["no text"], "model": 3}, "this model on this trace"),
+    ],
+)
+def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, object], title: str):
+    assert verdict(_tau(0.35, 0.66), About.of({}, metadata)).title == title

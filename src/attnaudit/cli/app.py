@@ -175,23 +175,35 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
     typer.echo(printable(str(page)))
 
 
-@app.command(short_help="Compare with published numbers.")
+@app.command(short_help="Compare runs with each other, or with published numbers.")
 def compare(
-    runs: o.Runs, to: Annotated[str, typer.Option("--to", help="Paper to compare with.")] = "jain2019", as_json: o.Json = False
-) -> None:
-    """Compare runs with published numbers.
+    runs: o.Runs, to: Annotated[str | None, typer.Option("--to", show_default=False, help="Paper to compare with: jain2019.")] = None,
+    out: o.Out = None, as_json: o.Json = False,
+) -> None:  # fmt: skip
+    """Compare runs, or audits, with each other, or with published numbers.
 
-    Prints the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
+    Two or more: paired differences of every measure from the first, on the instances that both have with the same text, with 95 % bootstrap
+    intervals, and the instances whose attention differs most. --out writes the page and both tables.
+
+    One, or several with --to: the paper's numbers, those of its authors' re-run, ours with intervals, and whether they agree.
 
     \b
     Examples:
+      attnaudit compare runs/sst-bilstm-additive-s0 runs/sst-cnn-additive-s0 --out comparison
       attnaudit compare runs/sst-bilstm-additive-s0 --to jain2019
-      attnaudit compare runs/sst-* --json
+      attnaudit compare runs/sst-* --to jain2019 --json
     """
-    from attnaudit.cli.show import show_comparison
-    from attnaudit.runner import compare as compare_runs
+    from attnaudit.cli.show import show_comparison, show_differences
+    from attnaudit.runner import compare as compare_published
+    from attnaudit.runner import compare_runs, write_comparison
 
-    show_comparison(compare_runs(runs, to), as_json)
+    if to is None and len(runs) > 1:
+        compared = compare_runs(runs)
+        show_differences(compared, out and write_comparison(out, compared), as_json)
+    elif out is None:
+        show_comparison(compare_published(runs, to), as_json)
+    else:
+        raise InputError("compare", "--out", "published numbers", "two or more runs without --to", "the report of each run shows them")
 
 
 @app.command(short_help="Retraining studies of attention.", cls=ListsStudies)
@@ -241,7 +253,8 @@ def study(
 @app.command(short_help="Train a translator, translate, audit its attention.")
 def translate(
     corpus: o.PairsName, seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, data_dir: o.DataDir = None,
-    preset: o.PairPreset = None, epochs: o.Epochs = None, device: o.Device = None, dry_run: o.DryRun = False, as_json: o.Json = False,
+    encoding: o.PairEncoding = None, preset: o.PairPreset = None, epochs: o.Epochs = None, device: o.Device = None,
+    dry_run: o.DryRun = False, as_json: o.Json = False,
 ) -> None:  # fmt: skip
     """Train a translator with attention, translate the test split, and audit its attention for each token.
 
@@ -264,7 +277,7 @@ def translate(
     from attnaudit.cli.show import show_translation
     from attnaudit.runner import TranslationSpec, plan_run, run
 
-    chosen = o.given(preset=preset, device=device, data_dir=data_dir)
+    chosen = o.given(preset=preset, device=device, data_dir=data_dir, encoding=encoding)
     spec = TranslationSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = out or Path("runs") / spec.name
     if dry_run:

@@ -13,7 +13,7 @@ import typer
 from attnaudit.core.errors import InputError
 from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora.registry import CORPORA, missing_corpus, near_file
-from attnaudit.corpora.spec import CorpusSpec
+from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.models.presets import ATTENTIONS, ENCODERS, PRESETS
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -172,6 +172,7 @@ Vectors = Annotated[
     ),
 ]  # fmt: skip
 _FIELDS = {field.name: field for field in fields(CorpusSpec)}
+PairEncoding = Annotated[str | None, declared(next(field for field in fields(ParallelSpec) if field.name == "encoding"))]
 DataDir = Annotated[str | None, declared(_FIELDS["data_dir"])]
 Epochs = Annotated[int | None, typer.Option("--epochs", min=1, help="Largest number of epochs; same as --set training.epochs=N.")]
 DryRun = Annotated[

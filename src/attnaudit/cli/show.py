@@ -21,9 +21,11 @@ from attnaudit.corpora.fetch import Fetched
 from attnaudit.report import Card, verdict
 from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
+from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import study_card
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
+from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import count
@@ -145,6 +147,16 @@ def show_comparison(rows: pl.DataFrame, as_json: bool) -> None:
         show_json(rows.to_dicts())
     else:
         print_comparison(rows, _console())
+
+
+def show_differences(compared: Sequence[PairedRuns], page: Path | None, as_json: bool) -> None:
+    """Runs compared with the first of them, and where the page is."""
+    if as_json:
+        show_json([one.to_json() for one in compared])
+        return
+    console = _console()
+    print_differences(compared, console)
+    _tell(console, (), **({} if page is None else {"report": page}))
 
 
 def show_reproduction(outcome: Outcome, as_json: bool) -> None:

@@ -16,12 +16,13 @@ from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.corpus import SPLITS, Pairs, ParallelCorpus, SkippedRow, keyed
 from attnaudit.corpora.entry import CorpusEntry, PairFiles
-from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines, require_utf8
+from attnaudit.corpora.formats.lines import guessed_encoding, invalid_utf8, numbered_lines, require_utf8
+from attnaudit.corpora.formats.tables import Dialect
 from attnaudit.corpora.registry import CORPORA, pair_files
-from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated
+from attnaudit.corpora.spec import ParallelSpec, generated, refuse_generated, refuse_own
 
 OPERATION = "read parallel corpus"
-_REMEDY = "correct the line, or skip such pairs: --set corpus.on_bad_row=skip"
+_REMEDY = "or skip such pairs: --set corpus.on_bad_row=skip"
 _PARTED = "split the pairs into train, dev and test yourself: a file of texts is split by the program, pairs are not"
 _LINK = re.compile(r"(\d+)-(\d+)", re.ASCII)
 _DIGITS = 18  # of an index: no text has so many words, and a longer number is as far beyond
@@ -39,6 +40,8 @@ def read_parallel(spec: ParallelSpec, *, seed: int = 0, progress: Progress = sil
         raise InputError(OPERATION, spec.source, "a corpus of single texts", "a corpus of pairs", f"attnaudit run {spec.source}")
     if entry is not None and entry.generate is not None:
         return cast(ParallelCorpus, entry.generate(seed=seed, **generated(spec)))
+    if entry is not None:
+        refuse_own(spec)
     folder, name, files = _located(spec, entry)
     refuse_generated(spec)
     how = replace(spec, source_ending=files.source, target_ending=files.target, dev=files.dev, test=files.test)
@@ -80,17 +83,20 @@ def _read(folder: Path, name: str, how: ParallelSpec, seed: int, progress: Calla
 def _read_split(folder: Path, split: str, how: ParallelSpec, progress: Callable[[str, int], None]) -> tuple[Pairs, list[SkippedRow], str]:
     files = [_file(folder, split, ending) for ending in (how.source_ending, how.target_ending)]
     align = _found(folder, split, "align")
-    sides = [[line.strip() for _, line in numbered_lines(path, OPERATION)] for path in files]
+    encoding = Dialect("utf-8" if how.encoding is None else how.encoding).encoding
+    sides = [[line.strip() for _, line in numbered_lines(path, OPERATION, encoding)] for path in files]
     source, target = sides
     if len(source) != len(target):
         where = f"{files[0]} and {files[1].name}"
         raise InputError(OPERATION, where, f"{len(source)} and {len(target)} lines", "as many of one as of the other")
-    links, remark = _links(align, files[0], sides) if align else (None, "")
+    links, remark = _links(align, files[0], sides, encoding) if align else (None, "")
     texts = enumerate(zip(source, target, strict=True))
-    bad = {row: reason for row, pair in texts if (reason := _problem(*pair, how.max_words))}
+    bad = {row: reason for row, pair in texts if (reason := _problem(*pair, how.max_words, encoding))}
     if bad and how.on_bad_row == "error":
         row, reason = next(iter(bad.items()))
-        raise InputError(OPERATION, f"{files[0]}, line {row + 1}", reason, "a text on both sides", _REMEDY)
+        suggested = guessed_encoding(source[row] + target[row], encoding)
+        do = f"{f'read the files with --encoding {suggested}' if suggested else 'correct the line'}, {_REMEDY}"
+        raise InputError(OPERATION, f"{files[0]}, line {row + 1}", reason, "a text on both sides", do)
     progress(split, len(source))
     whole = Pairs(np.arange(len(source)), tuple(source), tuple(target), links)
     pairs = whole.take(np.array([row for row in range(len(whole)) if row not in bad], dtype=np.int64))
@@ -114,9 +120,9 @@ def _found(folder: Path, split: str, ending: str) -> Path | None:
     return next((path for end in (ending, f"{ending}.gz") if (path := folder / f"{split}.{end}").is_file()), None)
 
 
-def _problem(source: str, target: str, longest: int) -> str:
+def _problem(source: str, target: str, longest: int, encoding: str) -> str:
     for side, text in (("source", source), ("target", target)):
-        if wrong := invalid_utf8(text):
+        if wrong := invalid_utf8(text, encoding):
             return f"a {side} with {wrong}"
         if not text:
             return f"an empty {side}"
@@ -125,12 +131,12 @@ def _problem(source: str, target: str, longest: int) -> str:
     return ""
 
 
-def _links(path: Path, source: Path, sides: Sequence[Sequence[str]]) -> tuple[Int[np.ndarray, "three k"], str]:
+def _links(path: Path, source: Path, sides: Sequence[Sequence[str]], encoding: str) -> tuple[Int[np.ndarray, "three k"], str]:
     """The alignments of a file, and a remark on those that are excluded.
 
     Raises InputError for another number of lines than the texts', or a line that is none.
     """
-    lines = [line for _, line in numbered_lines(path, OPERATION)]
+    lines = [line for _, line in numbered_lines(path, OPERATION, encoding)]
     if len(lines) != len(sides[0]):
         where = f"{path} and {source.name}"
         raise InputError(OPERATION, where, f"{len(lines)} and {len(sides[0])} lines", "a line of alignments for each pair")

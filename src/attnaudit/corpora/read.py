@@ -104,7 +104,7 @@ def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: 
     if entry is None:
         language = "en" if spec.tokenizer is None else spec.tokenizer
         tokeniser = Tokeniser(spec.digits == "mask", language=language, lowercase=spec.lowercase is not False)
-        return Gathering(tokeniser, suggest_encoding=spec.encoding is None, **given)
+        return Gathering(tokeniser, encoding=spec.encoding or "utf-8", **given)
     tokeniser = Tokeniser(entry.mask_digits, entry.whole_words)
     clean = entry.clean or str
     classes = tuple(map(str, range(len(entry.class_names)))) or None

@@ -113,6 +113,9 @@ class ParallelSpec:
     data_dir: str | None = setting(**_DATA_DIR)
     source_ending: str = setting("Ending of the source files of a folder, before .gz.", "src", only="files")
     target_ending: str = setting("Ending of the target files of a folder, before .gz.", "trg", only="files")
+    encoding: str | None = setting(
+        "Encoding of the files of a folder of pairs, as latin-1, cp1252 or utf-16; default: utf-8.", None, flag="--encoding", only="own"
+    )
     dev: str = setting("Name of the dev files of a folder.", "dev", only="files")
     test: str = setting("Name of the test files.", "test", only="files")
     max_words: int = setting("A pair with more words on a side is a bad row.", 100, least=1, only="files")
@@ -160,6 +163,6 @@ def refuse_generated(spec: CorpusSpec | ParallelSpec) -> None:
     refuse_unused(spec, "corpus", ["files", "own"], f"corpus {spec.source}", f"a corpus {PLANTED}<kind>")
 
 
-def refuse_own(spec: CorpusSpec) -> None:
+def refuse_own(spec: CorpusSpec | ParallelSpec) -> None:
     """Raise InputError for a setting of one's own files on a registered corpus, which is read as its paper says."""
     refuse_unused(spec, "corpus", ["files", "planted"], f"registered corpus {spec.source}", "a file or a folder of your own")

@@ -80,6 +80,14 @@ class Alignment:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
     @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Precision at 1 of every row with known alignments."""
+        return table.select(
+            pl.col("chance").alias("precision_at_1_chance"),
+            pl.col("^hit_.*$").name.map(lambda name: name.replace("hit", "precision_at_1", 1)),
+        )
+
+    @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row, relevance, chance = (rows.get("alignment", f"precision_at_1_{name}") for name in ("alpha", "relevance", "chance"))
         if row is None or chance is None:

@@ -103,9 +103,10 @@ class Correlation:
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, self._measures), self.seed)
+        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
 
-    def _measures(self, table: pl.LazyFrame) -> pl.LazyFrame:
+    def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
+        """τ and its significance for every row, with the differences of τ."""
         names = [column.removeprefix("tau_") for column in table.collect_schema().names() if column.startswith("tau_")]
         others = [name for name in names if name != YARDSTICK]
         measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}

@@ -86,6 +86,11 @@ class Prediction:
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
     @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """Whether each row is predicted right."""
+        return table.select(accuracy="correct")
+
+    @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         """How good the model is; the other rows matter only if it is good."""
         f1, accuracy, auc = (rows.get("prediction", name) for name in ("f1", "accuracy", "roc_auc"))

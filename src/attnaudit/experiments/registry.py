@@ -7,6 +7,7 @@ from dataclasses import Field, fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import polars as pl
+import polars.selectors as cs
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.papers import Paper
@@ -81,6 +82,19 @@ def measure_label(measure: str, experiment: str | None = None) -> str:
     """The label of a measure of ``experiment``, else of the first experiment that states one; a name without a label is its own."""
     names = EXPERIMENTS if experiment is None else (experiment,)
     return label_of([*(one for name in names for one in facts(name).measures), *OF_TRANSLATIONS], measure)
+
+
+def measures_of_rows(experiment: Experiment, table: pl.LazyFrame) -> pl.LazyFrame:
+    """The measures that have a value for every row of an experiment's table, a column each; null is undefined.
+
+    A class states them by a method ``of_rows(table)``; otherwise they are the columns that its ``measures`` name.
+    """
+    stated = getattr(experiment, "of_rows", None)
+    if stated is not None:
+        return stated(table)
+    known = facts(experiment.name).measures
+    columns = table.select(cs.numeric() | cs.boolean()).collect_schema().names()
+    return table.select(name for name in columns if any(measure.label_for(name) is not None for measure in known))
 
 
 def columns_of_figures() -> set[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
 _WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
-_MADE = ("size", "length", "symbols")  # settings of planted parallel corpora, in spec.json only where they are set
+_MADE = ("size", "length", "symbols", "encoding")  # settings of parallel corpora that are in spec.json only where they are set
 PairPreset = Literal["small", "paper"]
 
 
@@ -170,11 +170,11 @@ class TranslationSpec:
     @classmethod
     def of(
         cls, source: str | Path, *, preset: str = "small", seed: int = 0, device: str = "auto", data_dir: str | None = None,
-        settings: Mapping[str, Any] | None = None,
+        encoding: str | None = None, settings: Mapping[str, Any] | None = None,
     ) -> TranslationSpec:  # fmt: skip
         """A run of ``source``; ``settings`` are dotted names, as ``{"training.epochs": 4}``. Raises InputError."""
         chosen: PairPreset = coerce(preset, PairPreset, "preset")
-        sections = {"corpus": ParallelSpec(str(source), data_dir), **_sizes(chosen), "decode": Decoding()}
+        sections = {"corpus": ParallelSpec(str(source), data_dir, encoding=encoding), **_sizes(chosen), "decode": Decoding()}
         given = dict(settings or {})
         own = {key: value for key, value in given.items() if key.partition(".")[0] in sections}
         changed = override(sections, own)

@@ -161,4 +161,4 @@ def _plain(name: str) -> str:
 
 
 def _near(corpus: str, known: list[str]) -> str:
-    return did_you_mean(corpus.lower(), known) or "only the paper's own corpora can be compared"
+    return did_you_mean(corpus.lower(), known) or "only the paper's own corpora have any; two runs or more are compared with each other"

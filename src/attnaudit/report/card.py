@@ -62,10 +62,18 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
     rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
-    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN) or "this model"
-    corpus = corpus_title(about) if about.corpus != UNKNOWN else "this trace"
     shown = without_conclusions(rows) if notice else rows
-    return Card(f"{model} on {corpus}", _subtitle(summary, about), tuple(shown), (notice,) if notice else ())
+    return Card(_title(about), _subtitle(summary, about), tuple(shown), (notice,) if notice else ())
+
+
+def _title(about: About) -> str:
+    """Model and corpus, after the name that the trace gives itself."""
+    model = " + ".join(name for name in (about.encoder, about.attention) if name != UNKNOWN) or about.model
+    corpus = corpus_title(about) if about.corpus != UNKNOWN else ""
+    if about.name and not (model or corpus):
+        return about.name
+    known = model if about.name and not corpus else f"{model or 'this model'} on {corpus or 'this trace'}"
+    return f"{about.name}: {known}" if about.name else known
 
 
 def _subtitle(summary: pl.DataFrame, about: About) -> str:

@@ -15,7 +15,8 @@ UNKNOWN = "unknown"
 class About:
     """Names that a report shows and by which published numbers are found; missing ones are ``unknown`` or empty.
 
-    ``class_names`` are in the order of the model's outputs. ``spec`` and ``metadata`` are kept whole, to be listed.
+    ``name`` and ``model`` are the title that a trace gives itself and its name for the model. ``class_names`` are in the order of the
+    model's outputs. ``spec`` and ``metadata`` are kept whole, to be listed.
     """
 
     corpus: str = UNKNOWN
@@ -23,6 +24,8 @@ class About:
     attention: str = UNKNOWN
     class_names: tuple[str, ...] = ()
     seed: int | None = None
+    name: str = ""
+    model: str = ""
     notes: tuple[str, ...] = ()
     spec: Mapping[str, Any] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -38,6 +41,8 @@ class About:
             attention=str(first_of(_entry(spec, "model", "attention"), _entry(metadata, "model", "attention"), UNKNOWN)),
             class_names=tuple(map(str, first_of(metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()))),
             seed=seed if isinstance(seed, int) else None,
+            name=_text(metadata.get("name")),
+            model=_text(_entry(metadata, "model", "name")),
             notes=_notes(spec, metadata),
             spec=spec,
             metadata=metadata,
@@ -87,6 +92,10 @@ class About:
 def first_of(*values: Any) -> Any:
     """The first that is not None; None when all are."""
     return next((value for value in values if value is not None), None)
+
+
+def _text(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

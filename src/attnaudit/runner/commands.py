@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import polars as pl
 
 from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress
@@ -13,11 +15,11 @@ from attnaudit.published.compare import compare as compare_records
 from attnaudit.results.record import read_record
 from attnaudit.runner import pipeline
 from attnaudit.runner.audits import report_into
+from attnaudit.runner.pairing import compare_runs
 from attnaudit.runner.store import MANIFEST, require_finished
 from attnaudit.trace import Trace
 
-if TYPE_CHECKING:
-    import polars as pl
+PUBLISHED = "jain2019"  # what a single run is compared with
 
 
 def run(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
@@ -56,25 +58,37 @@ def write_report(
     """
     from attnaudit.report import write_report as write_page
 
-    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
+    folders = _folders(runs)
     if len(folders) > 1 or out is not None:
         return site_into(folders, out or "site")
     finished = trace is None and (folders[0] / MANIFEST).exists()
     return report_into(folders[0]) if finished else write_page(folders[0], trace)
 
 
-def compare(runs: str | Path | Iterable[str | Path], to: str = "jain2019") -> pl.DataFrame:
-    """Finished runs compared with published numbers: a row for each number of a run's corpus, encoder and attention.
+def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> pl.DataFrame:
+    """Two or more finished runs or audits compared with the first of them; with ``to``, or a single run, with published numbers.
 
-    ``paper`` and ``rerun`` are published, ``ours`` has its 95 % interval ``low``, ``high``, and ``agreement`` says how they compare; all
-    columns: `attnaudit.published.compare.compare`. Source: Jain & Wallace 2019.
+    Of runs a row per run and measure: ``a`` (the first run) and ``b`` are means over the ``n`` instances where it is defined in both,
+    ``difference`` is b − a with its 95 % interval ``low``, ``high`` (paired bootstrap over instances), ``undefined`` counts the shared
+    instances excluded. Instances are ``shared`` where id and text are the same; ``only_a`` and ``only_b`` count the others. The
+    ``conclusion`` is "no difference shown" where the interval includes 0.
 
-    Raises RunError for a folder that is no finished run, and InputError for a corpus or model without published numbers.
+    With ``to="jain2019"`` a row for each number published for a run's corpus, encoder and attention: ``paper`` and ``rerun`` are
+    published, ``ours`` has its 95 % interval, ``agreement`` says how they compare (Jain & Wallace 2019).
+
+    Raises RunError for a folder that is no finished run, and InputError for runs that share no instance, or a corpus or model without
+    published numbers.
     """
-    folders = [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
+    folders = _folders(runs)
+    if to is None and len(folders) > 1:
+        return pl.concat([one.differences for one in compare_runs(folders)])
     for folder in folders:
         require_finished(folder)
-    return compare_records(folders, to)
+    return compare_records(folders, PUBLISHED if to is None else to)
+
+
+def _folders(runs: str | Path | Iterable[str | Path]) -> list[Path]:
+    return [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
 
 
 def site_into(runs: Sequence[str | Path], out: str | Path) -> Path:

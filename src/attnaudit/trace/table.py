@@ -51,13 +51,31 @@ class Trace:
         cls, *, activation: str, class_names: Sequence[str], metadata: dict[str, Any] | None = None, tail: Tail | None = None,
         origin: str = "trace", **columns: Any,
     ) -> Trace:  # fmt: skip
-        """A checked trace of arrays: `Ragged` for columns with a value per position, arrays or lists for the others.
+        """A checked trace of n rows, each column an argument by its name in `docs/trace.md`; None is no column.
 
-        Required: ``instance`` (n), ``tokens`` (lists of strings), ``alpha`` (T), ``readout`` (T, P), ``offset`` (n, P) and
-        ``prediction`` (n, C). ``tokens`` of a row with T positions must have T entries. Raises TraceError.
+        Row i has T_i positions, each position P numbers of readout, and the model C outputs. Required:
+
+        - ``instance``: (n,) integers, the ids of the texts;
+        - ``tokens``: n lists of T_i strings;
+        - ``alpha``: n arrays (T_i,), 0 or more, sum 1;
+        - ``readout``: n arrays (T_i, P), what each position adds to the output where all attention is on it;
+        - ``offset``: (n, P); ``prediction``: (n, C), probabilities.
+
+        Optional: ``gradient``, ``loo`` and ``importance_<name>``, n arrays (T_i,); ``rationale``, n lists of T_i booleans; ``label``
+        (n,), from 0; ``split``, n strings; ``question``, n lists of strings; ``candidates``, n lists of C booleans; ``layer``, ``head``,
+        ``query`` (n,). None in a row of these is unknown; further columns are kept. "n arrays" is a list of numpy arrays, or a `Ragged`;
+        numbers of any width are stored as float32 and int64 or int32.
+
+        ``activation`` is ``sigmoid`` or ``softmax``; ``class_names`` has max(C, 2) names; ``metadata`` adds to the metadata; ``tail``
+        is the identity, or a `TanhTail`; ``origin`` is what errors call the trace.
+
+        Raises TraceError with column, instance and row for a missing column, another shape or type, columns of different lengths, numbers
+        that are not finite, an ``alpha`` that is no distribution, and a ``prediction`` farther than 1e-4 (TVD) from
+        ``activation(tail(offset + Σ_t alpha_t · readout_t))``.
         """
         tail = IdentityTail() if tail is None else tail
-        arrays = {name: _to_arrow(name, value) for name, value in columns.items() if value is not None}
+        arrays = {name: _column(name, value, origin) for name, value in columns.items() if value is not None}
+        _check_heights(arrays, origin)
         kind = "identity" if isinstance(tail, IdentityTail) else "tanh_mlp"
         full = {"schema": SCHEMA, "activation": activation, "tail": kind, "class_names": list(class_names), **(metadata or {})}
         return cls(pa.table(arrays), full, tail).checked(origin)
@@ -206,7 +224,24 @@ def _checked_pieces(path: Path) -> Iterator[Trace]:
         done += table.num_rows
 
 
+def _check_heights(arrays: Mapping[str, pa.Array], origin: str) -> None:
+    rows = len(next(iter(arrays.values()), ()))
+    for name, array in arrays.items():
+        if len(array) != rows:
+            raise TraceError("make trace", f"{origin}: column {name}", f"{len(array)} rows", f"{rows}, as {next(iter(arrays))} has")
+
+
+def _column(name: str, value: Any, origin: str) -> pa.Array:
+    try:
+        return _to_arrow(name, value)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError("make trace", f"{origin}: column {name}", reason, "what docs/trace.md says of it") from error
+
+
 def _to_arrow(name: str, value: Any) -> pa.Array:
+    if isinstance(value, list | tuple) and value and all(isinstance(row, np.ndarray) for row in value):
+        value = Ragged.from_rows(value)
     if isinstance(value, Ragged):
         values = np.ascontiguousarray(value.values)
         inner = pa.array(values.reshape(-1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import gzip
 import io
@@ -18,6 +19,7 @@ BYTE_ORDER_MARK = "\ufeff"
 LONGEST_LINE = 16 << 20  # bytes; ten times the longest novel
 FREE, RATIO = 64 << 20, 200  # bytes that any packed file may hold, and bytes for each packed one beyond; text shrinks to a tenth
 _HEAD = 512  # bytes that tell what a file is
+_SAMPLE = 1 << 20  # bytes that tell its encoding
 _UTF16_MARKS = b"\xff\xfe", b"\xfe\xff"
 _BINARY = (
     (b"PAR1", "a parquet file", "give its name the ending .parquet"),
@@ -97,9 +99,15 @@ def numbered_lines(path: Path, operation: str = "read corpus", encoding: str = "
         except _TooMuch as error:
             raise InputError(operation, f"{path}: line {number + 1}", *error.args) from error
         except UnicodeError as error:
-            raise InputError(operation, f"{path}: line {number + 1}", f"no {encoding} ({error})", f"a text in {encoding}") from error
+            do = f"read it with --encoding {_reading(_head_of(path))}"
+            raise InputError(operation, f"{path}: line {number + 1}", f"no {encoding} ({error})", f"a text in {encoding}", do) from error
     if number == 0:
         raise InputError(operation, str(path), "an empty file", "a file with rows")
+
+
+def _head_of(path: Path) -> bytes:
+    with opened(path) as file:
+        return file.read(_SAMPLE)
 
 
 def _decoded(file: io.BufferedReader, encoding: str) -> Iterator[str]:
@@ -149,23 +157,37 @@ def require_utf8(path: Path) -> Path:
     return path
 
 
-def guessed_encoding(text: str) -> str:
-    """The one-byte encoding that reads the bytes of a text that was decoded with surrogates; nothing for a text without such."""
-    if not any("\udc80" <= char <= "\udcff" for char in text):
-        return ""
-    try:
-        text.encode("utf-8", errors="surrogateescape").decode("cp1252")
-    except UnicodeError:
-        return "latin-1"
-    return "cp1252"
+def named_encoding(encoding: str) -> str:
+    """An encoding as messages name it."""
+    return "UTF-8" if encoding == "utf-8" else encoding
 
 
-def invalid_utf8(text: str) -> str:
-    """What is wrong with a text that was decoded with surrogates, or nothing."""
+def guessed_encoding(text: str, encoding: str = "utf-8") -> str:
+    """The encoding that reads the bytes of a text that was decoded as ``encoding`` with surrogates; nothing for a text without such."""
+    if any("\udc80" <= char <= "\udcff" for char in text):
+        with contextlib.suppress(UnicodeError):  # not every encoding writes what it read
+            return _reading(text.encode(encoding, errors="surrogateescape"))
+    return ""
+
+
+def _reading(raw: bytes) -> str:
+    """The first usual encoding that reads a text, or the first `_SAMPLE` bytes of one, which may end within a character."""
+    if raw.startswith(_UTF16_MARKS):
+        return "utf-16"
+    for encoding in ("utf-8", "cp1252"):
+        with contextlib.suppress(UnicodeError):
+            codecs.getincrementaldecoder(encoding)().decode(raw, final=len(raw) < _SAMPLE)
+            return encoding
+    return "latin-1"
+
+
+def invalid_utf8(text: str, encoding: str = "utf-8") -> str:
+    """What is wrong with a text that was decoded with surrogates from bytes in ``encoding``, or nothing."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        shown = f"byte 0x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"half a character U+{code:04X}"
-        return f"invalid UTF-8 ({shown} at character {error.start})"
+        if 0xDC80 <= code <= 0xDCFF:
+            return f"invalid {named_encoding(encoding)} (byte 0x{code - 0xDC00:02x} at character {error.start})"
+        return f"invalid UTF-8 (half a character U+{code:04X} at character {error.start})"
     return ""

@@ -74,27 +74,27 @@ class BadCell(ValueError):
     """A text or a label that cannot be used; the message says what was found."""
 
 
-def usable_text(value: object, called: str = "text") -> str:
-    """The text, or the question, of a row. Raises BadCell."""
+def usable_text(value: object, called: str = "text", encoding: str = "utf-8") -> str:
+    """The text, or the question, of a row of a file in ``encoding``. Raises BadCell."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         raise BadCell(f"no {called} (null)")
     if not isinstance(value, str):
         raise BadCell(f"a {called} of type {type(value).__name__}")
-    if wrong := invalid_utf8(value):
+    if wrong := invalid_utf8(value, encoding):
         raise BadCell(wrong if called == "text" else f"a {called} with {wrong}")
     if not value.strip():
         raise BadCell(f"an empty {called}")
     return value
 
 
-def usable_label(value: object) -> str:
+def usable_label(value: object, encoding: str = "utf-8") -> str:
     """The name of a row's class: whole numbers lose sign and point (``1.0`` and ``+1`` are ``1``). Raises BadCell."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         raise BadCell("no label (null)")
     if not isinstance(value, (bool, int, float, str)):
         raise BadCell(f"a label of type {type(value).__name__}")
     name = str(value).strip()
-    if wrong := invalid_utf8(name):
+    if wrong := invalid_utf8(name, encoding):
         raise BadCell(f"a label with {wrong}")
     if name.lower() in _MISSING:
         raise BadCell(f"no label ({name or 'empty'})")

@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -16,7 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from attnaudit.core.errors import InputError, did_you_mean
-from attnaudit.corpora.formats.lines import LONGEST_LINE, guessed_encoding, invalid_utf8, most_inflated, numbered_lines, opened
+from attnaudit.corpora.formats.lines import (
+    LONGEST_LINE,
+    guessed_encoding,
+    invalid_utf8,
+    most_inflated,
+    named_encoding,
+    numbered_lines,
+    opened,
+)
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, require_columns
 
 Record = tuple[int, list[str]]  # the line where it begins, its fields
@@ -55,10 +64,12 @@ def csv_records(path: Path, delimiter: str = ",", encoding: str = "utf-8") -> It
                     yield begins, fields
                 begins = reader.line_num + 1
         except csv.Error as error:
-            where = f"{path}: row that begins in line {begins}"
-            raise InputError(
-                "read corpus", where, f"{error}", "fields quoted as RFC 4180 says", "correct its quotation marks or line ends"
-            ) from error
+            where, do = f"{path}: row that begins in line {begins}", "correct its quotation marks or line ends"
+            _, header = next(numbered_lines(path, encoding=encoding))
+            if begins == 1 and (found := re.search(r'"([;\t|])', header)):
+                mark = _named_delimiter(found[1])
+                do = f"save the table with commas between its fields, not {mark}, or read a file of your own with --delimiter {mark}"
+            raise InputError("read corpus", where, f"{error}", "fields quoted as RFC 4180 says", do) from error
 
 
 def tsv_records(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
@@ -74,21 +85,26 @@ def tsv_records(path: Path, encoding: str = "utf-8") -> Iterator[Record]:
 def header_indices(path: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
     """Which fields the columns of those names are, in capitals or not. Raises InputError."""
     present = [name.strip().upper() for name in header]
+    mark = _other_delimiter(header)
+    do = f"save the table with commas between its fields, not {mark}" if mark else ""
     for name in names:
         if present.count(name.upper()) != 1:
-            raise InputError("read corpus", str(path), f"columns {', '.join(header[:12]) or '(none)'}", f"one column {name} in its header")
+            got = f"columns {', '.join(header[:12]) or '(none)'}"
+            raise InputError("read corpus", str(path), got, f"one column {name} in its header", do)
     return [present.index(name.upper()) for name in names]
 
 
-def table_rows(path: Path, columns: Columns, read: Callable[[Path], Iterator[Record]] = csv_records) -> Iterator[Row]:
-    """Rows of a comma-separated file with a header, or of one that ``read`` takes apart. Raises InputError."""
+def table_rows(
+    path: Path, columns: Columns, read: Callable[[Path], Iterator[Record]] = csv_records, encoding: str = "utf-8"
+) -> Iterator[Row]:  # fmt: skip
+    """Rows of a comma-separated file with a header, or of one that ``read`` takes apart, in ``encoding``. Raises InputError."""
     records = read(path)
     _, header = next(records, (0, []))
     names = [name.strip() for name in header]
     for name in names:
-        if wrong := invalid_utf8(name):
-            do = f"save the file as UTF-8, or read it with --encoding {guessed_encoding(name)}"
-            raise InputError("read corpus", f"{path}: header", wrong, "UTF-8", do)
+        if wrong := invalid_utf8(name, encoding):
+            do = f"save the file as UTF-8, or read it with --encoding {guessed_encoding(name, encoding)}"
+            raise InputError("read corpus", f"{path}: header", wrong, named_encoding(encoding), do)
     if columns.rationale is not None:
         raise InputError("read corpus", str(path), "a table without lists", "jsonl or parquet for a column of rationales")
     _require_delimiter(path, names)
@@ -104,10 +120,17 @@ def table_rows(path: Path, columns: Columns, read: Callable[[Path], Iterator[Rec
 
 def _require_delimiter(path: Path, names: Sequence[str]) -> None:
     """Raise InputError for a header that is one field, which another delimiter than the expected one parts."""
-    seen = next((mark for mark in ";\t|" if names and mark in names[0]), "") if len(names) == 1 else ""
-    if seen:
-        mark = "tab" if seen == "\t" else f"'{seen}'"
+    if mark := _other_delimiter(names):
         raise InputError("read corpus", f"{path}: header", f"one column '{names[0][:80]}'", "a column each", f"is it --delimiter {mark}?")
+
+
+def _other_delimiter(names: Sequence[str]) -> str:
+    """The delimiter that parts a header of one field, as messages name it; nothing for a header of several."""
+    return next((_named_delimiter(mark) for mark in ";\t|" if mark in names[0]), "") if len(names) == 1 else ""
+
+
+def _named_delimiter(mark: str) -> str:
+    return "tab" if mark == "\t" else f"'{mark}'"
 
 
 @contextlib.contextmanager
@@ -143,20 +166,21 @@ def jsonl_rows(path: Path, columns: Columns, encoding: str = "utf-8") -> Iterato
             cells["evidence"] = cells.pop("rationale")
         return cells
 
-    return object_rows(path, columns, fields, numbered_lines(path, encoding=encoding))
+    return object_rows(path, columns, fields, numbered_lines(path, encoding=encoding), encoding)
 
 
 def object_rows(
-    path: Path, needed: Columns | None, fields: Callable[[dict[str, Any]], Fields], lines: Iterator[tuple[int, str]] | None = None
-) -> Iterator[Row]:
-    """A row for each object of a file, or of ``lines`` from elsewhere, with the ``fields`` that are made of it.
+    path: Path, needed: Columns | None, fields: Callable[[dict[str, Any]], Fields], lines: Iterator[tuple[int, str]] | None = None,
+    encoding: str = "utf-8",
+) -> Iterator[Row]:  # fmt: skip
+    """A row for each object of a file, or of ``lines`` in ``encoding`` from elsewhere, with the ``fields`` that are made of it.
 
     Where these raise BadCell, or a line holds no object, the row is bad; empty lines are none. Raises InputError when the first object
     lacks a needed column.
     """
     filled = ((number, line) for number, line in lines or numbered_lines(path) if line.strip())
     for row, (number, line) in enumerate(filled):
-        found = _object(line)
+        found = _object(line, encoding)
         if isinstance(found, str):
             yield Row(row, number, line, problem=found)
             continue
@@ -170,8 +194,8 @@ def object_rows(
         yield Row(row, number, **cells)
 
 
-def _object(line: str) -> dict | str:
-    if wrong := invalid_utf8(line):
+def _object(line: str, encoding: str) -> dict | str:
+    if wrong := invalid_utf8(line, encoding):
         return wrong
     try:
         found = json.loads(line)
@@ -264,13 +288,14 @@ def _values(array: pa.Array) -> list[Any]:
 
 
 def _csv(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
-    return table_rows(path, columns, partial(csv_records, delimiter=dialect.delimiter or ",", encoding=dialect.encoding))
+    read = partial(csv_records, delimiter=dialect.delimiter or ",", encoding=dialect.encoding)
+    return table_rows(path, columns, read, dialect.encoding)
 
 
 def _tsv(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:
     if dialect.delimiter not in ("", "\t"):
         return _csv(path, columns, dialect)
-    return table_rows(path, columns, partial(tsv_records, encoding=dialect.encoding))
+    return table_rows(path, columns, partial(tsv_records, encoding=dialect.encoding), dialect.encoding)
 
 
 def _jsonl(path: Path, columns: Columns, dialect: Dialect) -> Iterator[Row]:

@@ -97,7 +97,7 @@ class Gathering:
     """How rows become token lists.
 
     ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence;
-    ``suggest_encoding``: the errors for bytes that are not UTF-8 name an encoding that reads them.
+    ``encoding``: that of files of one's own, whose errors name another one where bytes are not of it; None of registered corpora.
     """
 
     tokenise: Callable[[str], list[str]]
@@ -108,7 +108,7 @@ class Gathering:
     has_question: bool = False
     progress: Progress | None = None
     lines: bool = False
-    suggest_encoding: bool = False
+    encoding: str | None = None
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
@@ -142,14 +142,15 @@ def _take(out: Gathered, row: Row, how: Gathering) -> None:
 
 def _remedy(row: Row, how: Gathering) -> str:
     cells = "".join(cell for cell in (row.text, row.label, row.question) if isinstance(cell, str))
-    encoding = guessed_encoding(cells) if how.suggest_encoding and row.line is not None else ""  # parquet states its own
+    encoding = guessed_encoding(cells, how.encoding) if how.encoding and row.line is not None else ""  # parquet states its own
     return f"{f'read the file with --encoding {encoding}' if encoding else 'correct the row'}, {_REMEDY}"
 
 
 def _understood(row: Row, how: Gathering) -> Example:
     if row.problem:
         raise BadCell(row.problem)
-    text, label = usable_text(row.text), usable_label(row.label)
+    encoding = how.encoding or "utf-8"
+    text, label = usable_text(row.text, encoding=encoding), usable_label(row.label, encoding)
     if how.classes is not None and label not in how.classes:
         raise BadCell(f"label '{label}' where {listed(how.classes)} was expected")
     if row.evidence is None:
@@ -158,7 +159,7 @@ def _understood(row: Row, how: Gathering) -> Example:
         tokens, marks = marked_words(text, usable_spans(row.evidence, len(text)), how.tokenise)
     if not tokens and how.bounds.more_than == 0:
         raise BadCell("a text without a word")
-    question = how.tokenise(usable_text(row.question, "question")) if how.has_question else None
+    question = how.tokenise(usable_text(row.question, "question", encoding)) if how.has_question else None
     if question is not None and not question:
         raise BadCell("a question without a word")
     cut = None if marks is None else marks[: how.max_tokens]

@@ -165,7 +165,25 @@ class Erasure:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, _measures), self.seed)
+        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+
+    @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips.
+
+        Rankings are compared over the rows that all of them flip (``common_…``).
+        """
+        largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
+        flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() for name in (*RANKINGS, MINIMUM))
+        return table.select(
+            "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
+            (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
+            (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
+            *(pl.when(erased).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in (*RANKINGS, MINIMUM)),
+            pl.when(erased).then(flips).alias("all_flip"),
+            *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in (*RANKINGS, MINIMUM)),
+            *(pl.when(flips).then(pl.col(f"times_minimum_{name}")).alias(f"common_times_minimum_{name}") for name in RANKINGS),
+        )  # fmt: skip
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -234,21 +252,3 @@ def _positions(chosen: Ragged) -> Ragged:
     within = np.arange(len(chosen.values)) - chosen.spread(chosen.offsets[:-1])
     counts = chosen.with_values(chosen.values.astype(np.int64)).sum()
     return Ragged.from_lengths(within[chosen.values].astype(np.int32), counts)
-
-
-def _measures(table: pl.LazyFrame) -> pl.LazyFrame:
-    """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips.
-
-    Rankings are compared over the rows that all of them flip (``common_…``).
-    """
-    largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
-    flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() for name in (*RANKINGS, MINIMUM))
-    return table.select(
-        "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
-        (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
-        (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
-        *(pl.when(erased).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in (*RANKINGS, MINIMUM)),
-        pl.when(erased).then(flips).alias("all_flip"),
-        *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in (*RANKINGS, MINIMUM)),
-        *(pl.when(flips).then(pl.col(f"times_minimum_{name}")).alias(f"common_times_minimum_{name}") for name in RANKINGS),
-    )  # fmt: skip

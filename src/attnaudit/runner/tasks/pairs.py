@@ -65,7 +65,7 @@ def _write_page(folder: Path, page: Path) -> None:
 
 
 def _spec(source: str | Path, **options: Any) -> TranslationSpec:
-    known = ("preset", "seed", "device", "data_dir", "settings")
+    known = ("preset", "seed", "device", "data_dir", "encoding", "settings")
     refuse_options("read settings", str(source), options, known, "a translator is set by --set model.NAME=… and corpus.NAME=…")
     return TranslationSpec.of(source, **options)
 

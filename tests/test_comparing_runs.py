@@ -1,0 +1,264 @@
+"""Runs compared with each other: on which instances, with which numbers, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import attnaudit
+from attnaudit.cli import main
+from attnaudit.core.errors import AttnauditError, InputError
+from attnaudit.experiments import EXPERIMENTS, facts, make_experiment
+from attnaudit.experiments.registry import measures_of_rows
+from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
+from attnaudit.runner import audit_into, compare_runs
+from attnaudit.stats.measures import jsd
+from attnaudit.trace import Trace, write_shards
+from tests.traces import make_trace
+
+EXPERIMENTS_RUN = ("prediction", "correlation", "permutation", "plausibility")
+
+
+def audited(
+    folder: Path, *shards: Trace, settings: Mapping[str, object] | None = None, experiments: tuple[str, ...] = EXPERIMENTS_RUN
+) -> Path:
+    write_shards(folder / "trace", shards)
+    return audit_into(folder / "audit", folder / "trace", experiments, settings or {})
+
+
+def model(sharpness: float = 1.5, n: int = 60) -> Trace:
+    """Models of other sharpness read the same texts."""
+    return make_trace(n, (1, 20), sharpness=sharpness)
+
+
+def with_tokens(trace: Trace, changed: int) -> Trace:
+    tokens = trace.table.column("tokens").to_pylist()
+    for row in range(changed):
+        tokens[row][0] += "!"
+    place = trace.table.column_names.index("tokens")
+    return replace(trace, table=trace.table.set_column(place, "tokens", [tokens]))
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    return audited(folder / "one", model()), audited(folder / "two", model(0.2))
+
+
+def test_differences_are_those_computed_instance_by_instance(runs: tuple[Path, Path]) -> None:
+    found = attnaudit.compare(runs)
+    for experiment, column, measure in (
+        ("correlation", "tau_gradient", "tau_gradient"), ("permutation", "median_delta_y", "median_delta_y"),
+        ("prediction", "correct", "accuracy"), ("plausibility", "auprc_loo", "auprc_loo"),
+    ):  # fmt: skip
+        one, two = (dict(pl.read_parquet(run / "results" / f"{experiment}.parquet").select("instance", column).iter_rows()) for run in runs)
+        both = [(float(one[name]), float(two[name])) for name in one if one[name] is not None and two[name] is not None]
+        row = found.row(by_predicate=(pl.col("experiment") == experiment) & (pl.col("measure") == measure), named=True)
+        assert (row["n"], row["undefined"]) == (len(both), 60 - len(both))
+        a, b = (sum(values) / len(both) for values in zip(*both, strict=True))
+        assert (row["a"], row["b"], row["difference"]) == pytest.approx((a, b, b - a))
+        assert row["low"] <= row["difference"] <= row["high"]
+    assert 0 < found.row(by_predicate=pl.col("measure") == "tau_gradient", named=True)["undefined"] < 60
+    assert found.select("shared", "only_a", "only_b").unique().rows() == [(60, 0, 0)]
+
+
+def test_every_mean_of_a_summary_has_its_rows(runs: tuple[Path, Path]) -> None:
+    """The mean of what a measure is of each row is the number of the summary."""
+    summary = pl.DataFrame(json.loads((runs[0] / "summary.json").read_text())).filter(pl.col("group") == "all")
+    compared = attnaudit.compare(runs)["measure"].to_list()
+    assert set(summary["measure"]) - set(compared) == {"f1", "roc_auc", "majority"}  # of all instances together
+    for name in EXPERIMENTS_RUN:
+        table = measures_of_rows(make_experiment(name), pl.scan_parquet(runs[0] / "results" / f"{name}.parquet")).collect()
+        of = dict(summary.filter(pl.col("experiment") == name).select("measure", "value").iter_rows())
+        for measure in table.columns:
+            assert table[measure].cast(pl.Float64).mean() == pytest.approx(of[measure])
+
+
+def test_the_measures_of_rows_of_every_experiment_have_labels() -> None:
+    from attnaudit.experiments import audit
+
+    for trace in (make_trace(12), make_trace(12, outputs=3)):
+        for name, result in audit(trace).items():
+            measures = measures_of_rows(make_experiment(name), result.rows).collect_schema().names()
+            assert measures
+            assert all(any(one.label_for(measure) for one in facts(name).measures) for measure in measures)
+            assert set(measures) <= set(result.summary["measure"])
+    assert "alignment" in EXPERIMENTS
+
+
+def test_neither_the_order_of_rows_nor_shards_change_anything(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    trace = model(0.2)
+    order = np.random.default_rng(0).permutation(len(trace))
+    other = audited(tmp_path, *(trace.take(part) for part in np.array_split(order, 3)))
+    one, two = (attnaudit.compare([runs[0], run]).drop("run_b") for run in (runs[1], other))
+    assert one.equals(two)
+
+
+def test_exchanging_the_runs_negates_the_differences(runs: tuple[Path, Path]) -> None:
+    one, two = attnaudit.compare(runs), attnaudit.compare(runs[::-1])
+    numbers = ("a", "b", "difference", "low", "high")
+    a, b, difference, low, high = (one[name].to_numpy() for name in numbers)
+    for expected, name in zip((b, a, -difference, -high, -low), numbers, strict=True):
+        np.testing.assert_allclose(two[name].to_numpy(), expected, rtol=1e-12, atol=1e-15)
+    opposite = {HIGHER: LOWER, LOWER: HIGHER, NOT_SHOWN: NOT_SHOWN}
+    assert two["conclusion"].to_list() == [opposite[said] for said in one["conclusion"]]
+    assert {HIGHER, NOT_SHOWN} <= set(one["conclusion"])
+
+
+def test_a_run_does_not_differ_from_itself(runs: tuple[Path, Path]) -> None:
+    found = attnaudit.compare([runs[0], runs[0]])
+    assert found["conclusion"].unique().to_list() == [NOT_SHOWN]
+    assert set(found["difference"]) == {0.0}
+
+
+def test_several_runs_are_compared_with_the_first(runs: tuple[Path, Path]) -> None:
+    found = attnaudit.compare([*runs, runs[0]])
+    assert found["run_a"].unique().to_list() == [str(runs[0])]
+    assert found["run_b"].unique(maintain_order=True).to_list() == [str(runs[1]), str(runs[0])]
+
+
+def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    part = with_tokens(model(0.2).take(np.arange(10, 60)), 4)
+    [found] = compare_runs([runs[0], audited(tmp_path, part)])
+    assert found.differences.select("shared", "only_a", "only_b").unique().rows() == [(46, 14, 4)]
+    assert (found.instances.height, found.changed) == (46, 4)
+    assert found.instances["instance"].min() == 14
+    other = audited(tmp_path / "other", with_tokens(model(), 60))
+    with pytest.raises(InputError, match=r"no instance in common: of 60 and 60 rows, 60 have the same id"):
+        compare_runs([runs[0], other])
+    apart = audited(tmp_path / "apart", make_trace(60, (1, 20), first_instance=100))
+    with pytest.raises(InputError, match=r"60 and 60 rows, 0 have"):
+        compare_runs([runs[0], apart])
+
+
+def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    twice = model().take(np.array([0, 1, 1, 2]))
+    with pytest.raises(InputError, match="several rows of instance 1"):
+        compare_runs([audited(tmp_path / "twice", twice), runs[0]])
+    alone = audited(tmp_path / "alone", model(), experiments=("permutation",))
+    only = audited(tmp_path / "only", model(), experiments=("prediction",))
+    with pytest.raises(InputError, match="no measure in common"):
+        compare_runs([alone, only])
+    pl.read_parquet(only / "results" / "prediction.parquet").head(9).write_parquet(only / "results" / "prediction.parquet")
+    with pytest.raises(AttnauditError, match="run the audit again"):
+        compare_runs([runs[0], only])
+    with pytest.raises(AttnauditError, match="no such folder"):
+        compare_runs([runs[0], tmp_path / "nowhere"])
+
+
+def test_settings_and_experiments_that_differ_are_noted(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    settings = {"permutation.permutations": 7, "permutation.seed": 5}
+    other = audited(tmp_path, model(), settings=settings, experiments=("prediction", "permutation"))
+    [found] = compare_runs([runs[0], other])
+    assert len(found.notes) == 2
+    assert "correlation, plausibility" in found.notes[0]
+    assert "different settings (permutations 100 and 7)" in found.notes[1]
+
+
+def test_nothing_is_concluded_from_the_attention_of_a_model_that_learned_nothing() -> None:
+    rows = pl.DataFrame({
+        "instance": range(40), "tokens": [["a"]] * 40, "question": pl.Series([None] * 40, dtype=pl.List(pl.String)), "alpha": [[1.0]] * 40,
+        "predicted": ["x"] * 40, "p.accuracy": [0.0] * 40, "c.tau": [0.0] * 40,
+    })  # fmt: skip
+    measures = {"p.accuracy": ("prediction", "accuracy"), "c.tau": ("correlation", "tau_loo")}
+    one = MeasuredRun("one", rows, measures)
+    two = MeasuredRun("two", rows.with_columns(pl.lit(1.0).alias("p.accuracy"), pl.lit(1.0).alias("c.tau")), measures)
+    assert pair(one, two).differences["conclusion"].to_list() == [HIGHER, HIGHER]
+    found = pair(one, replace(two, notice="Claim nothing."))
+    assert found.differences["conclusion"].to_list() == [HIGHER, WITHHELD]
+    assert found.notes == ("two: Claim nothing.",)
+    few = pair(replace(one, rows=rows.head(5)), two)
+    assert few.differences["conclusion"].to_list() == [TOO_FEW, TOO_FEW]
+    assert few.differences["low"].to_list() == [None, None]
+
+
+def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
+    """Heads that are copies of one another say no more than one head."""
+
+    def heads(trace: Trace, several: int) -> Trace:
+        copies = trace.take(np.repeat(np.arange(len(trace)), several))
+        numbers = np.tile(np.arange(several, dtype=np.int32), len(trace))
+        return replace(copies, table=copies.table.append_column("head", [numbers]))
+
+    found = []
+    for several in (1, 3):
+        traces = (heads(model(sharpness), several) for sharpness in (1.5, 0.2))
+        runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",)) for k, trace in enumerate(traces)]
+        found.append(attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True))
+    assert found[1]["n"] == 3 * found[0]["n"]
+    assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
+
+
+def test_the_instances_that_differ_most_come_first(runs: tuple[Path, Path]) -> None:
+    [found] = compare_runs(runs)
+    divergence = found.instances["jsd"].to_list()
+    assert divergence == sorted(divergence, reverse=True)
+    one, two = model(), model(0.2)
+    for row in found.instances.head(5).iter_rows(named=True):
+        k = int(np.flatnonzero(one.instance == row["instance"])[0])
+        assert row["jsd"] == pytest.approx(jsd(one.alpha[k][None], two.alpha[k][None])[0], abs=1e-6)
+
+
+class _Balanced(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        if tag not in ("meta", "link", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_command_prints_and_writes_the_comparison(
+    runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:  # fmt: skip
+    names, out = [str(run) for run in runs], tmp_path / "comparison"
+    assert main(["compare", *names, names[0], "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "Both runs have 60 instances with the same text; a has 0 more, b has 0 more." in " ".join(said.split())
+    assert NOT_SHOWN in said
+    assert said.endswith(f"report: {out / 'report.html'}\n")
+    page = (out / "report.html").read_text()
+    parsed = _Balanced(page)
+    assert parsed.open == []
+    assert len(parsed.ids) == len(set(parsed.ids))
+    assert page.count("<code>tau_gradient</code>") == 2
+    assert pl.read_parquet(out / "differences.parquet").equals(attnaudit.compare([*runs, runs[0]]))
+    assert pl.read_parquet(out / "instances.parquet").height == 120
+    assert main(["compare", *names, "--out", str(out)]) == 0
+    assert pl.read_parquet(out / "instances.parquet").height == 60
+    capsys.readouterr()
+    assert main(["compare", *names, "--json"]) == 0
+    [told] = json.loads(capsys.readouterr().out)
+    assert told["differences"] == attnaudit.compare(runs).to_dicts()
+    assert len(told["most_different"]) == 10
+
+
+def test_what_the_command_cannot_do_is_one_line(runs: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [str(run) for run in runs]
+    before = sorted(path.name for path in runs[0].iterdir())
+    for arguments, message in (
+        (("--out", names[0]), "it holds something else"),
+        (("--to", "jain2019", "--out", str(tmp_path / "new")), "two or more runs without --to"),
+        (("--to", "jain2018"), "did you mean jain2019?"),
+    ):
+        assert main(["compare", *names, *arguments]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert len(told.err.splitlines()) == 1
+        assert message in told.err
+    assert sorted(path.name for path in runs[0].iterdir()) == before
+    assert list(tmp_path.iterdir()) == []
