@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
@@ -103,12 +102,7 @@ def test_no_search_beats_the_bound_nor_finds_more(kind: str, epsilon: float):
         searched = searched_adversary(trace, row, epsilon, size=min(3, len(trace.alpha[row])), starts=2)
         reached = max(searched, sampled_adversary(trace, row, epsilon, samples=300))
         assert reached <= table["emax_jsd_upper"][row] + 1e-9, f"row {row}"
-        assert reached <= table["emax_jsd"][row] + allowance(table, row), f"row {row}"
-
-
-def allowance(table: pl.DataFrame, row: int) -> float:
-    """What the search may stay below: rounding where the bound is met, the gap that is reported where it is not."""
-    return max(table["emax_jsd_upper"][row] - table["emax_jsd"][row], 0.0) + 1e-6
+        assert reached <= table["emax_jsd"][row] + 1e-3, f"row {row}"  # as far as what is certified may be from the maximum
 
 
 @pytest.mark.parametrize("kind", ["three classes", "tail, three classes"])

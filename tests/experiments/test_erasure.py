@@ -12,7 +12,7 @@ from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.erasure.experiment import MINIMUM, Erasure
-from attnaudit.experiments.erasure.removal import RANKINGS, random_order
+from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.rows import row_streams
 from attnaudit.runner import RunSpec, run
 from attnaudit.trace import Trace
@@ -27,6 +27,7 @@ from tests.oracles.erasure import (
     output_jsd,
     weight_gradient,
 )
+from tests.oracles.random_orders import keyed_order
 from tests.oracles.readout import naive_prediction
 from tests.smallest import assert_smallest
 from tests.traces import make_trace, sigmoid_rows
@@ -67,8 +68,7 @@ def test_random_orders_are_averaged_over_those_that_flip(kind: str) -> None:
     trace = some_trace(kind, lengths=(2, 12))
     table, streams = Erasure(orders=3)(trace), row_streams(trace, 0, "erasure")
     for row, length in enumerate(trace.alpha.lengths):
-        walks = [random_order(length, streams[row], number).tolist() for number in range(3)]
-        assert all(sorted(walk) == list(range(length)) for walk in walks)
+        walks = [keyed_order(length, streams[row], number) for number in range(3)]
         counts = [count for walk in walks if (count := naive_first_flip(trace, row, walk)) is not None]
         assert table["removed_random"][row] == (pytest.approx(np.mean(counts) / length) if counts else None)
         kept = [naive_fewest_kept(trace, row, walk, 0.01) for walk in walks]
@@ -126,6 +126,32 @@ def test_the_smallest_set_is_that_of_exhaustive_search(kind: str) -> None:
             sizes.append(least)
         assert table["minimum_proven"][row] == (True if length > 1 else None)
     assert max(sizes) >= 2  # the search had something to find
+
+
+def large_offsets(outputs: int) -> Trace:
+    """Rows whose offset counts as much as what is attended to, which the rankings do not know."""
+    rng = np.random.default_rng(outputs)
+    alpha = Ragged.from_rows([rng.dirichlet(np.full(rng.integers(5, 11), 0.8)) for _ in range(60)])
+    readout, offset = alpha.with_values(rng.normal(0, 1.5, (len(alpha.values), outputs))), rng.normal(0, 1, (60, outputs))
+    logits = offset + readout.with_values(alpha.values[:, None] * readout.values).sum()
+    return Trace.from_arrays(
+        activation="sigmoid" if outputs == 1 else "softmax", class_names=[f"c{k}" for k in range(max(outputs, 2))],
+        instance=np.arange(60), tokens=[["w"] * n for n in alpha.lengths], alpha=alpha, readout=readout, offset=offset,
+        prediction=1 / (1 + np.exp(-logits)) if outputs == 1 else np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("outputs", [1, 2, 4])
+def test_the_smallest_set_is_found_where_no_ranking_leads_to_it(outputs: int) -> None:
+    """Only the search itself can have found it: elsewhere the rankings would make up for a broken one."""
+    trace = large_offsets(outputs)
+    table, alone = Erasure(orders=1)(trace), 0
+    for row, length in enumerate(trace.alpha.lengths):
+        least = every_removal_minimum(trace, row)
+        assert table["removed_minimum"][row] == (None if least is None else pytest.approx(least / length)), row
+        shares = [table[f"removed_{name}"][row] for name in RANKINGS]
+        alone += least is not None and all(share is None or share * length > least + 0.5 for share in shares)
+    assert alone >= 3
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "two", "several", "zeros", "zeros, several"])

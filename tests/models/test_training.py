@@ -15,7 +15,7 @@ from attnaudit.models.batch import Inputs, batches_by_length, shuffled_batches
 from attnaudit.models.classifier import AttentionModel, build_model, load_model
 from attnaudit.models.presets import model_preset
 from attnaudit.training.checkpoint import load_checkpoint
-from attnaudit.training.loop import CHECKPOINT, Epoch, best_epoch, halvings
+from attnaudit.training.loop import CHECKPOINT, Epoch, TrainingSplit, best_epoch, halvings, minimise
 from attnaudit.training.settings import TrainingSettings
 from attnaudit.training.texts import predict, train
 
@@ -55,6 +55,30 @@ def test_same_seed_same_weights(corpus: Corpus) -> None:
     train(third, corpus, SETTINGS, seed=6)
     assert weights(one) == weights(other)
     assert weights(one) != weights(third)
+
+
+def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
+    """The rows of every batch of three epochs of eight."""
+    model, seen = fresh(corpus, "none"), []
+
+    def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> torch.Tensor:
+        seen.append(rows.tolist())
+        return sum((parameter**2).sum() for parameter in model.parameters())
+
+    split = TrainingSplit(Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:128])), loss, lambda model, select: (0.5, 0.5))
+    minimise(model, split, split, replace(SETTINGS, epochs=3), seed=seed)
+    assert len(seen) == 24
+    return seen
+
+
+def test_every_epoch_has_an_order_of_its_own(corpus: Corpus) -> None:
+    seen = batches_seen(corpus, 5)
+    epochs = [seen[start : start + 8] for start in range(0, 24, 8)]
+    assert all(sorted(row for batch in epoch for row in batch) == list(range(128)) for epoch in epochs)
+    assert len({str(epoch) for epoch in epochs}) == 3
+    assert len({str(sorted(map(sorted, epoch))) for epoch in epochs}) == 3  # nor are they the same batches in another order
+    assert seen == batches_seen(corpus, 5)
+    assert seen != batches_seen(corpus, 6)
 
 
 @pytest.mark.parametrize("stop_after", [1, 2, 3])

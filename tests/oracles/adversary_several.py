@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations
 
 import numpy as np
 from scipy.optimize import minimize
 
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import TanhTail
 from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 
@@ -87,3 +88,58 @@ def _climb(
         constraints=constraints, options={"maxiter": 40},
     )  # fmt: skip
     return spread(found.x)
+
+
+def enumerated_adversary(trace: Trace, row: int, epsilon: float) -> float:
+    """The largest JSD within ε of a row of at most three tokens: a fine grid, made finer around its best points until 1e-7."""
+    alpha, step = trace.alpha[row], 1 / 400
+    own = predictions(trace, row, alpha[None])
+    points = np.array(list(_compositions_with_zeros(400, len(alpha)))) / 400
+    around = np.array(list(np.ndindex(*[9] * (len(alpha) - 1)))) - 4.0
+    best = 0.0
+    while step > 1e-7:
+        points = points[within(predictions(trace, row, points), own) <= epsilon]
+        divergence = divergences(points, alpha)
+        best = max(best, divergence.max(initial=0.0))
+        points, step = points[np.argsort(-divergence)[:200]], step / 4
+        free = (points[:, None, :-1] + step * around).reshape(-1, len(alpha) - 1)
+        free = np.where(np.abs(free) < 1e-12, 0.0, free)
+        points = np.column_stack([free, 1 - free.sum(axis=1)])
+        points[np.abs(points) < 1e-12] = 0.0
+        points = points[(points >= 0).all(axis=1)]
+    return best
+
+
+def predictions(trace: Trace, row: int, attention: np.ndarray) -> np.ndarray:
+    """The outputs under several attentions ``(m, T)`` of one row: ``(m, classes)``, a sigmoid counted as two."""
+    readout = trace.readout
+    logits = readout.offset[row] + attention @ readout.contribution[row]
+    if isinstance(readout.tail, TanhTail):
+        logits = np.tanh(logits) @ np.asarray(readout.tail.weight).T + readout.tail.bias
+    if logits.shape[1] == 1:
+        logits = np.column_stack([np.zeros(len(logits)), logits])
+    if trace.candidates is not None:
+        logits = np.where(trace.candidates[row], logits, -np.inf)
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return raised / raised.sum(axis=1, keepdims=True)
+
+
+def within(outputs: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """TVD of each of several outputs from one."""
+    return 0.5 * np.abs(outputs - own).sum(axis=1)
+
+
+def divergences(attention: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """JSD of each of several attentions ``(m, T)`` from one."""
+    middle = 0.5 * (attention + alpha)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = [np.where(part > 0, part * np.log(part / middle), 0.0) for part in (attention, np.broadcast_to(alpha, attention.shape))]
+    return 0.5 * (terms[0] + terms[1]).sum(axis=1)
+
+
+def _compositions_with_zeros(parts: int, size: int) -> Iterator[tuple[int, ...]]:
+    if size == 1:
+        yield (parts,)
+        return
+    for first in range(parts + 1):
+        yield from ((first, *rest) for rest in _compositions_with_zeros(parts - first, size - 1))

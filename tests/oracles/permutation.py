@@ -24,3 +24,9 @@ def all_permutations(trace: Trace, row: int) -> np.ndarray:
     predict = naive_readout(trace, row)
     before = predict(alpha)
     return np.sort([naive_tvd(predict(np.array(order)), before) for order in permutations(alpha)])
+
+
+def surprise(trace: Trace, row: int, found: float, rng: np.random.Generator, medians: int = 15) -> float:
+    """How many standard errors a median over 100 permutations is from the mean of so many others."""
+    others = [naive_permutation(trace, row, 100, rng) for _ in range(medians)]
+    return float((found - np.mean(others)) / (np.std(others, ddof=1) * np.sqrt(1 + 1 / medians) + 1e-9))

@@ -13,7 +13,7 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
-from tests.oracles.permutation import naive_permutation
+from tests.oracles.permutation import surprise
 
 SAMPLE = 8
 
@@ -62,9 +62,9 @@ def test_leave_one_out_and_gradients(model: AttentionModel, trace: Trace, rows: 
 def test_permutation_medians_are_those_of_the_plain_loop(babi_run: Path, trace: Trace, rows: list[int]) -> None:
     ours = pl.read_parquet(babi_run / "results" / "permutation.parquet")["median_delta_y"].to_numpy()
     random = np.random.default_rng(1)
-    for row in rows:
-        medians = [naive_permutation(trace, row, 100, random) for _ in range(15)]
-        assert min(medians) - 3 * np.std(medians) <= ours[row] <= max(medians) + 3 * np.std(medians)
+    surprises = [surprise(trace, row, ours[row], random) for row in rows]
+    assert max(map(abs, surprises)) < 6  # of Student's t with 14 degrees of freedom: 3 in 100,000
+    assert abs(sum(surprises)) < 4 * len(rows) ** 0.5
 
 
 def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(babi_run: Path, trace: Trace) -> None:

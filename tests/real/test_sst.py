@@ -16,7 +16,7 @@ from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
-from tests.oracles.permutation import naive_permutation
+from tests.oracles.permutation import surprise
 from tests.smallest import assert_smallest
 
 SAMPLE = 12
@@ -63,9 +63,9 @@ def test_every_tau_is_scipys(sst_run: Path, sst_trace: Trace) -> None:
 def test_permutation_medians_are_those_of_the_plain_loop(sst_run: Path, sst_trace: Trace, rows: list[int]) -> None:
     ours = column(sst_run, "permutation", "median_delta_y")
     random = np.random.default_rng(1)
-    for row in rows:
-        medians = [naive_permutation(sst_trace, row, 100, random) for _ in range(15)]
-        assert min(medians) - 3 * np.std(medians) <= ours[row] <= max(medians) + 3 * np.std(medians)
+    surprises = [surprise(sst_trace, row, ours[row], random) for row in rows]
+    assert max(map(abs, surprises)) < 6  # of Student's t with 14 degrees of freedom: 3 in 100,000
+    assert abs(sum(surprises)) < 4 * len(rows) ** 0.5
 
 
 def test_no_instance_on_which_the_search_beats_the_exact_adversary(sst_run: Path, sst_trace: Trace) -> None:

@@ -15,12 +15,13 @@ def values(n: int = 400) -> np.ndarray:
 
 
 def test_the_interval_is_that_of_the_normal_approximation():
-    low, high = bootstrap_means(values(), seed=1, resamples=4000)
+    """To 5 % of its width in every column; at so many resamples chance moves an end by 0.7 %."""
+    low, high = bootstrap_means(values(), seed=1, resamples=40_000)
     table = values()
     known = (~np.isnan(table)).sum(axis=0)
     error = 1.96 * np.nanstd(table, axis=0) / np.sqrt(known)
-    np.testing.assert_allclose(low, np.nanmean(table, axis=0) - error, atol=0.1 * error.max())
-    np.testing.assert_allclose(high, np.nanmean(table, axis=0) + error, atol=0.1 * error.max())
+    np.testing.assert_allclose((low - np.nanmean(table, axis=0)) / error, -1.0, atol=0.05)
+    np.testing.assert_allclose((high - np.nanmean(table, axis=0)) / error, 1.0, atol=0.05)
 
 
 def test_clusters_are_drawn_whole():

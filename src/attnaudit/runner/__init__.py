@@ -17,6 +17,6 @@ from attnaudit.runner.sweep import Sweep, reproduce
 
 __all__ = [
     "CorpusSpec", "RunSpec", "StudySpec", "Sweep", "TranslationSpec", "audit_into", "compare", "compare_runs", "copying_study", "demo_spec",
-    "parse_assignments", "plan", "plan_reproduction", "plan_run", "plan_study", "report_into", "reproduce", "run", "run_copying", "run_study",
-    "site_into", "study", "write_comparison",
+    "parse_assignments", "plan", "plan_reproduction", "plan_run", "plan_study", "report_into", "reproduce", "run", "run_copying",
+    "run_study", "site_into", "study", "write_comparison",
 ]  # fmt: skip
