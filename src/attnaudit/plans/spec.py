@@ -212,9 +212,9 @@ def _sizes(preset: PairPreset) -> dict[str, Any]:
 
 
 def unwatched(plain: dict[str, Any]) -> dict[str, Any]:
-    """A training that is not watched, or that counts epochs, does not say so: it is the same as before there was a choice."""
-    for section, name in ((plain, "probe"), (plain["training"], "steps")):
-        if section[name] is None:
+    """A training that is not watched, that counts epochs or has one thread does not say so: it is the same as before there was a choice."""
+    for section, name, usual in ((plain, "probe", None), (plain["training"], "steps", None), (plain["training"], "threads", 1)):
+        if section[name] == usual:
             del section[name]
     return plain
 
