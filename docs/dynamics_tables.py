@@ -52,9 +52,10 @@ CORPORA: dict[str, dict[str, Any]] = {
 _TIED = {"copying.preset": "tied"}
 _HALF, _QUARTER, _SMALL = ({**_TIED, "copying.embedding_scale": scale} for scale in (0.5, 0.25, 0.0625))
 _LEARNED = {"copying.pretraining": 200}
-_FEWER = {"copying.seeds": 8}  # 20 seeds of a kind take an hour on one busy core
 COPIED: dict[str, dict[str, Any]] = {
-    **{kind: {} if kind == "permutations" else _FEWER for kind in SYMBOLS},
+    "permutations": {},
+    "distinct": {"copying.seeds": 4},  # 20 seeds of a kind take an hour on one busy core
+    "iid": {"copying.seeds": 8},
     **{f"{kind}-tied": _TIED for kind in SYMBOLS},
     "permutations-tied-8_heads": {**_TIED, "copying.heads": 8},
     "permutations-tied-pretrained": {**_TIED, **_LEARNED},
@@ -168,7 +169,7 @@ def during_training(found: Mapping[str, Mapping[str, Found]]) -> str:
 def of_copying(name: str, record: Mapping[str, Any]) -> list[str]:
     """One row: counts, some with the interval of their share, medians over seeds with intervals, the lead of relevance in steps."""
     found = {row["measure"]: row for row in record["summary"] if row["group"] == "all"}
-    medians = [f"{figure(found[measure]['value'])} {interval(found[measure])}" for measure in _MEDIANS]
+    medians = [" ".join(filter(None, (figure(found[measure]["value"]), interval(found[measure])))) for measure in _MEDIANS]
     shares = [_share(found[measure]) for measure in _SHARES]
     lead, entropy = (_over_some(found[measure], digits) for measure, digits in (("lead", 0), ("relevance_entropy", 2)))
     precision = re.search(r"copying\.precision=(\w+)", record["command"])
