@@ -39,6 +39,12 @@ PARTS = (
     ),
     ("The battery on SST test", "battery.py", "Time of every experiment compared with the plain way, on the run above.", ("{sst}",)),
     (
+        "The first audit of a machine", "first_audit.py",
+        "The command `attnaudit audit` on generated traces of 20 rows, with no compiled code kept, and once more. CPU seconds include the "
+        "process that compiles next to it.",
+        (),
+    ),
+    (
         "Exact adversary against the paper's search", "adversary.py",
         "The plain way is the paper's 500-step Adam search in torch, with context vectors rebuilt in every step, on the same trace. "
         "*least exact − plain* is the smallest difference over all instances: a value above −1e-6 means never worse.",

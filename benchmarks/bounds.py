@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attnaudit.core.kernels import kernel
 from attnaudit.experiments import make_experiment, settings_for_task
 from attnaudit.experiments.adversary.experiment import CERTIFIED_GAP, Adversary
 from attnaudit.experiments.adversary.row import as_row
@@ -68,12 +69,17 @@ def bounds_row(trace: Trace) -> list[str]:
 
 def pairs_alone(trace: Trace, epsilon: float) -> np.ndarray:
     """The best that single tokens and all pairs reach, per instance."""
-    rows, reached = kernel_rows(trace.readout, trace.alpha), np.zeros(len(trace))
-    for i in range(len(trace)):
+    reached = np.zeros(len(trace))
+    _pair_rows(kernel_rows(trace.readout, trace.alpha), epsilon, reached)
+    return reached
+
+
+@kernel
+def _pair_rows(rows, epsilon, reached):
+    for i in range(len(reached)):
         row = as_row(row_parts(rows, i), epsilon)
         best = row.own.copy()
         reached[i] = try_pairs(row, np.arange(len(best)), try_single_tokens(row, 0.0, best), best)
-    return reached
 
 
 def _share(gap: np.ndarray) -> str:

@@ -20,6 +20,7 @@ from captum.attr import FeatureAblation, InputXGradient
 from scipy.stats import kendalltau
 from torch import Tensor
 
+from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments import make_experiment
@@ -37,6 +38,7 @@ from benchmarks.plain_removals import ERASED, ERASER, plain_comprehensiveness, p
 from tests.oracles.kendall import naive_kendall
 from tests.oracles.relaxed_adversary import accepted_divergence, naive_search, padded
 
+SHUFFLE = kernel(shuffle)
 TOGETHER = 128  # shortened texts in one pass of the model
 POSITIONS = 1 << 15  # tokens of a made-up trace
 HIDDEN, K, EPSILON, PERMUTATIONS = 256, 5, 0.01, 100
@@ -198,7 +200,7 @@ def our_orders(alpha: np.ndarray, stream: np.ndarray) -> np.ndarray:
     """One row's attention as our experiment shuffles it."""
     weights, orders = alpha.copy(), np.empty((PERMUTATIONS, len(alpha)))
     for k in range(PERMUTATIONS):
-        shuffle(weights, stream, k)
+        SHUFFLE(weights, stream, k)
         orders[k] = weights
     return orders
 

@@ -13,7 +13,7 @@ from tests import threads, typecheck
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 
-KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in path.read_text()]
+KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if any(word in path.read_text() for word in ("@kernel", "@subroutine"))]
 
 
 def _modules_without_kernels() -> list[str]:

@@ -11,11 +11,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel, over_rows
+from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel, over_rows, subroutine
 from attnaudit.stats.ordering import ascending, largest
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
-KERNEL_FILES = [path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in path.read_text(encoding="utf-8")]
+KERNEL_FILES = [
+    path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in (text := path.read_text(encoding="utf-8")) or "@subroutine" in text
+]
+COMPILED_ASCENDING, COMPILED_LARGEST = kernel(ascending), kernel(largest)
 SORTS = {"sort", "argsort", "median", "percentile", "quantile", "nanmedian", "nanpercentile", "partition", "argpartition", "unique"}
 
 
@@ -23,7 +26,9 @@ def sorts_in_kernels(text: str) -> list[str]:
     """Sorting functions of numpy that a compiled function uses."""
     found = []
     for function in ast.walk(ast.parse(text)):
-        if isinstance(function, ast.FunctionDef) and any("kernel" in ast.unparse(decorator) for decorator in function.decorator_list):
+        if isinstance(function, ast.FunctionDef) and any(
+            word in ast.unparse(decorator) for decorator in function.decorator_list for word in ("kernel", "subroutine")
+        ):
             names = [node.attr for node in ast.walk(function) if isinstance(node, ast.Attribute)]
             found += [f"{function.name}: {name}" for name in names if name in SORTS]
     return found
@@ -103,7 +108,7 @@ def test_the_code_of_a_kernel_is_kept_there(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", "")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     code_folder.cache_clear()
-    compiled = kernel(ascending.py_func)
+    compiled = kernel(ascending)
     assert Path(compiled.stats.cache_path).is_relative_to(code_folder(SOURCE))
     assert code_folder(SOURCE).is_relative_to(tmp_path)
     assert SETTINGS.CACHE_DIR == ""
@@ -113,7 +118,7 @@ def test_the_code_of_a_kernel_is_kept_there(monkeypatch: pytest.MonkeyPatch, tmp
 def test_the_code_of_a_kernel_is_kept_for_every_checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """The folder and the stamp follow from module and source, not from the path of the checkout or the time of its files."""
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "cache"))
-    here, there = (Locator.from_function(ascending.py_func, str(tmp_path / name / "ordering.py")) for name in ("here", "there"))
+    here, there = (Locator.from_function(ascending, str(tmp_path / name / "ordering.py")) for name in ("here", "there"))
     assert here == there
     assert here is not None
     assert here.get_cache_path() == str(tmp_path / "cache" / "attnaudit.stats.ordering")
@@ -122,14 +127,83 @@ def test_the_code_of_a_kernel_is_kept_for_every_checkout(monkeypatch: pytest.Mon
 def test_a_cache_that_cannot_be_written_is_no_obstacle(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     (tmp_path / "file").touch()
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path / "file"))
-    assert kernel(ascending.py_func)(np.array([2.0, 1.0])).tolist() == [1, 0]
+    assert kernel(ascending)(np.array([2.0, 1.0])).tolist() == [1, 0]
+
+
+WITHOUT_OPTIMISATION = """
+import numpy as np
+from attnaudit.core.kernels import kernel
+from attnaudit.stats.ordering import ascending
+print(kernel(ascending)(np.array([2.0, 1.0])).tolist())
+"""
+
+
+@pytest.mark.parametrize("setting", ["NUMBA_OPT=0", "NUMBA_DEBUG_CACHE=1"])
+def test_kernels_compile_under_settings_of_numba(setting: str, tmp_path: Path):
+    name, value = setting.split("=")
+    environment = {**os.environ, name: value, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", WITHOUT_OPTIMISATION], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "[1, 0]" in done.stdout
+
+
+@subroutine
+def _twice(values):
+    return values + values
+
+
+@kernel
+def _four_times(values):
+    return _twice(_twice(values))
+
+
+@kernel
+def _eight_times(values):
+    return _four_times(_twice(values))
+
+
+def test_a_kernel_calls_subroutines_and_kernels(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """Compiled, loaded, and compiled with the called kernel loaded."""
+    monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        called, calling = kernel(_four_times.py_func), kernel(_eight_times.py_func)
+        assert calling(np.ones(3)).tolist() == [8.0] * 3
+        assert called(np.ones(3)).tolist() == [4.0] * 3
+        assert _twice(np.ones(3)).tolist() == [2.0] * 3
+        for path in tmp_path.rglob("*_eight_times*"):
+            path.unlink()
+
+
+INTERRUPTED = """
+import signal
+from numba.core.codegen import JITCodeLibrary
+compiled = JITCodeLibrary._object_compiled_hook.__func__
+def interrupted(cls, *arguments):  # called by LLVM, which forgets what is raised
+    signal.raise_signal(signal.SIGINT)
+    return compiled(cls, *arguments)
+JITCodeLibrary._object_compiled_hook = classmethod(interrupted)
+import numpy as np
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.kendall import kendall_tau
+scores = Ragged.from_rows([np.arange(3.0)])
+try:
+    kendall_tau(scores, scores)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_an_interrupt_in_a_callback_of_llvm_is_not_lost(tmp_path: Path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
 
 
 def test_that_a_kernel_is_compiled_is_told_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     monkeypatch.setattr(SETTINGS, "CACHE_DIR", str(tmp_path))
     told: list[str] = []
     for process in ("first", "second"):
-        fresh = kernel(ascending.py_func)
+        fresh = kernel(ascending)
         with compiling(lambda process=process: told.append(process)):
             fresh(np.zeros(3))
             fresh(np.ones(4))
@@ -141,7 +215,7 @@ def test_that_a_kernel_is_compiled_is_told_once(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize("levels", [1, 3, 10**6])
 def test_ascending_is_a_stable_sort(size: int, levels: int):
     values = np.random.default_rng(size).integers(0, levels, size).astype(float)
-    np.testing.assert_array_equal(ascending(values), np.argsort(values, kind="stable"))
+    np.testing.assert_array_equal(COMPILED_ASCENDING(values), np.argsort(values, kind="stable"))
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
@@ -149,6 +223,6 @@ def test_ascending_is_a_stable_sort(size: int, levels: int):
 def test_largest_are_as_large_as_those_of_a_sort(size: int, levels: int):
     values = np.random.default_rng(size).integers(0, levels, size).astype(float)
     for count in {0, 1, size // 2, size}:
-        chosen = largest(values, count)
+        chosen = COMPILED_LARGEST(values, count)
         assert len(set(chosen.tolist())) == count
         np.testing.assert_array_equal(np.sort(values[chosen])[::-1], np.sort(values)[::-1][:count])

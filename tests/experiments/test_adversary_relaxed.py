@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnaudit.core.kernels import kernel
 from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.relaxed import Search, loss_slope, search_attentions, starting_scores
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, row_parts
@@ -14,6 +15,7 @@ from tests.oracles.relaxed_adversary import accepted_divergence, adversary_loss,
 from tests.traces import make_trace
 
 K = 4
+STARTING_SCORES, LOSS_SLOPE = kernel(starting_scores), kernel(loss_slope)
 
 
 def starts(trace: Trace) -> torch.Tensor:
@@ -21,7 +23,7 @@ def starts(trace: Trace) -> torch.Tensor:
     scores = torch.zeros(len(trace), K, int(trace.alpha.lengths.max()), dtype=torch.float64)
     for row, stream in enumerate(row_streams(trace, 0, "adversary")):
         length = len(trace.alpha[row])
-        scores[row, :, :length] = torch.tensor(starting_scores(stream, K, length))
+        scores[row, :, :length] = torch.tensor(STARTING_SCORES(stream, K, length))
     return scores
 
 
@@ -38,7 +40,7 @@ def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None,
         parts = row_parts(rows, row)
         scores = free.detach()[row, :, : len(old)].numpy().copy()
         target = pooled_prediction(pool(*parts[:3]), parts[3])
-        slope = loss_slope(scores, parts, target, epsilon, 500.0)
+        slope = LOSS_SLOPE(scores, parts, target, epsilon, 500.0)
         np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8)
 
 

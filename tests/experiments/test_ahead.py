@@ -14,6 +14,7 @@ import pytest
 from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import silent
 from attnaudit.experiments import EXPERIMENTS, ahead, audit
+from attnaudit.runner import RunSpec, run
 from attnaudit.trace import Trace, write_shards
 from tests.experiments.test_adversary_several import tail_trace
 from tests.traces import make_trace
@@ -27,10 +28,12 @@ class Process:
     def __init__(self) -> None:
         self.experiments: list[str] = []
         self.said: list[str] = []
+        self.started: list[list[str]] = []
 
     @contextmanager
     def compiling(self, trace: Trace, experiments: list[str]) -> Iterator[Process]:
         self.experiments = experiments
+        self.started.append(experiments)
         yield self
         self.said.append("ended")
 
@@ -100,7 +103,8 @@ def test_the_process_leaves_the_code_of_kernels(tmp_path: Path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "code")}
     program = f"from {ahead.__name__} import compile_for; compile_for({str(tmp_path / 'trace')!r}, 'plausibility')"
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    open_end, _ = os.pipe()
+    done = subprocess.run(command, env=environment, stdin=open_end, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert list((tmp_path / "code" / "attnaudit.stats.agreement").glob("*.nbi"))
 
@@ -109,4 +113,40 @@ def test_a_process_that_fails_is_no_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ahead, "is_compiled", lambda function: False)
     monkeypatch.setattr(SETTINGS, "NUMBA_NUM_THREADS", 2)
     monkeypatch.setattr(sys, "executable", "false")
+    assert len(list(ahead.in_turn(make_trace(3, (2, 4), 1), NAMES, silent))) == len(NAMES)
+
+
+def test_a_run_compiles_while_it_trains_and_has_the_same_results(process: Process, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("attnaudit.report.write_report", lambda folder, trace, page: page.write_text(""))
+    settings = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 2}
+    spec = RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=settings)
+    run(spec, tmp_path / "with")
+    in_training, in_audit = process.started
+    assert in_training[:2] == in_audit == ["erasure", "comprehensiveness"]
+    assert set(in_training) == set(spec.experiments)
+    SETTINGS.NUMBA_NUM_THREADS = 1
+    run(spec, tmp_path / "alone")
+    names = [
+        path.relative_to(tmp_path / "alone") for part in ("model", "trace", "results") for path in (tmp_path / "alone" / part).iterdir()
+    ]
+    assert names
+    assert all((tmp_path / "with" / name).read_bytes() == (tmp_path / "alone" / name).read_bytes() for name in names)
+
+
+def test_the_process_ends_with_the_one_that_started_it(tmp_path: Path):
+    """Whichever way that ends: the pipe between them closes."""
+    write_shards(tmp_path / "trace", [make_trace(1, (3, 3), 3)])
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "code")}
+    program = f"from {ahead.__name__} import compile_for; compile_for({str(tmp_path / 'trace')!r}, 'adversary')"
+    with subprocess.Popen([sys.executable, "-c", program], env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        child.stdin.close()
+        assert child.wait() == 1
+    assert not list(tmp_path.rglob("*.nbi"))
+
+
+def test_where_no_process_can_be_started_there_is_none(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ahead, "is_compiled", lambda function: False)
+    monkeypatch.setattr(SETTINGS, "NUMBA_NUM_THREADS", 2)
+    monkeypatch.setattr(sys, "executable", "/no/such/program")
     assert len(list(ahead.in_turn(make_trace(3, (2, 4), 1), NAMES, silent))) == len(NAMES)

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
@@ -21,6 +22,8 @@ from tests.experiments.test_erasure import KINDS, some_trace
 from tests.oracles.erasure import after_removal, decided
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace, sigmoid_rows
+
+ORDER = kernel(random_order)
 
 
 def of_class(prediction: list[float], chosen: int) -> float:
@@ -64,7 +67,7 @@ def test_the_baseline_is_the_mean_over_random_orders(kind: str) -> None:
     trace = make_trace(20, (2, 25), seed=7, **KINDS[kind])
     table, streams = Comprehensiveness(orders=4)(trace), row_streams(trace, 0, "comprehensiveness")
     for row, length in enumerate(trace.alpha.lengths):
-        walks = [random_order(length, streams[row], number).tolist() for number in range(4)]
+        walks = [ORDER(length, streams[row], number).tolist() for number in range(4)]
         falls = np.mean([naive_falls(trace, row, walk) for walk in walks], axis=0)
         assert table["comprehensiveness_random"][row] == pytest.approx(falls[0].mean(), abs=1e-12)
         assert table["sufficiency_random"][row] == pytest.approx(falls[1].mean(), abs=1e-12)

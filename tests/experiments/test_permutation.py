@@ -5,12 +5,15 @@ import pytest
 from scipy.stats import binom
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.permutation import Permutation, _median_through_tail, median_delta_y
 from attnaudit.experiments.rows import row_streams
 from tests.oracles.permutation import all_permutations, naive_permutation
 from tests.traces import make_trace, sigmoid_rows
+
+SHUFFLE = kernel(shuffle)
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (2, None), (4, None), (3, 6)])
@@ -61,7 +64,7 @@ def test_every_order_is_equally_likely():
     weights = np.arange(4.0)
     stream = row_streams(make_trace(1), 0, "permutation")[0]
     for k in range(24_000):
-        shuffle(weights, stream, k)
+        SHUFFLE(weights, stream, k)
         counts[tuple(weights)] = counts.get(tuple(weights), 0) + 1
     assert len(counts) == 24
     chi_square = sum((count - 1000) ** 2 / 1000 for count in counts.values())

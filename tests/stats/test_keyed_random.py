@@ -4,22 +4,25 @@ import numpy as np
 from numba import njit
 from scipy.stats import chisquare, kstest
 
+from attnaudit.core.kernels import kernel
 from attnaudit.core.random import draw_below, draw_normal, draw_uniform, stream_keys
+
+BELOW, NORMAL, UNIFORM = kernel(draw_below), kernel(draw_normal), kernel(draw_uniform)
 
 
 @njit
 def _below(key, count, bound):
-    return np.array([draw_below(key, k, bound) for k in range(count)])
+    return np.array([BELOW(key, k, bound) for k in range(count)])
 
 
 @njit
 def _normals(key, count):
-    return np.array([draw_normal(key, k) for k in range(count)])
+    return np.array([NORMAL(key, k) for k in range(count)])
 
 
 @njit
 def _uniforms(key, count):
-    return np.array([draw_uniform(key, k) for k in range(count)])
+    return np.array([UNIFORM(key, k) for k in range(count)])
 
 
 def key(seed: int = 0, purpose: str = "test", number: int = 0) -> np.uint64:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle, stream_keys
 from attnaudit.experiments.rows import row_streams
@@ -16,6 +17,7 @@ from attnaudit.stats.bootstrap import bootstrap_means, bootstrap_ratios, means_o
 from attnaudit.stats.classification import classification_scores, resampled_over_seeds
 from attnaudit.trace import Trace
 
+SHUFFLE = kernel(shuffle)
 RESAMPLES = 4000
 LIKELY = 1e-4  # the p-value below which frequencies do not follow their distribution
 
@@ -63,7 +65,7 @@ def test_accuracy_of_one_right_and_one_wrong_row():
 
 def shuffled(key: np.uint64, number: int) -> tuple[int, ...]:
     order = np.arange(3)
-    shuffle(order, key, number)
+    SHUFFLE(order, key, number)
     return tuple(order.tolist())
 
 

@@ -1,5 +1,8 @@
 """Compiled functions, their machine code kept in a folder named after the sources it comes from.
 
+A `kernel` is called from Python, a `subroutine` from kernels alone. numba optimises every function and makes its machine code together with
+that of all functions it calls, again at every level of calls. Here this is done once, for the kernel; that takes a third of the time.
+
 numba keeps what it compiled by file, and takes it although a function that it calls, or a type, has since changed in another file. So the
 folder's name is a digest of all files with kernels: what another version left is never read, and every checkout of one version shares it.
 """
@@ -8,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,6 +25,9 @@ from typing import Any
 import numba
 import numpy as np
 from numba.core import config, event
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
+from numba.extending import register_jitable
 from numpy.typing import DTypeLike
 
 from attnaudit.core.files import user_cache
@@ -37,12 +45,18 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     if function is None:
         return partial(kernel, **options)
+    given = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "pipeline_class": _KernelCompiler, **options}
     others = SETTINGS.CACHE_LOCATOR_CLASSES
     SETTINGS.CACHE_LOCATOR_CLASSES = LOCATORS
     try:
-        return numba.njit(cache=True, nogil=True, error_model="numpy", **options)(function)
+        return numba.njit(**given)(function)
     finally:
         SETTINGS.CACHE_LOCATOR_CLASSES = others
+
+
+def subroutine(function: Callable[..., Any]) -> Any:
+    """Compile a function into the kernels that call it; called from Python it is interpreted, and ``kernel(function)`` compiles it."""
+    return register_jitable(error_model="numpy", no_cfunc_wrapper=True)(function)
 
 
 def over_rows(rows_kernel: Callable[..., None], rows: int, *arguments: Any) -> None:
@@ -52,13 +66,15 @@ def over_rows(rows_kernel: Callable[..., None], rows: int, *arguments: Any) -> N
     The first chunk is done alone, in the calling thread, where the kernel is compiled.
     """
     threads = SETTINGS.NUMBA_NUM_THREADS
-    if threads == 1 or rows < 2:
-        return rows_kernel(0, rows, *arguments)
-    ends = np.unique(np.linspace(0, rows, CHUNKS * threads + 1).astype(np.int64)).tolist()
-    rows_kernel(0, ends[1], *arguments)
+    ends = [0, rows]
+    if threads > 1 and rows > 1:
+        ends = np.unique(np.linspace(0, rows, CHUNKS * threads + 1).astype(np.int64)).tolist()
+    with _interrupted_between_passes():
+        rows_kernel(0, ends[1], *arguments)
+    if len(ends) == 2:
+        return
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(lambda first, last: rows_kernel(first, last, *arguments), ends[1:-1], ends[2:]))
-    return None
 
 
 def for_kernel(values: np.ndarray, dtype: DTypeLike = np.float64) -> np.ndarray:
@@ -73,11 +89,12 @@ class Locator:
     folder: Path
     line: int
     source: str
+    _py_file: str = field(default="", compare=False)  # numba names it in its debug information and where optimisation is off
 
     @classmethod
     def from_function(cls, function: Any, file: str) -> Locator | None:
         root = Path(SETTINGS.CACHE_DIR or code_folder(HERE))
-        locator = cls(root / function.__module__, function.__code__.co_firstlineno, inspect.getsource(function))
+        locator = cls(root / function.__module__, function.__code__.co_firstlineno, inspect.getsource(function), file)
         try:
             locator.ensure_cache_path()
         except OSError:
@@ -98,11 +115,79 @@ class Locator:
         return str(self.line)
 
 
+class _KernelCompiler(Compiler):
+    """Compiles a kernel, and into it whatever it calls."""
+
+    def compile_extra(self, func: Any) -> Any:
+        codegen = self.state.targetctx.codegen()
+        with _libraries(codegen, JITCodeLibrary):
+            self.state.library = codegen.create_library(func.__qualname__)
+        self.state.library.enable_object_caching()
+        with _libraries(codegen, _LinkedLibrary):
+            return super().compile_extra(func)
+
+
+class _LinkedLibrary(JITCodeLibrary):
+    """A function that only compiled functions call: linked into theirs as it is, without machine code of its own."""
+
+    codegen: Any = property(lambda self: self)
+
+    def set_env(self, env_name: str, env: Any) -> None:
+        """Only machine code has an address for it."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    @classmethod
+    def _unserialize(cls, codegen: Any, state: Any) -> Any:
+        with _libraries(codegen, JITCodeLibrary):  # a kernel that this one calls: its code was kept
+            return JITCodeLibrary._unserialize(codegen, state)
+
+
+@contextmanager
+def _libraries(codegen: Any, kind: type[JITCodeLibrary]) -> Iterator[None]:
+    """Within it numba puts what it compiles into libraries of this ``kind``."""
+    before, codegen._library_class = codegen._library_class, kind
+    try:
+        yield
+    finally:
+        codegen._library_class = before
+
+
+@contextmanager
+def _interrupted_between_passes() -> Iterator[None]:
+    """Within it Ctrl-C takes effect at the end, or when the next pass of the compiler begins.
+
+    Inside a callback from LLVM, Python would print the KeyboardInterrupt and drop it.
+    """
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    received: list[Any] = []
+
+    def act() -> None:
+        if received:
+            handler(*received.pop())
+
+    signal.signal(signal.SIGINT, lambda *arguments: received.append(arguments))
+    try:
+        with event.install_listener("numba:run_pass", _Starts(act)):
+            yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    act()
+
+
 @cache
 def code_folder(sources: Path) -> Path:
     """The folder of what is compiled from the kernels below ``sources``."""
     texts = (path.read_bytes() for path in sorted(sources.rglob("*.py")))
-    digest = hashlib.sha256(b"\0".join(text for text in texts if b"@kernel" in text))
+    digest = hashlib.sha256(b"\0".join(text for text in texts if b"@kernel" in text or b"@subroutine" in text))
     return user_cache() / f"kernels-{digest.hexdigest()[:16]}"
 
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import uint64
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -35,7 +35,7 @@ def _mixed(x: np.ndarray) -> np.ndarray:
     return x ^ (x >> np.uint64(31))
 
 
-@kernel(inline="always")
+@subroutine
 def draw_bits(key, counter):
     """64 random bits: number ``counter`` of the stream ``key``."""
     x = uint64(key) + uint64(counter + 1) * uint64(0x9E3779B97F4A7C15)
@@ -44,26 +44,26 @@ def draw_bits(key, counter):
     return x ^ (x >> uint64(31))
 
 
-@kernel(inline="always")
+@subroutine
 def draw_below(key, counter, bound):
     """An integer in ``0 … bound − 1`` for ``bound < 2³²``; its bias is below ``bound / 2³²``."""
     return ((draw_bits(key, counter) >> uint64(32)) * uint64(bound)) >> uint64(32)
 
 
-@kernel(inline="always")
+@subroutine
 def draw_uniform(key, counter):
     """A float in ``(0, 1)``, never an end."""
     return (float(draw_bits(key, counter) >> uint64(12)) + 0.5) * 2.0**-52
 
 
-@kernel(inline="always")
+@subroutine
 def draw_normal(key, counter):
     """A standard normal number (Box & Muller 1958); takes draws ``2 · counter`` and ``2 · counter + 1`` of the stream."""
     radius = math.sqrt(-2.0 * math.log(draw_uniform(key, 2 * counter)))
     return radius * math.cos(2.0 * math.pi * draw_uniform(key, 2 * counter + 1))
 
 
-@kernel
+@subroutine
 def shuffle(values, key, number):
     """Shuffle ``number`` of the stream ``key``, in place (Fisher & Yates); a shuffle of a shuffle is as random as one of the original."""
     size = len(values)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from attnaudit.core.kernels import for_kernel, kernel
+from attnaudit.core.kernels import for_kernel, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.trace.readout import Readout, TanhTail
 
@@ -40,7 +40,7 @@ def kernel_rows(readout: Readout, alpha: Ragged) -> tuple[Any, ...]:
     return for_kernel(alpha.values), alpha.offsets, contribution, offset, *head
 
 
-@kernel
+@subroutine
 def row_parts(rows, i):
     """Row ``i`` of `kernel_rows`: attention (T,), contributions (T, P), offset (P,) and head."""
     alpha, offsets, contribution, offset, weight, bias, tail, allowed, sigmoid = rows
@@ -48,7 +48,7 @@ def row_parts(rows, i):
     return alpha[start:stop], contribution[start:stop], offset[i], Head(weight, bias, tail, allowed[i], sigmoid)
 
 
-@kernel
+@subroutine
 def pool(weights, contribution, offset):
     """The attended sum, ``offset + Σ_t weights_t · contribution_t``."""
     pooled = offset.copy()
@@ -59,13 +59,13 @@ def pool(weights, contribution, offset):
     return pooled
 
 
-@kernel
+@subroutine
 def fast_tanh(x):
     """tanh x to 4e-16, in half the time of the library's."""
     return 1.0 - 2.0 / (math.exp(2.0 * x) + 1.0)
 
 
-@kernel
+@subroutine
 def pooled_logits(pooled, head):
     """The logits for an attended sum."""
     logits = np.empty(len(head.bias))
@@ -73,7 +73,7 @@ def pooled_logits(pooled, head):
     return logits
 
 
-@kernel
+@subroutine
 def logits_into(logits, pooled, head):
     """`pooled_logits`, written into ``logits``: an array for each call would take as long as a short row."""
     for c in range(len(logits)):
@@ -85,7 +85,7 @@ def logits_into(logits, pooled, head):
                 logits[c] += value * head.weight[p, c]
 
 
-@kernel
+@subroutine
 def pooled_prediction(pooled, head):
     """The prediction for an attended sum."""
     prediction = np.empty(len(head.bias))
@@ -93,7 +93,7 @@ def pooled_prediction(pooled, head):
     return prediction
 
 
-@kernel
+@subroutine
 def predict_into(prediction, pooled, head):
     """`pooled_prediction`, written into ``prediction``."""
     logits_into(prediction, pooled, head)
@@ -112,7 +112,7 @@ def predict_into(prediction, pooled, head):
         prediction[c] /= total
 
 
-@kernel
+@subroutine
 def tanh_slopes(pooled, head):
     """The slope of every tanh at an attended sum; 1 without a tail."""
     slopes = np.ones_like(pooled)
@@ -122,7 +122,7 @@ def tanh_slopes(pooled, head):
     return slopes
 
 
-@kernel
+@subroutine
 def logit_slopes(bend, head, direction, classes):
     """How the logits of ``classes`` move when the attended sum moves along ``direction``, where ``bend`` is `tanh_slopes`."""
     if not head.tail:
@@ -135,7 +135,7 @@ def logit_slopes(bend, head, direction, classes):
     return slopes
 
 
-@kernel
+@subroutine
 def pull_back(pooled, head, slopes):
     """``slopes`` by the logits as slopes by the attended sum: ∂tanh(x) = 1 − tanh²(x)."""
     if not head.tail:
@@ -148,7 +148,7 @@ def pull_back(pooled, head, slopes):
     return pull
 
 
-@kernel
+@subroutine
 def tvd_row(p, q):
     """Total variation distance of two predictions; a single column is the probability of class 1."""
     distance = 0.0

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import atomic, content_key, write_json, write_with_digest
@@ -34,7 +36,7 @@ def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: An
     """
     traced = spec.model.attention != "none"
     with _prepared(spec, Path(out), progress or silent, corpus) as prepared:
-        prepared.train(prepared.task.extra, traced)
+        prepared.train(prepared.task.extra, traced, tuple(spec.experiments) if traced else ())
         prepared.audit(traced)
         report_step(prepared.job.store, prepared.job.progress, {**(audit_page() if traced else {}), **prepared.task.pages})
     return Path(out)
@@ -98,19 +100,22 @@ class _Run:
     task: Task
     job: Job
 
-    def train(self, steps: Sequence[str], traced: bool = True) -> None:
-        """Train, collect if there is attention to trace, and do the ``steps`` besides."""
-        trained = self._train()
+    def train(self, steps: Sequence[str], traced: bool = True, experiments: Sequence[str] = ()) -> None:
+        """Train, collect if there is attention to trace, and do the ``steps`` besides.
+
+        The kernels of ``experiments`` are compiled meanwhile, where they are not yet.
+        """
+        trained = self._train(experiments)
         for name in (*(("collect",) if traced else ()), *steps):
             self._with_model(name, trained)
 
-    def _train(self) -> Record:
+    def _train(self, experiments: Sequence[str]) -> Record:
         job, plain = self.job, self.job.plain
         key = content_key("train", plain["fingerprint"], *self.task.training_key(job), job.device)
         outputs = ("model",) if job.spec.probe is None else ("model", STEP_FOLDER)
-        return job.store.step("train", key, outputs, partial(self._fit, job.store.scratch / f"checkpoint-{key[:12]}"))
+        return job.store.step("train", key, outputs, partial(self._fit, experiments, job.store.scratch / f"checkpoint-{key[:12]}"))
 
-    def _fit(self, checkpoint: Path, folder: Path) -> dict[str, Any]:
+    def _fit(self, experiments: Sequence[str], checkpoint: Path, folder: Path) -> dict[str, Any]:
         from attnaudit.tracing.texts import trace_probe
         from attnaudit.training.loop import best_epoch
 
@@ -124,13 +129,27 @@ class _Run:
         callback = None if probe is None else trace_probe(task.traced(job), probe, checkpoint, shards)
         if not (job.store.out / "spec.json").exists():  # the folder is this run's own, now that nothing in its input was refused
             write_with_digest(job.store.out / "spec.json", job.plain)
-        history = task.fit(
-            job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
-        )
+        with self._compiled_meanwhile(model, experiments):
+            history = task.fit(
+                job, model, seed=job.spec.seed, device=job.device, checkpoint=checkpoint, progress=job.progress, callback=callback
+            )
         model.save(folder / "model")
         if probe is not None:
             _keep_steps(probe, checkpoint, folder)
         return {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, **notes}
+
+    @contextlib.contextmanager
+    def _compiled_meanwhile(self, model: Any, experiments: Sequence[str]) -> Iterator[None]:
+        """Within it another process compiles the kernels of the experiments, for such traces as the ``model`` leaves."""
+        rows = self.task.traced(self.job)
+        if not experiments or not len(rows):
+            yield
+            return
+        from attnaudit.experiments.ahead import compiled_meanwhile
+
+        traces = list(self.task.shards(self.job, model, rows.take(np.arange(1)), self._origin(model), silent))
+        with compiled_meanwhile(traces[0], experiments):
+            yield
 
     def _with_model(self, name: str, trained: Record) -> None:
         """A step that follows from the trained model."""

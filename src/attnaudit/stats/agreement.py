@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import for_kernel, kernel, over_rows
+from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.ordering import ascending
 
@@ -82,7 +82,7 @@ def _top_rows(first, last, u, v, offsets, count, found):
             found[row] = _top_row(u[start:stop], v[start:stop], count[row])
 
 
-@kernel
+@subroutine
 def _top_row(u, v, count):
     """Mean over the largest ``u`` of the probability to be in the top: 1 above its border, a share of the ranks left on it."""
     border, largest = v[ascending(v)[len(v) - count]], u.max()
@@ -109,7 +109,7 @@ def _rationale_rows(first, last, score, score_offsets, relevant, relevant_offset
             out[0, row], out[1, row] = _rationale_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, expected)
 
 
-@kernel
+@subroutine
 def _rationale_row(score, relevant, expected):
     """One walk down the groups of equal scores.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float, Int64
 
-from attnaudit.core.kernels import kernel, over_rows
+from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.random import draw_below, stream_keys
 
 
@@ -19,7 +19,7 @@ def bootstrap_means(
     """
     means = np.full((resamples, values.shape[1]), np.nan)
     if len(values):
-        over_rows(_resampled_means, resamples, canonical_order(values), resample_keys(seed, resamples), means)
+        over_rows(_mean_rows, resamples, canonical_order(values), resample_keys(seed, resamples), means)
     return percentile_interval(means, level)
 
 
@@ -43,7 +43,7 @@ def bootstrap_ratios(
     """Percentile interval of ``Σ numerator / Σ denominator`` of every column, rows drawn whole, for example clusters."""
     both = canonical_order(np.hstack([numerator, denominator]).astype(np.float64))
     means = np.full((resamples, both.shape[1]), np.nan)
-    over_rows(_resampled_means, resamples, both, resample_keys(seed, resamples), means)
+    over_rows(_mean_rows, resamples, both, resample_keys(seed, resamples), means)
     top, bottom = np.hsplit(means, 2)
     return percentile_interval(np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0), level)
 
@@ -67,8 +67,16 @@ def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples
 
 def drawn_seeds(seed: int, resamples: int, seeds: int) -> Int64[np.ndarray, "resamples S"]:
     """Which seeds each resample draws, with replacement; a single one is what there is."""
-    keys = stream_keys(seed, "bootstrap over seeds", np.arange(resamples))
-    return np.array([[draw_below(key, draw, seeds) for draw in range(seeds)] for key in keys], dtype=np.int64)
+    drawn = np.empty((resamples, seeds), np.int64)
+    _draw_rows(stream_keys(seed, "bootstrap over seeds", np.arange(resamples)), drawn)
+    return drawn
+
+
+@kernel
+def _draw_rows(keys, drawn):
+    for b in range(len(keys)):
+        for draw in range(drawn.shape[1]):
+            drawn[b, draw] = draw_below(keys[b], draw, drawn.shape[1])
 
 
 def percentile_interval(
@@ -96,7 +104,7 @@ def canonical_order(values: Float[np.ndarray, "n m"]) -> Float[np.ndarray, "n m"
 
 
 @kernel
-def _resampled_means(first, last, values, keys, means):
+def _mean_rows(first, last, values, keys, means):
     for b in range(first, last):
         _means(values, resample(keys[b], len(values)), means[b])
 
@@ -110,7 +118,7 @@ def resample(key, n):
     return count
 
 
-@kernel
+@subroutine
 def _means(values, count, means):
     m = values.shape[1]
     total, known = np.zeros(m), np.zeros(m)

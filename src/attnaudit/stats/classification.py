@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from attnaudit.core.kernels import kernel, over_rows
+from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
 
@@ -69,22 +69,23 @@ def resampled_over_seeds(
 def _scores_and_resamples(
     label: np.ndarray, predicted: np.ndarray, score: np.ndarray, keys: np.ndarray
 ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
-    value, statistics = np.full(3, np.nan), np.full((len(keys), 3), np.nan)
+    statistics = np.full((1 + len(keys), 3), np.nan)
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        value[:] = _weighted_scores(label, predicted, score, order, np.ones(len(label)))
-        over_rows(_resampled_scores, len(keys), label, predicted, score, order, keys, statistics)
-    return value, statistics
+        over_rows(_score_rows, len(statistics), label, predicted, score, order, keys, statistics)
+    return statistics[0], statistics[1:]
 
 
 @kernel
-def _resampled_scores(first, last, label, predicted, score, order, keys, statistics):
+def _score_rows(first, last, label, predicted, score, order, keys, statistics):
+    """First the scores themselves, then those of every resample."""
     for b in range(first, last):
-        statistics[b] = _weighted_scores(label, predicted, score, order, resample(keys[b], len(label)).astype(np.float64))
+        weight = np.ones(len(label)) if b == 0 else resample(keys[b - 1], len(label)).astype(np.float64)
+        statistics[b] = _weighted_scores(label, predicted, score, order, weight)
 
 
-@kernel
+@subroutine
 def _weighted_scores(label, predicted, score, order, weight):
     """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
     columns = score.shape[1]
@@ -102,14 +103,14 @@ def _weighted_scores(label, predicted, score, order, weight):
     return accuracy, _defined_mean(f1), _defined_mean(auc)
 
 
-@kernel
+@subroutine
 def _f1(confusion, k):
     """2 TP / (2 TP + FP + FN), undefined for a class that neither occurs nor is predicted."""
     occurs = confusion[k].sum() + confusion[:, k].sum()
     return 2.0 * confusion[k, k] / occurs if occurs > 0 else math.nan
 
 
-@kernel
+@subroutine
 def _roc_auc(score, positive, order, weight):
     """Share of pairs (positive, negative) in the right order, ties counted half: one walk up the sorted scores."""
     below, won, positives = 0.0, 0.0, 0.0
@@ -130,7 +131,7 @@ def _roc_auc(score, positive, order, weight):
     return won / (positives * below) if positives > 0 and below > 0 else math.nan
 
 
-@kernel
+@subroutine
 def _defined_mean(values):
     known = values[~np.isnan(values)]
     return known.mean() if len(known) else math.nan

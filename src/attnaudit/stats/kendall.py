@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.kernels import for_kernel, kernel, over_rows
+from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.ordering import ascending
 
@@ -29,7 +29,7 @@ def _kendall_rows(first, last, x, y, offsets, tau, p_value):
         tau[row], p_value[row] = kendall_tau_row(x[start:stop], y[start:stop])
 
 
-@kernel
+@subroutine
 def kendall_tau_row(x, y):
     """Knight's algorithm, O(T log T): discordant pairs are the exchanges of a merge sort of ``y`` taken in the order of ``x``.
 
@@ -56,7 +56,7 @@ def kendall_tau_row(x, y):
     return min(1.0, max(-1.0, tau)), math.erfc(abs(balance) / math.sqrt(2.0 * variance))
 
 
-@kernel
+@subroutine
 def _ties(values):
     """Over the groups of c equal neighbours: Σ c(c−1)/2, Σ c(c−1)(c−2) and Σ c(c−1)(2c+5)."""
     pairs, triples, spread = 0.0, 0.0, 0.0
@@ -71,7 +71,7 @@ def _ties(values):
     return pairs, triples, spread
 
 
-@kernel
+@subroutine
 def _joint_ties(x, y):
     """Pairs of neighbours equal in both."""
     pairs = 0.0
@@ -83,7 +83,7 @@ def _joint_ties(x, y):
     return pairs
 
 
-@kernel
+@subroutine
 def _exchanges(values):
     """Pairs out of order, counted while merging runs of 1, 2, 4, … values."""
     source, target = values.copy(), np.empty_like(values)

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 
 RUN = 8  # so many values are put in order one by one before the merging starts
 
 
-@kernel
+@subroutine
 def ascending(values):
     """The positions of ``values`` from the smallest to the largest, equal ones as they stand: a merge sort, O(T log T).
 
@@ -45,7 +45,7 @@ def ascending(values):
     return place
 
 
-@kernel
+@subroutine
 def largest(values, count):
     """The positions of the ``count`` largest values, in no order: quickselect (Hoare 1961), O(T) on average."""
     place, start, stop = np.arange(len(values)), 0, len(values) - 1
@@ -69,7 +69,7 @@ def largest(values, count):
     return place[:count]
 
 
-@kernel
+@subroutine
 def _insert(value, place, start, stop):
     """Put a short run in order, in place."""
     for k in range(start + 1, stop):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.kernels import kernel, over_rows
+from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange
@@ -52,17 +52,17 @@ def bounded_attention(
     """
     furthest, upper = np.empty(len(alpha.values)), np.empty(len(alpha))
     epsilon, limits = max(float(epsilon), LEAST), search_limits(search)
-    over_rows(_bounded_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, epsilon, streams, search.k, limits, furthest, upper)
+    over_rows(bounded_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, epsilon, streams, search.k, limits, furthest, upper)
     return alpha.with_values(furthest), upper
 
 
 @kernel
-def _bounded_rows(first, last, rows, offsets, epsilon, streams, k, limits, furthest, upper):
+def bounded_rows(first, last, rows, offsets, epsilon, streams, k, limits, furthest, upper):
     for i in range(first, last):
         upper[i] = _bounded(row_parts(rows, i), epsilon, streams[i], k, limits, furthest[offsets[i] : offsets[i + 1]])
 
 
-@kernel
+@subroutine
 def _bounded(parts, epsilon, stream, k, limits, furthest):
     """The bound of one row, its best attention written into ``furthest``."""
     row = as_row(parts, epsilon)
@@ -75,7 +75,7 @@ def _bounded(parts, epsilon, stream, k, limits, furthest):
     return max(upper, worth(row, best))
 
 
-@kernel
+@subroutine
 def bounded_row(row, furthest):
     """Writes the best attention found into ``furthest``; the bound."""
     furthest[:] = row.own
@@ -102,7 +102,7 @@ def bounded_row(row, furthest):
     return max(boxes.bound.max(), settled, found)
 
 
-@kernel
+@subroutine
 def _search_again(row, ends, furthest):
     """The best of ``furthest`` and of what the attentions ``ends`` lead to, into ``furthest``."""
     built, found = program(row, own_logits(row)), worth(row, furthest)
@@ -110,7 +110,7 @@ def _search_again(row, ends, furthest):
         found = climb(row, built, merged(end, row.stand_in, len(row.tokens)), found, furthest)
 
 
-@kernel
+@subroutine
 def _visit(row, built, boxes, k, found, furthest):
     """Bound box ``k``, whose bound so far is that of the box it was cut from, and try the attention that its program ends with."""
     box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
@@ -124,7 +124,7 @@ def _visit(row, built, boxes, k, found, furthest):
     return _improve(row, boxes.point[k], found, furthest)
 
 
-@kernel
+@subroutine
 def _boxes(row):
     """Memory for as many boxes as a row of this size may take; the first is the whole problem."""
     length, classes = len(row.alpha), len(row.kept)
@@ -140,7 +140,7 @@ def _boxes(row):
     )  # fmt: skip
 
 
-@kernel
+@subroutine
 def _cut(row, boxes, k, new):
     """Cut box ``k`` in two, the upper part becoming box ``new``; false where nothing is left to cut."""
     box = Box(boxes.low[k], boxes.high[k], boxes.low_p[k], boxes.high_p[k])
@@ -162,7 +162,7 @@ def _cut(row, boxes, k, new):
     return True
 
 
-@kernel
+@subroutine
 def _widest_chord(row, box, point):
     """The token whose chord is furthest above f at ``point``, where to cut it, and by how much; token −1 where all are tight."""
     best, token = 1e-6, -1
@@ -179,7 +179,7 @@ def _widest_chord(row, box, point):
     return token, min(max(point[token], box.low[token] + margin), box.high[token] - margin), best
 
 
-@kernel
+@subroutine
 def _loosest_class(row, box, point):
     """The class that loses most under ``point``, where to cut its probability, and how far the output is beyond ε; −1 within."""
     prediction = pooled_prediction(attended_sum(row, point), row.head)
@@ -193,7 +193,7 @@ def _loosest_class(row, box, point):
     return (kind, side, excess) if excess > 1e-6 else (-1, 0.0, 0.0)
 
 
-@kernel
+@subroutine
 def _heaviest(box, point):
     """The token that has most beyond its least, and the middle of its side; −1 where none has much."""
     token = np.argmax(np.where(box.high - box.low > 1e-3, point - box.low, 0.0))
@@ -202,7 +202,7 @@ def _heaviest(box, point):
     return token, 0.5 * (box.low[token] + box.high[token])
 
 
-@kernel
+@subroutine
 def _improve(row, point, found, furthest):
     """The better of what was found and ``point`` drawn onto the allowed set; its value."""
     weights = np.where(point < 1e-9, 0.0, point)

@@ -18,13 +18,13 @@ import math
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.compiled_readout import fast_tanh
 
 ROUNDING = 1e-12
 
 
-@kernel
+@subroutine
 def furthest_logits(slope, p, epsilon, low, high, moved):
     """A bound on h(``slope``), infinite where there is none; ``moved`` becomes the p′ of an allowed output that is furthest, or nearly."""
     gained, lost = margins(p, epsilon, low, high)
@@ -33,7 +33,7 @@ def furthest_logits(slope, p, epsilon, low, high, moved):
     return _shift(slope, p, moved) + _gain(slope, gained, high, moved) + _lose(slope, lost, low, moved)
 
 
-@kernel
+@subroutine
 def margins(p, epsilon, low, high):
     """What may still be gained, and lost, beyond what ``low`` and ``high`` force; negative where nothing is allowed."""
     gained, lost = epsilon, epsilon
@@ -43,14 +43,14 @@ def margins(p, epsilon, low, high):
     return gained, lost
 
 
-@kernel
+@subroutine
 def vanishes(c, p, epsilon, low, high):
     """Whether class ``c`` may lose all it has."""
     _, lost = margins(p, epsilon, low, high)
     return low[c] <= 0.0 and min(p[c], high[c]) <= lost
 
 
-@kernel
+@subroutine
 def _shift(slope, p, moved):
     """What is forced."""
     value = 0.0
@@ -60,7 +60,7 @@ def _shift(slope, p, moved):
     return value
 
 
-@kernel
+@subroutine
 def _gain(slope, budget, high, moved):
     """max of Σ μ_c ln((p_c + u_c)/p_c) over 0 ≤ u_c ≤ high_c − p_c with Σ u = budget, over the classes with μ_c > 0.
 
@@ -92,7 +92,7 @@ def _gain(slope, budget, high, moved):
     return value
 
 
-@kernel
+@subroutine
 def _lose(slope, budget, low, moved):
     """A bound on max of Σ |μ_c| ln(p_c/(p_c − d_c)) over 0 ≤ d_c ≤ p_c − low_c with Σ d ≤ budget, over the classes with μ_c < 0.
 
@@ -120,7 +120,7 @@ def _lose(slope, budget, low, moved):
     return value
 
 
-@kernel
+@subroutine
 def log_probabilities(logits, allowed):
     """ln softmax over the allowed classes, never below what still has an exponential."""
     highest, total = -math.inf, 0.0
@@ -133,7 +133,7 @@ def log_probabilities(logits, allowed):
     return np.maximum(logits - highest - math.log(total), -690.0)
 
 
-@kernel
+@subroutine
 def _attended_range(contribution, offset, box):
     """Between what values every entry of the attended sum lies for attentions in the box."""
     rest = max(1.0 - box.low.sum(), 0.0)
@@ -156,7 +156,7 @@ def _attended_range(contribution, offset, box):
     return floor, ceiling
 
 
-@kernel
+@subroutine
 def between_planes(a, b):
     """(k, m⁻, m⁺) with k x + m⁻ ≤ tanh x ≤ k x + m⁺ for a ≤ x ≤ b."""
     at_a, at_b = fast_tanh(a), fast_tanh(b)
@@ -173,7 +173,7 @@ def between_planes(a, b):
     return k, least - ROUNDING, most + ROUNDING
 
 
-@kernel
+@subroutine
 def linearise(row, box, log_p, last, matrix, scale, error):
     """Write into ``matrix`` the logits of the classes kept minus those of the last, minus ln p, and their ``error`` each way."""
     width, kept = len(row.offset), row.kept

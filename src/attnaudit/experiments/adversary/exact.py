@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, logit
 
-from attnaudit.core.kernels import for_kernel, kernel, over_rows
+from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import LN2
 from attnaudit.stats.ordering import ascending
@@ -76,7 +76,7 @@ def _furthest_rows(first, last, alpha, offsets, relevance, low, high, furthest):
         furthest_row(alpha[start:stop], relevance[start:stop], low[row], high[row], furthest[start:stop])
 
 
-@kernel
+@subroutine
 def furthest_row(alpha, relevance, low, high, furthest):
     """The best vertex of the slab, written into ``furthest``."""
     best = _best_single(alpha, relevance, low, high)
@@ -95,7 +95,7 @@ def furthest_row(alpha, relevance, low, high, furthest):
     furthest[other] += 1.0 - weight
 
 
-@kernel
+@subroutine
 def gain(weight, old):
     """f(a, â) = ½ [a ln(2a/(a+â)) + â ln(2â/(a+â))] − ½ â ln 2: JSD is ½ ln 2 plus the gains of the non-zero weights."""
     if weight <= 0.0:
@@ -106,7 +106,7 @@ def gain(weight, old):
     return 0.5 * (weight * math.log(2.0 * weight / total) + old * math.log(old / total))
 
 
-@kernel
+@subroutine
 def _best_single(alpha, relevance, low, high):
     """The best token that alone keeps the output: (JSD, token, token, 1), or token −1 for the attention as it is."""
     slack = 1e-13 * np.abs(relevance).max()
@@ -119,7 +119,7 @@ def _best_single(alpha, relevance, low, high):
     return value, token, token, 1.0
 
 
-@kernel
+@subroutine
 def _best_pair(alpha, relevance, order, c, best):
     """The best of ``best`` and all pairs with r_i < c < r_j, both sides taken in the order of their attention.
 
@@ -145,27 +145,27 @@ def _best_pair(alpha, relevance, order, c, best):
     return best
 
 
-@kernel
+@subroutine
 def _share(relevance, i, j, c):
     """The weight on i with which the pair (i, j) has relevance c."""
     return (relevance[j] - c) / (relevance[j] - relevance[i])
 
 
-@kernel
+@subroutine
 def _better(alpha, relevance, i, j, c, best):
     weight = _share(relevance, i, j, c)
     value = 0.5 * LN2 + gain(weight, alpha[i]) + gain(1.0 - weight, alpha[j])
     return (value, i, j, weight) if value > best[0] else best
 
 
-@kernel
+@subroutine
 def _bound(least, most, alpha_i, alpha_j):
     at_least = gain(least, alpha_i) + gain(1.0 - least, alpha_j)
     at_most = gain(most, alpha_i) + gain(1.0 - most, alpha_j)
     return 0.5 * LN2 + max(at_least, at_most)
 
 
-@kernel
+@subroutine
 def _worth_trying(alpha, i, partners, least, most, value):
     """How many of the first partners have a bound above ``value``."""
     start, stop = 0, len(partners)
@@ -178,7 +178,7 @@ def _worth_trying(alpha, i, partners, least, most, value):
     return start
 
 
-@kernel
+@subroutine
 def _inside(weight, r_i, r_j, low, high):
     """``weight`` moved by the few units in the last place that rounding may have put it outside the slab."""
     for power in range(8):

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
 from attnaudit.experiments.compiled_readout import logit_slopes, pooled_logits, pooled_prediction, tanh_slopes, tvd_row
@@ -21,7 +21,7 @@ TURNS = 3
 NEARER = (0.99, 0.6, 0.0)
 
 
-@kernel
+@subroutine
 def reach(row, pooled, direction, limit):
     """How far one may go from an allowed attended sum along ``direction``: ``limit``, or a crossing before it, to the allowed side."""
     at_limit = beyond(row, pooled + limit * direction)
@@ -44,7 +44,7 @@ def reach(row, pooled, direction, limit):
     return near
 
 
-@kernel
+@subroutine
 def exchange(row, weights, takers):
     """Move weight from any token to one of ``takers`` as far as allowed, always the best such move, until none gains; in place.
 
@@ -70,14 +70,14 @@ def exchange(row, weights, takers):
         value = worth(row, weights)
 
 
-@kernel
+@subroutine
 def _shifted(row, weights, i, j, amount):
     """What moving ``amount`` from token j to token i adds to the divergence."""
     before = gain(weights[i], row.alpha[i]) + gain(weights[j], row.alpha[j])
     return gain(weights[i] + amount, row.alpha[i]) + gain(weights[j] - amount, row.alpha[j]) - before
 
 
-@kernel
+@subroutine
 def draw_in(row, weights):
     """Bring ``weights`` onto the allowed set, in place: towards their own output as far as ε goes, then nearer to the model's."""
     prediction = pooled_prediction(attended_sum(row, weights), row.head)
@@ -95,7 +95,7 @@ def draw_in(row, weights):
     return False
 
 
-@kernel
+@subroutine
 def settle(row, weights, aim):
     """Change the non-zero weights so that the logits of the classes kept come near ``aim``: damped Gauss-Newton, in place.
 
@@ -115,7 +115,7 @@ def settle(row, weights, aim):
     return False
 
 
-@kernel
+@subroutine
 def _newton(row, weights, aim):
     """The smallest step, each weight measured by itself, that brings the linear part of the logits to ``aim`` and keeps the sum."""
     members, classes = np.flatnonzero(weights > 0.0), len(row.kept)
@@ -142,7 +142,7 @@ def _newton(row, weights, aim):
         weights[members[k]] *= 1.0 + np.dot(slopes[k], short)
 
 
-@kernel
+@subroutine
 def _centre(row, logits):
     """Logits as the change in probability that they make: minus their mean, times what the class counts for."""
     mean, total = 0.0, 0.0
@@ -153,7 +153,7 @@ def _centre(row, logits):
         logits[c] = max(row.target[row.kept[c]], row.epsilon) * (logits[c] - mean / total)
 
 
-@kernel
+@subroutine
 def eliminate(system, right):
     """Solve a small linear system in place, by elimination with row pivots; ``right`` becomes the solution."""
     size = len(right)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, vanishes
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import Row
@@ -55,7 +55,7 @@ class Program(NamedTuple):
     moved: np.ndarray
 
 
-@kernel
+@subroutine
 def tightened(low, high):
     """No weight can be above what the least of the others leave; false where the box is empty."""
     total = low.sum()
@@ -64,7 +64,7 @@ def tightened(low, high):
     return total <= 1.0 + 1e-12 and high.sum() >= 1.0 - 1e-12
 
 
-@kernel
+@subroutine
 def program(row, logits):
     """The program of a row over the classes kept; ``logits`` are those of its own attention."""
     length, kept, classes = len(row.alpha), row.kept, len(row.kept)
@@ -91,7 +91,7 @@ def program(row, logits):
     return built
 
 
-@kernel
+@subroutine
 def bound_box(built, box, weights):
     """What the JSD cannot exceed in the box, −1 where the box is empty; ``weights`` becomes the attention that the program ends with."""
     gained, lost = margins(built.p, built.epsilon, box.low_p, box.high_p)
@@ -111,7 +111,7 @@ def bound_box(built, box, weights):
     return best
 
 
-@kernel
+@subroutine
 def _begin(built, box):
     """The tableau with the tokens, the outputs known that lie in the box, and the classes that may vanish there."""
     rows, length = len(built.column), len(box.low)
@@ -141,7 +141,7 @@ def _begin(built, box):
     return columns
 
 
-@kernel
+@subroutine
 def _add_errors(built, columns):
     """By how much the logits may differ from the linear ones."""
     for i in range(2, len(built.column)):
@@ -153,7 +153,7 @@ def _add_errors(built, columns):
     return columns
 
 
-@kernel
+@subroutine
 def _add_output(built, output, columns):
     """One of the outputs of whose logits those of an attention are a mean."""
     if columns == len(built.linear.upper):
@@ -168,7 +168,7 @@ def _add_output(built, output, columns):
     return columns + 1
 
 
-@kernel
+@subroutine
 def _add_ray(built, vanishing, columns):
     """A class that may vanish: its logit may fall as far as it likes."""
     if columns == len(built.linear.upper):
@@ -182,7 +182,7 @@ def _add_ray(built, vanishing, columns):
     return columns + 1
 
 
-@kernel
+@subroutine
 def _lagrangian(built, box):
     """The bound by the prices of the tableau, and by how much h exceeds what the known outputs say of it."""
     _read_slope(built, box)
@@ -207,7 +207,7 @@ def _lagrangian(built, box):
     return bound + ROUNDING, spread - price(built.linear, 1)
 
 
-@kernel
+@subroutine
 def _read_slope(built, box):
     """The prices of the classes, summing to 0, none below 0 for a class that may vanish."""
     total, last = 0.0, built.last

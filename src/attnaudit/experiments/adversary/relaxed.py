@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.kernels import kernel, over_rows
+from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, pull_back, row_parts, tvd_row
@@ -48,7 +48,7 @@ def _search_rows(first, last, rows, offsets, streams, limits, found):
         found[:, start:stop] = search_row(starting_scores(streams[i], len(found), stop - start), row_parts(rows, i), limits)
 
 
-@kernel
+@subroutine
 def starting_scores(stream, k, length):
     """Where the search starts, (k, T): log-uniform attention plus 3 · N(0, 1) in every score."""
     scores = np.empty((k, length))
@@ -58,7 +58,7 @@ def starting_scores(stream, k, length):
     return scores
 
 
-@kernel
+@subroutine
 def search_row(scores, parts, limits):
     """Adam with AMSGrad (Reddi et al. 2018) on ``scores``, in place; returns the attentions they end with."""
     epsilon, penalty, steps, learning_rate = limits
@@ -90,7 +90,7 @@ def _softmax_rows(scores):
     return weights
 
 
-@kernel
+@subroutine
 def loss_slope(scores, parts, target, epsilon, penalty):
     """∂loss/∂scores, derived manually: ∂JSD(p, q)/∂p = ½ ln(2p/(p+q)), and through a softmax g becomes p (g − Σ p g)."""
     alpha, contribution, offset, head = parts
@@ -113,7 +113,7 @@ def loss_slope(scores, parts, target, epsilon, penalty):
     return slope
 
 
-@kernel
+@subroutine
 def _divergence_slope(weights, i, t, old):
     """How the divergences grow with weight t of attention i."""
     k, weight = len(weights), max(weights[i, t], 1e-300)
@@ -124,7 +124,7 @@ def _divergence_slope(weights, i, t, old):
     return 0.5 * math.log(2.0 * weight / (weight + old)) + (among / (k * (k - 1.0)) if k > 1 else 0.0)
 
 
-@kernel
+@subroutine
 def _logit_slopes(prediction, target, sigmoid):
     """∂TVD/∂logits, of one sigmoid output or of a softmax."""
     sign = np.sign(prediction - target)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, tvd_row
 from attnaudit.stats.measures import LN2
@@ -37,7 +37,7 @@ class Row(NamedTuple):
     epsilon: float
 
 
-@kernel
+@subroutine
 def as_row(parts, epsilon):
     """A row from its `row_parts`, with its allowed answers alone."""
     alpha, contribution, offset, head = parts
@@ -52,7 +52,7 @@ def as_row(parts, epsilon):
     return Row(tokens, stand_in, alpha[tokens], own, contribution, offset, head, target, kept, epsilon)
 
 
-@kernel
+@subroutine
 def _least_of_equals(alpha, contribution):
     """Of every set of tokens with the same readout the one of least attention; and which of these represents each token."""
     least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
@@ -65,7 +65,7 @@ def _least_of_equals(alpha, contribution):
     return tokens, np.searchsorted(tokens, least)
 
 
-@kernel
+@subroutine
 def merged(weights, stand_in, count):
     """Every token's weight given to the one of ``count`` that represents it."""
     total = np.zeros(count)
@@ -74,7 +74,7 @@ def merged(weights, stand_in, count):
     return total
 
 
-@kernel
+@subroutine
 def _classes_kept(contribution, offset, head, target):
     """The classes likely under the model's attention or under single tokens, as many as can be afforded, in the order they have."""
     likely = target.copy()
@@ -86,18 +86,18 @@ def _classes_kept(contribution, offset, head, target):
     return np.flatnonzero(chosen)
 
 
-@kernel
+@subroutine
 def attended_sum(row, weights):
     return pool(weights, row.contribution, row.offset)
 
 
-@kernel
+@subroutine
 def own_logits(row):
     """The logits under the model's own attention."""
     return pooled_logits(attended_sum(row, row.own), row.head)
 
 
-@kernel
+@subroutine
 def worth(row, weights):
     """JSD of ``weights`` to the row's attention."""
     value = 0.5 * LN2
@@ -106,18 +106,18 @@ def worth(row, weights):
     return value
 
 
-@kernel
+@subroutine
 def affordable(row, additions):
     """How many outputs may be computed with so many additions, 16 at least."""
     return max(16, additions // (len(row.offset) * (1 + len(row.target))))
 
 
-@kernel
+@subroutine
 def beyond(row, pooled):
     """How far the output under an attended sum is beyond ε; allowed where this is not above 0."""
     return tvd_row(pooled_prediction(pooled, row.head), row.target) - row.epsilon
 
 
-@kernel
+@subroutine
 def is_allowed(row, weights):
     return beyond(row, attended_sum(row, weights)) <= 0.0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, settle
 from attnaudit.experiments.adversary.program import Box, bound_box, tightened
@@ -28,7 +28,7 @@ FIRST, SHRINK, SMALLEST = 0.1, 0.4, 1e-3  # sides of the boxes around an attenti
 GAIN = 1e-6
 
 
-@kernel
+@subroutine
 def first_attention(row, logits, furthest):
     """The best of the attentions to start from, into ``furthest``; its value. Without a tail single tokens do."""
     value = try_single_tokens(row, 0.0, furthest)
@@ -39,7 +39,7 @@ def first_attention(row, logits, furthest):
     return value
 
 
-@kernel
+@subroutine
 def take_better(row, weights, value, furthest):
     """``weights`` into ``furthest`` where they are further than ``value``; the larger of both values."""
     reached = worth(row, weights)
@@ -49,7 +49,7 @@ def take_better(row, weights, value, furthest):
     return value
 
 
-@kernel
+@subroutine
 def try_single_tokens(row, value, furthest):
     """The best token that alone keeps the output."""
     token = -1
@@ -63,7 +63,7 @@ def try_single_tokens(row, value, furthest):
     return value
 
 
-@kernel
+@subroutine
 def try_thinning(row, logits, value, furthest):
     """The model's attention with its largest weights removed, half of what is left while the rest can make up for it, then fewer."""
     weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
@@ -87,7 +87,7 @@ def try_thinning(row, logits, value, furthest):
     return take_better(row, weights, value, furthest)
 
 
-@kernel
+@subroutine
 def try_pairs(row, tokens, value, furthest):
     """The ends of what is allowed between two of ``tokens``."""
     for second in range(1, len(tokens)):
@@ -96,7 +96,7 @@ def try_pairs(row, tokens, value, furthest):
     return value
 
 
-@kernel
+@subroutine
 def _try_pair(row, i, j, value, furthest):
     """Move from token j to token i in ``PAIR_STEPS`` steps; where the output comes within ε, or leaves it, find that point."""
     along, start = row.contribution[i] - row.contribution[j], row.offset + row.contribution[j]
@@ -118,7 +118,7 @@ def _try_pair(row, i, j, value, furthest):
     return value
 
 
-@kernel
+@subroutine
 def try_swaps(row, logits, value, furthest):
     """Other tokens, of little attention, in the position of one of the few or next to them, the weights settled again; repeatedly."""
     aim, trial = logits[row.kept], np.empty_like(furthest)
@@ -144,7 +144,7 @@ def try_swaps(row, logits, value, furthest):
     return value
 
 
-@kernel
+@subroutine
 def _try_settled(row, trial, aim, value, furthest):
     if not (is_allowed(row, trial) or settle(row, trial, aim)) or worth(row, trial) < value - 0.03:
         return value
@@ -152,7 +152,7 @@ def _try_settled(row, trial, aim, value, furthest):
     return take_better(row, trial, value, furthest)
 
 
-@kernel
+@subroutine
 def climb(row, built, weights, found, furthest):
     """The best attention reached from ``weights`` (changed in place), where it is further than ``found``, into ``furthest``."""
     if not draw_in(row, weights):
@@ -170,7 +170,7 @@ def climb(row, built, weights, found, furthest):
     return take_better(row, weights, found, furthest)
 
 
-@kernel
+@subroutine
 def _best_near(row, built, weights, side, trial):
     """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
     low, high = np.maximum(weights - side, 0.0), np.minimum(weights + side, 1.0)

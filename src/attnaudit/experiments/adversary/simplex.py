@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 
 BARRED = 1e3
 TINY = 1e-9
@@ -30,7 +30,7 @@ class LinearProgram(NamedTuple):
     upper: np.ndarray
 
 
-@kernel
+@subroutine
 def memory(m, width):
     """A program of ``m`` rows and ``width`` columns, without any bounds, before its `start`."""
     return LinearProgram(
@@ -38,7 +38,7 @@ def memory(m, width):
     )
 
 
-@kernel
+@subroutine
 def start(linear, matrix, right, cost):
     """The tableau of ``matrix`` (m, n) with all columns at zero and the artificial ones taking up ``right``."""
     (m, n), tableau = matrix.shape, linear.tableau
@@ -56,7 +56,7 @@ def start(linear, matrix, right, cost):
         tableau[m, m + j] += cost[j]
 
 
-@kernel
+@subroutine
 def add_column(linear, column, j):
     """One more column, number ``j``, at zero and without cost, of a program under way."""
     m, tableau = len(column), linear.tableau
@@ -69,13 +69,13 @@ def add_column(linear, column, j):
         tableau[m, j] -= price(linear, k) * column[k]
 
 
-@kernel
+@subroutine
 def price(linear, k):
     """The price of row ``k``: what one more unit on its right side is worth."""
     return linear.signs[k] * (-BARRED - linear.tableau[-1, k])
 
 
-@kernel
+@subroutine
 def solve(linear, columns, steps):
     """Primal simplex with bounds on the first ``columns``, from the tableau as it is, ``steps`` steps at most."""
     for _ in range(steps):
@@ -85,7 +85,7 @@ def solve(linear, columns, steps):
         _step(linear, columns, enter)
 
 
-@kernel
+@subroutine
 def _entering(linear, columns):
     """The column whose move away from its bound pays best per unit."""
     m, best, enter = len(linear.values), TINY, -1
@@ -96,7 +96,7 @@ def _entering(linear, columns):
     return enter
 
 
-@kernel
+@subroutine
 def _step(linear, columns, enter):
     """Move ``enter`` until it meets its other bound or a basic column meets one, which then leaves."""
     tableau, values, basis, _, at_upper, upper = linear
@@ -124,7 +124,7 @@ def _step(linear, columns, enter):
     _pivot(tableau, leave, enter, columns)
 
 
-@kernel
+@subroutine
 def _pivot(tableau, leave, enter, columns):
     scale = 1.0 / tableau[leave, enter]
     for j in range(columns):
@@ -136,7 +136,7 @@ def _pivot(tableau, leave, enter, columns):
                 tableau[i, j] -= factor * tableau[leave, j]
 
 
-@kernel
+@subroutine
 def solution(linear, columns):
     """The values of the first ``columns``."""
     x = np.where(linear.at_upper[:columns], linear.upper[:columns], 0.0)

@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.kernels import for_kernel, kernel, over_rows
+from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.compiled_readout import kernel_rows, logits_into, predict_into
 from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of
@@ -72,7 +72,7 @@ def _bound_rows(first, last, alpha, offsets, contribution, offset, out):
         _bound_row(alpha[start:stop], contribution[start:stop, 0], offset[i, 0], out[i])
 
 
-@kernel
+@subroutine
 def _chance_row(row, stream, orders, out):
     single = np.full_like(out, np.nan)
     out[:] = 0.0
@@ -81,7 +81,7 @@ def _chance_row(row, stream, orders, out):
         out += single / orders
 
 
-@kernel
+@subroutine
 def _fall_row(row, order, out):
     """Output without the first of ``order``, and with them alone, against the output of all."""
     size = len(order)
@@ -102,19 +102,19 @@ def _fall_row(row, order, out):
             out[1, k] = before - _probability(prediction, alone, row.head, decided)
 
 
-@kernel
+@subroutine
 def _top_size(share, size):
     """How many tokens a share of T is: one at least."""
     return max(math.ceil(share * size - 1e-9), 1)
 
 
-@kernel
+@subroutine
 def _probability(prediction, pooled, head, decided):
     predict_into(prediction, pooled, head)
     return 1.0 - prediction[0] if head.sigmoid and decided == 0 else prediction[0 if head.sigmoid else decided]
 
 
-@kernel
+@subroutine
 def _bound_row(weights, value, offset, out):
     size = len(weights)
     if size < 2:
@@ -132,13 +132,13 @@ def _bound_row(weights, value, offset, out):
             out[way, k, 1] = before - 1.0 / (1.0 + math.exp(-(lowest + sign * offset)))
 
 
-@kernel
+@subroutine
 def extreme_means(weights, value, kept):
     """The smallest and the largest weighted mean of ``kept`` of the values; all of them NaN where the weights are 0."""
     return -_largest_mean(weights, -value, kept), _largest_mean(weights, value, kept)
 
 
-@kernel
+@subroutine
 def _largest_mean(weights, value, kept):
     reached = _mean_of(weights, value, largest(weights, kept))
     while True:
@@ -148,7 +148,7 @@ def _largest_mean(weights, value, kept):
         reached = better
 
 
-@kernel
+@subroutine
 def _mean_of(weights, value, chosen):
     mass, moment = 0.0, 0.0
     for t in chosen:

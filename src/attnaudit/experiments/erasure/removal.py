@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import subroutine
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.compiled_readout import Head, logits_into, pool, pooled_logits, predict_into, pull_back, row_parts, tvd_row
 
@@ -38,7 +38,7 @@ class Row(NamedTuple):
     slack: float
 
 
-@kernel
+@subroutine
 def row_of(rows, i):
     """Row ``i`` of `kernel_rows`."""
     weights, contribution, offset, head = row_parts(rows, i)
@@ -48,13 +48,13 @@ def row_of(rows, i):
     return Row(weights, contribution, offset, head, SLACK * reach * gain)
 
 
-@kernel
+@subroutine
 def own_sum(row):
     """The attended sum under the model's own attention."""
     return pool(row.weights, row.contribution, row.offset)
 
 
-@kernel
+@subroutine
 def decision(logits, row):
     """The class decided for: of one sigmoid output class 1 from 0 upwards, else the first of the largest that are allowed."""
     if row.head.sigmoid:
@@ -69,7 +69,7 @@ def decision(logits, row):
     return -1
 
 
-@kernel
+@subroutine
 def random_order(size, stream, number):
     """Random order ``number`` of a row."""
     order = np.arange(size)
@@ -77,7 +77,7 @@ def random_order(size, stream, number):
     return order
 
 
-@kernel
+@subroutine
 def weight_gradient(row, decided):
     """``∂ log-odds of the decided class / ∂alpha_t`` at the model's own attention, ``(T,)``."""
     pooled = own_sum(row)
@@ -89,7 +89,7 @@ def weight_gradient(row, decided):
     return along(row.contribution, pull_back(pooled, row.head, slopes))
 
 
-@kernel
+@subroutine
 def along(contribution, pull):
     """What every position contributes along ``pull``, ``(T,)``."""
     total = np.zeros(len(contribution))
@@ -99,7 +99,7 @@ def along(contribution, pull):
     return total
 
 
-@kernel
+@subroutine
 def _against_the_others(logits, allowed, decided, slopes):
     """``∂(z_y − log Σ_{c≠y} exp z_c)/∂z``: 1 for the decided class, minus the softmax of the others among themselves."""
     highest, total = -math.inf, 0.0
@@ -115,7 +115,7 @@ def _against_the_others(logits, allowed, decided, slopes):
         slopes[decided] = 1.0
 
 
-@kernel
+@subroutine
 def left_after(order, weights, contribution):
     """For every number of removals, 0 to T, the weight that is left ``(T + 1,)`` and its contributions ``(T + 1, P)``."""
     size, width = contribution.shape
@@ -128,7 +128,7 @@ def left_after(order, weights, contribution):
     return mass, moment
 
 
-@kernel
+@subroutine
 def left_without(removed, row):
     """The weight that is left without the positions marked in ``removed``, and its contributions ``(P,)``."""
     mass, moment = 0.0, np.zeros(len(row.offset))
@@ -140,7 +140,7 @@ def left_without(removed, row):
     return mass, moment
 
 
-@kernel
+@subroutine
 def first_flip(order, row, decided):
     """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is."""
     mass, moment = left_after(order, row.weights, row.contribution)
@@ -155,7 +155,7 @@ def first_flip(order, row, decided):
     return 0, 0.0
 
 
-@kernel
+@subroutine
 def fewest_kept(order, row, target, epsilon):
     """How many of the first in this order must be kept, and all others removed, for an output within TVD ``epsilon`` of ``target``."""
     mass, moment = 0.0, np.zeros(len(row.offset))

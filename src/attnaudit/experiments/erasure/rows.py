@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from attnaudit.core.kernels import kernel, over_rows
+from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_below
 from attnaudit.experiments.compiled_readout import kernel_rows, pooled_logits, pooled_prediction, pull_back
@@ -60,18 +60,18 @@ def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orde
     kept, single = np.full((len(alpha), rankings), np.nan), np.full((len(alpha), 5), np.nan)
     smallest = np.zeros(len(alpha.values), np.bool_)
     chosen, out = (other, orders, epsilon), (removed, mass, kept, single, smallest)
-    over_rows(_erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out)
+    over_rows(erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out)
     return Erased(removed, mass, kept, single, alpha.with_values(smallest))
 
 
 @kernel
-def _erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest):
+def erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest):
     for i in range(first, last):
         out = removed[i], mass[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
         _erase_row(row_of(rows, i), streams[i], other, orders, epsilon, out)
 
 
-@kernel
+@subroutine
 def _erase_row(row, stream, other, orders, epsilon, out):
     if len(row.weights) < 2:
         return
@@ -96,13 +96,13 @@ def _erase_row(row, stream, other, orders, epsilon, out):
         smallest[order[:count]] = True
 
 
-@kernel
+@subroutine
 def _the_smaller(order, count, other, flips):
     """The smaller of two sets that flip the decision: behind a tail a ranking may find one; with an identity tail only by rounding."""
     return (other, flips) if flips > 0 and (count == 0 or flips < count) else (order, count)
 
 
-@kernel
+@subroutine
 def _other_position(weights, stream, other):
     """Any but that of the largest weight; as the released code draws it, any but the first, the largest too.
 
@@ -112,7 +112,7 @@ def _other_position(weights, stream, other):
     return drawn + 1 if other == AS_RELEASED or drawn >= np.argmax(weights) else drawn
 
 
-@kernel
+@subroutine
 def _one_weight(row, decided, before, target, other, single):
     largest = np.argmax(row.weights)
     single[2] = row.weights[largest] - row.weights[other]
@@ -127,7 +127,7 @@ def _one_weight(row, decided, before, target, other, single):
             single[3 + k] = 1.0 if decision(logits, row) != decided else 0.0
 
 
-@kernel
+@subroutine
 def _output_divergence(p, q):
     """JSD of two predictions, in nats; of a single column the share of class 1, that of the other class is to be added."""
     total = 0.0
@@ -136,7 +136,7 @@ def _output_divergence(p, q):
     return total
 
 
-@kernel
+@subroutine
 def _divergence_term(a, b):
     middle, term = 0.5 * (a + b), 0.0
     if a > 0.0:
@@ -146,7 +146,7 @@ def _divergence_term(a, b):
     return term
 
 
-@kernel
+@subroutine
 def _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept):
     """Means over the random orders, for what they remove over those that flip the decision; and the order that flips it first."""
     flipped, positions, weight, keeps = 0, 0.0, 0.0, 0.0
@@ -166,7 +166,7 @@ def _random_orders(row, decided, target, stream, orders, epsilon, removed, mass,
     return best, fewest
 
 
-@kernel
+@subroutine
 def _smallest_flip(row, decided):
     """The first positions of an order, and how many of them, that flip the decision when removed; 0 where no removal does."""
     if row.head.tail:
@@ -184,7 +184,7 @@ def _smallest_flip(row, decided):
     return best, fewest
 
 
-@kernel
+@subroutine
 def _fewest_against(margin, weights, wins_ties, slack):
     """How many of the largest margins must be removed for the sum of those left to be negative, or 0 where the rival ``wins_ties``.
 
@@ -200,7 +200,7 @@ def _fewest_against(margin, weights, wins_ties, slack):
     return order, fewest
 
 
-@kernel
+@subroutine
 def _greedy_flip(row, decided):
     """One position, where one is enough; else remove, one after another, that whose removal lowers the lead over the nearest rival most,
     the tail taken as its tangent."""
@@ -226,7 +226,7 @@ def _greedy_flip(row, decided):
     return order, 0
 
 
-@kernel
+@subroutine
 def _slope_of_lead(pooled, row, logits, decided):
     """How the lead over the nearest rival moves with the attended sum."""
     rival, slopes = -1, np.zeros(len(logits))
@@ -239,7 +239,7 @@ def _slope_of_lead(pooled, row, logits, decided):
     return pull_back(pooled, row.head, slopes)
 
 
-@kernel
+@subroutine
 def _steepest(row, removed, mass, moment, pull):
     """The position to remove next; −1 where no removal would leave weight."""
     best, least, whole, single = -1, math.inf, 0.0, along(row.contribution, pull)
