@@ -63,7 +63,7 @@ def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
 
     def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> torch.Tensor:
         seen.append(rows.tolist())
-        return sum((parameter**2).sum() for parameter in model.parameters())
+        return torch.stack([(parameter**2).sum() for parameter in model.parameters()]).sum()
 
     split = TrainingSplit(Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:128])), loss, lambda model, select: (0.5, 0.5))
     minimise(model, split, split, replace(SETTINGS, epochs=3), seed=seed)
