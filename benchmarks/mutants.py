@@ -208,7 +208,10 @@ def main() -> None:
     drawn = random.Random(chosen.seed).sample(fresh, min(chosen.number, len(fresh)))
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "checkout"
-        shutil.copytree(ROOT, copy, ignore=shutil.ignore_patterns(".git", ".venv", "__pycache__", "runs", "data"))
+        for part in ("src", "tests", "docs", "benchmarks"):
+            shutil.copytree(ROOT / part, copy / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for file in ("pyproject.toml", "README.md", "CHANGELOG.md"):
+            shutil.copy(ROOT / file, copy / file)
         for mutant in tried(again + drawn, copy):
             known[key(mutant)] = {**known.get(key(mutant), {}), **mutant}
             RECORDS.write_text("".join(json.dumps(known[k], ensure_ascii=False) + "\n" for k in sorted(known)))

@@ -101,6 +101,16 @@ def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
     assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
 
 
+def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> None:
+    """The dev score is minus the mean cross-entropy of its rows, in nats."""
+    model, dev = fresh(corpus, "none"), corpus.splits["dev"]
+    history = train(model, corpus, replace(SETTINGS, epochs=3, select="loss", learning_rate=0.003, class_weight=False))
+    p = predict(model, Inputs.of(dev, model.vocabulary))[:, 0]
+    loss = -np.log(np.where(dev.label == 1, p, 1 - p)).mean()
+    assert loss == pytest.approx(-max(epoch.dev for epoch in history), rel=1e-4)
+    assert len({epoch.dev for epoch in history}) == 3
+
+
 def test_test_split_is_never_read(corpus: Corpus) -> None:
     without = replace(corpus, splits={name: split for name, split in corpus.splits.items() if name != "test"})
     one, other = fresh(corpus), fresh(corpus)
