@@ -5,7 +5,7 @@ DATA ?= $(or $(ATTNAUDIT_DATA),data)
 VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench docs clean chromium
+.PHONY: demo test lint bench mutants docs clean chromium
 
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
 	$(BIN)/attnaudit demo
@@ -21,6 +21,11 @@ lint: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev   ## make bench DATA=dir/with/corpora VECTORS=glove.txt.gz: all tables, into docs/benchmarks.md
 	$(BIN)/python -m benchmarks --data-dir $(DATA) --vectors $(VECTORS)
+
+N ?= 40
+SEED ?= 0
+mutants: $(VENV)/.installed-dev ## make mutants N=40 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/mutants.md
+	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.mutants --number $(N) --seed $(SEED) --only "$(ONLY)"
 
 docs: $(VENV)/.installed        ## what in docs/ is generated
 	$(BIN)/python docs/cli_reference.py

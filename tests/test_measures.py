@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
-from attnaudit.stats.measures import LN2, activate, jsd, jsd_terms, predicted_class, tvd
+from attnaudit.stats.measures import ERASED_SHARES, LN2, activate, jsd, jsd_terms, predicted_class, tvd
 from tests.oracles.readout import naive_jsd, naive_tvd
 
 
@@ -38,6 +38,18 @@ def test_jsd_is_a_bounded_symmetric_distance(pair: tuple[np.ndarray, np.ndarray]
         assert value > 1e-8
     assert value == pytest.approx(naive_jsd(p, q), abs=1e-12)
     assert value == pytest.approx(float(jensenshannon(p, q)) ** 2, abs=1e-7)
+
+
+def test_measures_are_of_the_last_axis():
+    p, q = np.random.default_rng(0).dirichlet(np.ones(4), (2, 3, 1))
+    for measure, naive in ((jsd, naive_jsd), (tvd, naive_tvd)):
+        expected = [[naive(a, b) for a, b in zip(*rows, strict=True)] for rows in zip(p, q, strict=True)]
+        np.testing.assert_allclose(measure(p, q), expected, atol=1e-12)
+
+
+def test_the_shares_that_are_erased_are_the_papers():
+    """DeYoung et al. 2020, section 5: the top 1, 5, 10, 20 and 50 % of the tokens."""
+    assert ERASED_SHARES == (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 def test_distributions_that_share_nothing_are_ln_2_apart():

@@ -204,6 +204,18 @@ def test_decoding_alone_is_as_in_a_batch(translator: Translator):
     assert whole == alone
 
 
+def test_the_decoder_reads_what_stands_before_each_gold_token():
+    """BOS and the target, so that training starts from what decoding starts from; the gold tokens are the target and EOS."""
+    inputs = small_translator(reversed_pairs(60)).inputs(reversed_pairs(30, seed=2))
+    rows = max(inputs.batches_by_length(1000), key=len)
+    batch = inputs.batch(rows)
+    for k, row in enumerate(rows.tolist()):
+        target = inputs.target[row].tolist()
+        padding = [PAD] * (batch.gold.shape[1] - len(target) - 1)
+        assert batch.before[k].tolist() == [BOS, *target, *padding]
+        assert batch.gold[k].tolist() == [*target, EOS, *padding]
+
+
 def test_gold_logits_leave_padding_out(translator: Translator):
     inputs = translator.inputs(reversed_pairs(30, seed=2))
     rows = max(inputs.batches_by_length(1000), key=len)

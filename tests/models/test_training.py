@@ -63,7 +63,7 @@ def batches_seen(corpus: Corpus, seed: int) -> list[list[int]]:
 
     def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> torch.Tensor:
         seen.append(rows.tolist())
-        return sum((parameter**2).sum() for parameter in model.parameters())
+        return torch.stack([(parameter**2).sum() for parameter in model.parameters()]).sum()
 
     split = TrainingSplit(Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:128])), loss, lambda model, select: (0.5, 0.5))
     minimise(model, split, split, replace(SETTINGS, epochs=3), seed=seed)
@@ -99,6 +99,16 @@ def test_the_best_epoch_on_dev_is_kept(corpus: Corpus) -> None:
     dev = corpus.splits["dev"]
     predicted = predict(model, Inputs.of(dev, model.vocabulary))[:, 0] >= 0.5
     assert np.mean(predicted == dev.label) == pytest.approx(best.dev_accuracy)
+
+
+def test_the_dev_loss_selects_the_epoch_where_it_is_least(corpus: Corpus) -> None:
+    """The dev score is minus the mean cross-entropy of its rows, in nats."""
+    model, dev = fresh(corpus, "none"), corpus.splits["dev"]
+    history = train(model, corpus, replace(SETTINGS, epochs=3, select="loss", learning_rate=0.003, class_weight=False))
+    p = predict(model, Inputs.of(dev, model.vocabulary))[:, 0]
+    loss = -np.log(np.where(dev.label == 1, p, 1 - p)).mean()
+    assert loss == pytest.approx(-max(epoch.dev for epoch in history), rel=1e-4)
+    assert len({epoch.dev for epoch in history}) == 3
 
 
 def test_test_split_is_never_read(corpus: Corpus) -> None:

@@ -1,15 +1,16 @@
-"""The Wilson interval: its ends are the shares that the score test just does not refuse."""
+"""The Wilson interval: its ends are the shares that the score test just does not refuse; and that of a median, by published tables."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from attnaudit.stats.inference import wilson_interval
+from attnaudit.stats.inference import median_interval, wilson_interval
 
 
 @given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.sampled_from([0.8, 0.95, 0.99]))
@@ -37,3 +38,9 @@ def test_none_and_all_have_ends_of_nought_and_one() -> None:
 def test_more_than_there_are_is_refused(successes: int, n: int) -> None:
     with pytest.raises(ValueError, match="successes of"):
         wilson_interval(successes, n)
+
+
+@pytest.mark.parametrize(("n", "ranks"), [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (10, (2, 9)), (20, (6, 15)), (50, (18, 33))])
+def test_a_median_lies_between_the_tabulated_ranks(n: int, ranks: tuple[int, int]) -> None:
+    assert median_interval(np.random.default_rng(n).permutation(n) + 1.0) == ranks
+    assert median_interval(np.arange(5.0)) == (None, None)

@@ -48,6 +48,25 @@ def test_a_resample_over_seeds_draws_rows_with_replacement():
     assert_as_often(means_over_seeds(np.array([[[0.0, 1.0]]]), seed=1, resamples=RESAMPLES)[0], {0.0: 0.25, 0.5: 0.5, 1.0: 0.25})
 
 
+def test_what_is_undefined_counts_in_no_mean():
+    """One seed; of three rows one has no value, and what is left are the means of the other two."""
+    means = means_over_seeds(np.array([[[1.0, np.nan, 3.0]]]), seed=1, resamples=400)[0]
+    assert np.isnan(means).any()
+    assert {1.0, 2.0, 3.0} <= set(means[~np.isnan(means)].tolist())
+    assert ((means >= 1.0) & (means <= 3.0) | np.isnan(means)).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_scores_of_several_models_and_seeds_are_those_of_each(classes: int):
+    rng = np.random.default_rng(classes)
+    label, predicted = rng.integers(0, classes, 50), rng.integers(0, classes, (3, 2, 50))
+    score = rng.dirichlet(np.ones(classes), (3, 2, 50))
+    values, _ = resampled_over_seeds(label, predicted, score, seed=0, resamples=2)
+    for model, seed in np.ndindex(3, 2):
+        one = classification_scores(label, predicted[model, seed], score[model, seed], seed=0, resamples=2)
+        np.testing.assert_allclose(values[model, seed], (one.accuracy, one.f1, one.roc_auc))
+
+
 def test_scores_over_seeds_draw_seeds_with_replacement():
     """One seed is always right and one always wrong, so that only the draw of seeds moves the mean."""
     label = np.array([0, 1] * 10)
