@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary import envelopes as adversary_envelopes
-from attnaudit.experiments.adversary.envelopes import between_planes
+from attnaudit.experiments.adversary.envelopes import between_planes, furthest_logits
 from attnaudit.experiments.adversary.exact import unconstrained_bound
 from attnaudit.experiments.adversary.experiment import Adversary, divergence
 from attnaudit.trace import Trace
@@ -16,6 +16,8 @@ from tests.experiments.test_adversary_exact import check_is_allowed
 from tests.oracles.adversary_several import grid_adversary, sampled_adversary, searched_adversary
 from tests.threads import two_threads
 from tests.traces import make_trace
+
+FURTHEST_LOGITS, BETWEEN_PLANES = kernel(furthest_logits), kernel(between_planes)
 
 
 def tail_trace(n: int, lengths: tuple[int, int], outputs: int, hidden: int, seed: int) -> Trace:
@@ -221,7 +223,7 @@ def test_the_hull_holds_every_output_allowed():
         p, slope, moved = rng.dirichlet(np.full(size, 0.5)) + 1e-6, rng.normal(size=size), np.empty(size)
         p /= p.sum()
         slope -= slope.mean()
-        bound = adversary_envelopes.furthest_logits(slope, p, 0.05, np.zeros(size), np.ones(size), moved)
+        bound = FURTHEST_LOGITS(slope, p, 0.05, np.zeros(size), np.ones(size), moved)
         assert np.isinf(bound) == bool((p[slope < 0] <= 0.05).any())
         others = np.maximum(p + np.outer(rng.uniform(0, 1, 300), np.ones(size)) * _shifts(rng, 300, size), 1e-12)
         assert (np.log(others / p) @ slope).max() <= bound + 1e-9
@@ -243,9 +245,9 @@ def test_a_hull_turned_round_is_found():
     for _ in range(50):
         p, slope = rng.dirichlet(np.full(4, 3.0)), rng.normal(size=4)
         slope -= slope.mean()
-        wrong = adversary_envelopes.furthest_logits(-slope, p, 0.02, np.zeros(4), np.ones(4), np.empty(4))
+        wrong = FURTHEST_LOGITS(-slope, p, 0.02, np.zeros(4), np.ones(4), np.empty(4))
         right = np.empty(4)
-        adversary_envelopes.furthest_logits(slope, p, 0.02, np.zeros(4), np.ones(4), right)
+        FURTHEST_LOGITS(slope, p, 0.02, np.zeros(4), np.ones(4), right)
         caught += np.log(right / p) @ slope > wrong + 1e-9
     assert caught > 10
 
@@ -255,7 +257,7 @@ def test_tanh_lies_between_the_planes():
     for _ in range(300):
         a = rng.normal(0, 3)
         b = a + rng.exponential(rng.choice([1e-8, 0.1, 3.0]))
-        k, least, most = between_planes(a, b)
+        k, least, most = BETWEEN_PLANES(a, b)
         x = np.linspace(a, b, 200)
         assert (np.tanh(x) - k * x >= least).all()
         assert (np.tanh(x) - k * x <= most).all()
