@@ -54,7 +54,7 @@ _HALF, _QUARTER, _SMALL = ({**_TIED, "copying.embedding_scale": scale} for scale
 _LEARNED = {"copying.pretraining": 200}
 COPIED: dict[str, dict[str, Any]] = {
     "permutations": {},
-    "distinct": {"copying.seeds": 4},  # 20 seeds of a kind take an hour on one busy core
+    "distinct": {"copying.seeds": 8},  # 20 seeds of a kind take an hour on one busy core
     "iid": {"copying.seeds": 8},
     **{f"{kind}-tied": _TIED for kind in SYMBOLS},
     "permutations-tied-8_heads": {**_TIED, "copying.heads": 8},
