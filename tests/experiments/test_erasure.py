@@ -321,7 +321,7 @@ def test_a_readout_that_is_no_number_is_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("settings", "got"),
     [
-        ({"orders": 0}, "erasure.orders"), ({"other": "cod"}, "did you mean code"),
+        ({"orders": 0}, "erasure.orders"), ({"orders": 10_001}, "erasure.orders"), ({"other": "cod"}, "did you mean code"),
         ({"epsilon": 2.0}, "erasure.epsilon"), ({"epsilon": float("nan")}, "erasure.epsilon"),
     ],
 )  # fmt: skip
