@@ -58,7 +58,8 @@ def _is_shown(node: ast.AST) -> bool:
         returned = ast.unparse(node.returns) if node.returns else ""
         return node.name.startswith("__repr") or bool(re.search(r"\bstr\b|Claim|CardRow", returned))
     if isinstance(node, ast.Assign):
-        return ast.unparse(node.targets[0]) in ("measures", "figures", "papers", "__all__")
+        name, texts = ast.unparse(node.targets[0]), any(isinstance(getattr(part, "value", None), str) for part in ast.walk(node.value))
+        return name in ("measures", "figures", "papers", "__all__") or (name.isupper() and texts)  # of a module: words, axes of charts
     return isinstance(node, (ast.Raise, ast.JoinedStr)) or (isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Error"))
 
 
@@ -173,12 +174,16 @@ def page(records: list[Mutant]) -> str:
     """docs/mutants.md: the share killed, by folder, and every survivor with its reason."""
     counted = [mutant for mutant in records if not mutant.get("reason", "").startswith("equivalent")]
     killed = [mutant for mutant in counted if mutant["outcome"] == "killed"]
-    low, high = importlib.import_module("attnaudit.stats.inference").wilson_interval(len(killed), len(counted))
+    first = [mutant for mutant in killed if "reason" not in mutant]
+    interval = importlib.import_module("attnaudit.stats.inference").wilson_interval
+    shares = [f"{len(some) / max(len(counted), 1):.1%} [{low:.1%}, {high:.1%}]"
+              for some in (first, killed) for low, high in [interval(len(some), len(counted))]]  # fmt: skip
     folders, killed_in = (Counter(mutant["file"].split("/")[0] for mutant in some) for some in (counted, killed))
     lines = [
         "# Mutation tests", "", "Made by `make mutants` from [mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`.", "",
-        f"{len(records)} changes of the source were tried; {len(records) - len(counted)} are equivalent. Of the other {len(counted)} "
-        f"the tests kill {len(killed)}: {len(killed) / max(len(counted), 1):.1%} (Wilson's 95 % interval {low:.1%} to {high:.1%}).", "",
+        f"{len(records)} changes of the source were tried; {len(records) - len(counted)} are equivalent. Of the other {len(counted)} the "
+        f"tests killed {len(first)} when first tried, {shares[0]}, and kill {len(killed)} now, {shares[1]} (Wilson's 95 % intervals). The "
+        "share at first is that of changes not yet tried; the share now includes tests written for survivors.", "",
         "| folder | changes | killed |", "|---|---|---|",
         *(f"| {folder} | {count} | {killed_in[folder]} |" for folder, count in sorted(folders.items())), "",
         "Changes that survive, and those that did until a test was added:", "",
