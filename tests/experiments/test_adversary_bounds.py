@@ -22,6 +22,7 @@ from tests.oracles.adversary_several import divergences, enumerated_adversary, p
 from tests.traces import make_trace
 
 SAMPLES = 400
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of subroutines, which are interpreted here, computing with inf
 
 
 def boxes(row: Any, rng: np.random.Generator, count: int) -> list[Box]:
