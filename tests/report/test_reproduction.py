@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from collections import Counter
 from collections.abc import Iterable
 from html.parser import HTMLParser
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +39,7 @@ from attnaudit.report.reproduction.page import (
     verdict_sentences,
     write_reproduction,
 )
-from attnaudit.report.reproduction.tables import NumberTable, further_tables, main_table
+from attnaudit.report.reproduction.tables import MARKS, NumberTable, further_tables, main_table
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
@@ -407,3 +409,30 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with pytest.raises(RunError, match="file"):
         write_reproduction(_found([]), tmp_path / "file" / "out")
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def test_the_page_counts_what_its_tables_hold():
+    """The 270 means of docs/reproduction.md, from the first table of each corpus: how many agree, and how many lie between the two."""
+    text = PAGE.read_text(encoding="utf-8")
+    degrees, between = Counter[str](), 0
+    for section in re.split(r"\n## ", text.split("<!-- tables")[1])[1:]:
+        begun = dropwhile(lambda line: not line.startswith("| model |"), section.splitlines())
+        lines = [_cells(line) for line in takewhile(lambda line: line.startswith("|"), begun)][2:]
+        for paper, rerun, ours in (lines[k : k + 3] for k in range(0, len(lines), 3)):
+            assert [line[1] for line in (paper, rerun, ours)] == ["paper", "re-run", "ours"]
+            for cells in zip(paper[2:], rerun[2:], ours[2:], strict=True):
+                numbers = [re.search(r"[−-]?\d+\.\d+", cell) for cell in cells]
+                if all(numbers) and cells[2][0] != MARKS["once"][0]:
+                    one, two, value = (float(number[0].replace("−", "-")) for number in numbers if number)
+                    degrees[cells[2][0]] += 1
+                    between += min(one, two) <= value <= max(one, two)
+    total, within = degrees.total(), degrees[MARKS["cell"][0]]
+    assert f"Of the {total} means below, {within} ({within / total:.0%})".replace("%", " %") in text
+    assert f"{between} ({between / total:.0%}) lie".replace("%", " %") in text

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from attnaudit.report.charts.palette import Palette
 from attnaudit.report.charts.svg import Drawing
 
-HUES: Mapping[str, int] = {"succeeded": 0, "failed": 5, "between": 2}  # of `Palette.COLOURS` and its dashes, whichever outcomes there are
+HUES: Mapping[str, int] = {"succeeded": 0, "failed": 5}  # of `Palette.COLOURS` and its dashes, whichever outcomes there are
 _FIRST = {"relevance": 2, "attention": 3}
 
 
