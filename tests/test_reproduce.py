@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import html
+import importlib
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import polars as pl
 import pytest
@@ -331,3 +333,47 @@ def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_
     outcome = reproduce(small_sweep(copied(finished, tmp_path / "out"), tmp_path / "none", seeds=3))
     assert [(one.corpus, one.encoder, one.attention) for one in outcome.not_run] == [("sst", "average", "additive")]
     assert outcome.done == 2
+
+
+@pytest.fixture
+def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """docs/reproduction_tables.py with a page, records and one corpus of the test's own."""
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs")
+    module = importlib.import_module("reproduction_tables")
+    page = tmp_path / "reproduction.md"
+    page.write_text(f"Written text.\n\n{module.MARK}\n\nformer tables\n", encoding="utf-8")
+    for name, value in {"PAGE": page, "RECORDS": tmp_path / "records", "SHOWN": ("sst",)}.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr("records.commit", lambda: "0123abcde")
+    return module
+
+
+def test_tables_of_the_documentation_are_those_of_the_page(finished: Path, data: Path, tables: ModuleType) -> None:
+    tables.record(finished)
+    tables.write_page(str(data))
+    made = tables.PAGE.read_text(encoding="utf-8")
+    title, _, expected = (finished / "reproduction.md").read_text(encoding="utf-8").partition("\n")
+    assert title.startswith("# ")
+    assert made.startswith(f"Written text.\n\n{tables.MARK}\n\n")
+    added = [line for line in made.splitlines() if "commit 0123abcde" in line]
+    assert added == [f"- Command: {tables.COMMAND.format('sst')}; commit 0123abcde."]
+    kept = made.partition(tables.MARK)[2].replace(f"{added[0]}\n\n", "").strip()
+    assert kept.splitlines() == expected.strip().splitlines()
+
+
+def test_the_page_waits_for_a_record_of_each_corpus(
+    finished: Path, data: Path, tables: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tables.SHOWN = ("imdb", "sst")
+    tables.record(finished)
+    tables.write_page(str(data))
+    assert capsys.readouterr().out == "reproduction.md is left as it is: no record of imdb\n"
+    assert tables.PAGE.read_text(encoding="utf-8").endswith("former tables\n")
+
+
+def test_numbers_changed_by_hand_are_not_shown(finished: Path, data: Path, tables: ModuleType) -> None:
+    tables.record(finished)
+    numbers = tables.RECORDS / "sst.csv"
+    numbers.write_text(numbers.read_text(encoding="utf-8").replace("0.", "0.1", 1), encoding="utf-8")
+    with pytest.raises(SystemExit, match=r"sst\.csv: changed since it was recorded"):
+        tables.write_page(str(data))

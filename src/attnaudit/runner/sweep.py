@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import Progress, silent, within
@@ -22,6 +22,9 @@ from attnaudit.runner.cells import CORPORA, RUNS, Cell, Finished, found_in, mani
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.store import check_place
 from attnaudit.runner.tasks import task_of
+
+if TYPE_CHECKING:
+    from attnaudit.report.reproduction.page import Reproduction
 
 Say = Callable[[str], None]
 
@@ -129,7 +132,7 @@ class _Work:
 
 def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     """The page and the table over all finished runs of a sweep, whichever call made them."""
-    from attnaudit.report.reproduction.page import Reproduction, write_reproduction
+    from attnaudit.report.reproduction.page import write_reproduction
 
     runs, averaged, notes = found_in(sweep.out)
     for note in notes:
@@ -137,16 +140,26 @@ def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
     have_runs = {one.cell.corpus for one in runs}
     parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}  # none: all of a corpus
     not_run = tuple(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
-    known = have_runs | {cell.corpus for cell in failed}
-    not_asked = (NotRun(corpus, "", "", _why_not(corpus, sweep.data_dir)) for corpus in CORPORA if corpus not in known)
-    folders = [one.folder for one in averaged]
-    content = Reproduction(
-        table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
-        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(averaged),
-        not_run=(*not_run, *not_asked), notes=tuple(notes),
-    )  # fmt: skip
+    not_asked = not_asked_for(have_runs | {cell.corpus for cell in failed}, sweep.data_dir)
+    content = replace(reproduction_of(averaged), not_run=(*not_run, *not_asked), notes=tuple(notes))
     done = set(sweep.cells) & {one.cell for one in runs}
     return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
+
+
+def reproduction_of(runs: Sequence[Finished]) -> Reproduction:
+    """What the runs of a sweep that are averaged (`found_in`) found, compared with the published numbers."""
+    from attnaudit.report.reproduction.page import Reproduction
+
+    folders = [one.folder for one in runs]
+    return Reproduction(
+        table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
+        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(runs), not_run=(),
+    )  # fmt: skip
+
+
+def not_asked_for(known: Collection[str], data_dir: str | None) -> tuple[NotRun, ...]:
+    """The corpora of the paper that are not ``known``, each with the reason why it may be missing."""
+    return tuple(NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in CORPORA if corpus not in known)
 
 
 def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:

@@ -68,6 +68,11 @@ def write_reproduction(found: Reproduction, folder: Path) -> Path:
     )  # fmt: skip
 
 
+def markdown(found: Reproduction) -> str:
+    """The page without its figures, as Markdown."""
+    return as_markdown(_content(found))
+
+
 def _content(found: Reproduction) -> dict[str, Any]:
     """What the page and the Markdown show."""
     numbers = counted.all_numbers(found.table, found.runs)
