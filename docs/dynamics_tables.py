@@ -4,8 +4,8 @@
 
 Each is an ordinary ``attnaudit study dynamics --full`` in the folder ``OUT/<corpus>``, which it shares with the studies of
 `studies_tables`, or ``attnaudit study copying --full`` in ``COPYING/<name>``; finished studies are not rerun. ``--only`` and ``--done``
-select what to run. Tables of the copying task have every study with a record (`records`), tables of texts and pairs are written once all
-their studies are finished.
+select what to run. Each study leaves a record (`records`); the tables have all records, whatever was run now, and rows that the page had
+before there were records.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from records import PLACE, load, save
+from records import PLACE, load, save, with_former
 from studies_tables import CORPORA as STUDIED
-from studies_tables import Found, by_corpus, cell, table, write_tables
+from studies_tables import Found, cell, table, write_tables
 
 from attnaudit.core.files import read_json
 from attnaudit.corpora.planted.sequences import SYMBOLS
@@ -68,6 +68,7 @@ COPIED: dict[str, dict[str, Any]] = {
 }
 PRECISION = {"copying.precision": "float32"}
 RECORDS = PLACE / "copying"
+OF_CORPORA = PLACE / "dynamics"
 
 AGREEMENT = {
     "accuracy": "accuracy",
@@ -129,18 +130,33 @@ def spec_of(corpus: str, options: argparse.Namespace) -> StudySpec:
     return StudySpec.of("dynamics", corpus, full=True, data_dir=str(options.data_dir), vectors=str(options.vectors), settings=settings)
 
 
-def groups(place: Path) -> dict[str, Found]:
-    """The summary of a study, by group and measure."""
+def record_of(name: str, place: Path) -> None:
+    """Record a finished study of a corpus: of its summary, what the tables have."""
+    summary = read_json(place / "summary.json")
+    shown = {"all", *(f"{STEP}{step}" for step in steps_shown(_steps(row["group"] for row in summary)))}
+    kept = [row for row in summary if row["group"] in shown]
+    save(OF_CORPORA / f"{name}.json", command_on(name), kept, xi_steps=steps_of_seeds(place))
+
+
+def command_on(name: str) -> str:
+    """The command that runs a study of a corpus, wherever data and folder are."""
+    settings = {**{key: value for key, value in STUDIED.get(name, {}).items() if key.startswith("corpus.")}, **CORPORA[name]}
+    shown = [f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple) else value}" for key, value in settings.items()]
+    vectors = [] if is_parallel(name) else ["--vectors VECTORS"]
+    return " ".join(["attnaudit study dynamics", name, "--full --data-dir DATA", *vectors, *shown])
+
+
+def groups(summary: Iterable[dict[str, Any]]) -> dict[str, Found]:
+    """A summary by group and measure."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in read_json(place / "summary.json"):
+    for row in summary:
         found.setdefault(row["group"], {})[row["measure"]] = row
     return dict(found)
 
 
-def timing(found: Mapping[str, Found], places: Mapping[str, Path]) -> str:
-    """One row per corpus: ξ with its threshold, and the step at which each seed reaches it."""
-    rows = [[corpus, *(cell(found[corpus].get(name)) for name in TIMING), steps_of_seeds(places[corpus])] for corpus in found]
-    return table(["corpus", *TIMING.values(), "step of ξ, by seed"], rows)
+def _steps(names: Iterable[str]) -> list[int]:
+    """The steps among the groups of a summary."""
+    return sorted({int(name.removeprefix(STEP)) for name in names if name.startswith(STEP)})
 
 
 def steps_of_seeds(place: Path) -> str:
@@ -155,15 +171,6 @@ def steps_shown(steps: list[int]) -> list[int]:
     """The first two, the last, and those nearest to a few fractions of the last: most happens early."""
     expected = (*steps[:2], *(steps[-1] / share for share in SHARES), steps[-1])
     return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
-
-
-def during_training(found: Mapping[str, Mapping[str, Found]]) -> str:
-    """One row per corpus and step, for a few of its steps."""
-    rows = []
-    for corpus, by_group in found.items():
-        steps = sorted(int(name.removeprefix(STEP)) for name in by_group if name.startswith(STEP))
-        rows += [[corpus, str(step), *(cell(by_group[f"{STEP}{step}"].get(name)) for name in AT_STEPS)] for step in steps_shown(steps)]
-    return table(["corpus", "step", *AT_STEPS.values()], rows)
 
 
 def of_copying(name: str, record: Mapping[str, Any]) -> list[str]:
@@ -217,6 +224,7 @@ def run_missing(options: argparse.Namespace) -> None:
             save(RECORDS / f"{name}.json", command_of(name), read_json(place / "summary.json"))
         else:
             run_study(spec_of(name, options), options.out / name, say=print)
+            record_of(name, options.out / name / "dynamics")
 
 
 def copying_tables() -> Iterator[tuple[str, str]]:
@@ -227,27 +235,56 @@ def copying_tables() -> Iterator[tuple[str, str]]:
     yield "", table(list(OF_COPYING), rows)
 
 
-def write(options: argparse.Namespace) -> None:
-    """The blocks of the page. Tables of texts and pairs need the folders of all their studies; without these they stay as they are."""
-    write_tables(PAGE, copying_tables(), "tables of copying")
-    places = {corpus: options.out / corpus / "dynamics" for corpus in CORPORA}
-    missing = [corpus for corpus, place in places.items() if not (place / "manifest.json").exists()]
-    if missing:
-        print(f"tables of texts and pairs are left as they are: no finished study of {', '.join(missing)} in {options.out}")
-        return
-    write_tables(PAGE, of_dynamics({corpus: groups(place) for corpus, place in places.items()}, places))
+def of_corpora(columns: Mapping[str, str]) -> str:
+    """One row per corpus, one column per measure; the last is the commit."""
+    made = {}
+    for name, record in recorded().items():
+        row = groups(record["summary"])["all"]
+        made[name] = [[name, *(cell(row.get(measure)) for measure in columns), record["commit"]]]
+    return _kept(["corpus", *columns.values()], made)
 
 
-def of_dynamics(found: Mapping[str, Mapping[str, Found]], places: Mapping[str, Path]) -> Iterator[tuple[str, str]]:
-    finished = {corpus: by_group["all"] for corpus, by_group in found.items()}
+def during_training() -> str:
+    """One row per corpus and step, for a few of its steps."""
+    made = {}
+    for name, record in recorded().items():
+        found = groups(record["summary"])
+        rows = [(step, found[f"{STEP}{step}"]) for step in _steps(found)]
+        made[name] = [[name, str(step), *(cell(row.get(measure)) for measure in AT_STEPS), record["commit"]] for step, row in rows]
+    return _kept(["corpus", "step", *AT_STEPS.values()], made)
+
+
+def timing() -> str:
+    """One row per corpus: ξ with its threshold, and the step at which each seed reaches it."""
+    made = {}
+    for name, record in recorded().items():
+        row = groups(record["summary"])["all"]
+        made[name] = [[name, *(cell(row.get(measure)) for measure in TIMING), record["xi_steps"], record["commit"]]]
+    return _kept(["corpus", *TIMING.values(), "step of ξ, by seed"], made)
+
+
+def _kept(columns: list[str], made: Mapping[str, list[list[str]]]) -> str:
+    """The rows ``made``, and those that the page has of other corpora."""
+    head = [*columns, "commit"]
+    return table(head, with_former(PAGE, head, made, CORPORA))
+
+
+def recorded() -> dict[str, Mapping[str, Any]]:
+    """The records of studies of corpora."""
+    places = {name: OF_CORPORA / f"{name}.json" for name in CORPORA}
+    return {name: load(place) for name, place in places.items() if place.exists()}
+
+
+def tables() -> Iterator[tuple[str, str]]:
+    """The tables of all studies of corpora that have a record, or that the page has already."""
     yield "### Final models", "On all of test (translators: on the traced pairs):"
-    yield "", by_corpus(finished, AGREEMENT)
-    yield "", by_corpus(finished, TAU)
-    yield "Accuracy of the compared models:", by_corpus(finished, ACCURACY)
+    yield "", of_corpora(AGREEMENT)
+    yield "", of_corpora(TAU)
+    yield "Accuracy of the compared models:", of_corpora(ACCURACY)
     yield "### During training", "All seeds, on the probe, by optimizer step:"
-    yield "", during_training(found)
+    yield "", during_training()
     yield "### Before or after the output?", "The seeds after the first, on the probe; α₀ is the final attention of the first:"
-    yield "", timing(finished, places)
+    yield "", timing()
 
 
 def main() -> None:
@@ -264,7 +301,8 @@ def main() -> None:
         if not {*options.only} <= {*COPIED} and None in (options.data_dir, options.vectors):
             parser.error("--data-dir and --vectors are needed to train on a corpus; --done trains nothing")
         run_missing(options)
-    write(options)
+    write_tables(PAGE, copying_tables(), "tables of copying")
+    write_tables(PAGE, tables())
 
 
 if __name__ == "__main__":

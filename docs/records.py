@@ -41,18 +41,25 @@ def commit() -> str:
 
 
 def with_former(page: Path, columns: Sequence[str], made: Mapping[str, list[list[str]]], names: Iterable[str]) -> list[list[str]]:
-    """The rows of all ``names`` in their order: those ``made``, else those of ``page`` under these ``columns`` that begin with the name."""
+    """The rows of all ``names`` in their order: those ``made``, else those of ``page`` under these ``columns`` that begin with the name.
+
+    A name of several cells is written as in the table, ``imdb | HAN | bigru``.
+    """
     former = _rows(page.read_text(encoding="utf-8"), list(columns))
-    return [row for name in names for row in made.get(name) or former.get(name, [])]
+    return [row for name in names for row in made.get(name) or [row for row in former if _begins(row, name)]]
 
 
-def _rows(text: str, columns: list[str]) -> dict[str, list[list[str]]]:
-    """Rows by their first cell, of all tables with these columns, or all but the last, the commit."""
-    found: dict[str, list[list[str]]] = {}
+def _begins(row: Sequence[str], name: str) -> bool:
+    return " | ".join(row[: name.count(" | ") + 1]) == name
+
+
+def _rows(text: str, columns: list[str]) -> list[list[str]]:
+    """The rows of all tables with these columns, or all but the last, the commit."""
+    found: list[list[str]] = []
     inside = False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")] if line.startswith("|") else []
         inside = bool(cells) and (inside or cells in (columns, columns[:-1]))
         if inside and cells[0] not in ("---", columns[0]):
-            found.setdefault(cells[0], []).append([*cells, *["–"] * (len(columns) - len(cells))])
+            found.append([*cells, *["–"] * (len(columns) - len(cells))])
     return found

@@ -108,12 +108,6 @@ def table(columns: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows))
 
 
-def by_corpus(found: Mapping[str, Found], columns: Mapping[str, str]) -> str:
-    """One row per corpus, one column per measure."""
-    rows = [[corpus, *(cell(measures.get(name)) for name in columns)] for corpus, measures in found.items()]
-    return table(["corpus", *columns.values()], rows)
-
-
 def of_corpora(study: str, corpora: Iterable[str], columns: Mapping[str, str], models: bool = False) -> str:
     """One row per corpus, with ``models`` one per corpus and model, one column per measure; the last is the commit."""
     rows = {}

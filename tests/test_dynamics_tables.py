@@ -44,7 +44,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     page.write_text(PAGE, encoding="utf-8")
     command = ["dynamics_tables.py", "--out", str(folder / "out"), "--copying", str(folder / "copying")]
     with pytest.MonkeyPatch.context() as patch:
-        settings = {"PAGE": page, "CORPORA": {CORPUS: TINY}, "COPIED": {COPIED: COPYING}, "RECORDS": folder / "records"}
+        settings = {
+            "PAGE": page,
+            "CORPORA": {CORPUS: TINY},
+            "COPIED": {COPIED: COPYING},
+            "RECORDS": folder / "records",
+            "OF_CORPORA": folder / "records" / "dynamics",
+        }
         for name, value in settings.items():
             patch.setattr(module, name, value)
         patch.setattr("records.commit", lambda: COMMIT)
@@ -75,13 +81,13 @@ def test_finished_studies_are_not_rerun(made: tuple[Path, str, str]) -> None:
 def test_every_cell_is_a_number_of_the_study(made: tuple[Path, str, str]) -> None:
     folder, page, _ = made
     module = script()
-    found = module.groups(folder / "out" / CORPUS / "dynamics")
+    found = module.groups(read_json(folder / "out" / CORPUS / "dynamics" / "summary.json"))
     for columns in (module.AGREEMENT, module.TAU, module.ACCURACY):
         (cells,) = rows(page, CORPUS, f"corpus | {' | '.join(columns.values())}")
-        assert cells == [CORPUS, *(module.cell(found["all"][name]) for name in columns)]
+        assert cells == [CORPUS, *(module.cell(found["all"][name]) for name in columns), COMMIT]
         assert "–" not in cells
     (timing,) = rows(page, CORPUS, "corpus | ξ")
-    (step,) = timing[-1].split(", ")
+    (step,) = timing[-2].split(", ")
     assert (step == "never") == (found["all"]["xi"]["undefined"] == 1)
     assert step in ("never", f"{found['all']['xi_step']['value'] or 0:.0f}")
     assert timing[2] == module.cell(found["all"]["best_accuracy"])
@@ -117,19 +123,34 @@ def test_a_record_has_the_command_of_its_study(made: tuple[Path, str, str]) -> N
     assert record["summary"] == read_json(folder / "copying" / COPIED / "summary.json")
 
 
-def test_rows_outlive_their_folders(made: tuple[Path, str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither `--only` nor a folder that is missing takes a row of other studies from the page."""
+def test_a_record_of_a_corpus_has_what_the_tables_have(made: tuple[Path, str, str]) -> None:
+    folder, _, _ = made
+    record = read_json(folder / "records" / "dynamics" / f"{CORPUS}.json")
+    assert record["command"].startswith(f"attnaudit study dynamics {CORPUS} --full --data-dir DATA --vectors VECTORS --set corpus.size=60")
+    assert "--set dynamics.steps=0,2,5" in record["command"]
+    whole = read_json(folder / "out" / CORPUS / "dynamics" / "summary.json")
+    assert record["summary"] == [row for row in whole if row["group"] == "all" or row["group"].startswith("step:")]
+
+
+def test_rows_outlive_their_folders_and_records(made: tuple[Path, str, str]) -> None:
+    """Neither `--only`, a folder that is missing nor a record that is missing takes a row of other studies from the page."""
     folder, page, _ = made
     module, empty = script(), folder / "empty"
     (folder / "again.md").write_text(page, encoding="utf-8")
-    with pytest.MonkeyPatch.context() as patch:
-        settings = {"PAGE": folder / "again.md", "CORPORA": {CORPUS: TINY}, "COPIED": {COPIED: COPYING}, "RECORDS": folder / "records"}
-        for name, value in settings.items():
-            patch.setattr(module, name, value)
-        patch.setattr("sys.argv", ["dynamics_tables.py", "--out", str(empty), "--copying", str(empty), "--only", COPIED, "--done"])
-        module.main()
-    assert (folder / "again.md").read_text(encoding="utf-8") == page
-    assert f"no finished study of {CORPUS}" in capsys.readouterr().out
+    for records in (folder / "records" / "dynamics", empty):
+        with pytest.MonkeyPatch.context() as patch:
+            settings = {
+                "PAGE": folder / "again.md",
+                "CORPORA": {CORPUS: TINY},
+                "COPIED": {COPIED: COPYING},
+                "RECORDS": folder / "records",
+                "OF_CORPORA": records,
+            }
+            for name, value in settings.items():
+                patch.setattr(module, name, value)
+            patch.setattr("sys.argv", ["dynamics_tables.py", "--out", str(empty), "--copying", str(empty), "--only", COPIED, "--done"])
+            module.main()
+        assert (folder / "again.md").read_text(encoding="utf-8") == page
 
 
 def test_a_record_keeps_its_commit_until_its_numbers_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
