@@ -54,8 +54,8 @@ _HALF, _QUARTER, _SMALL = ({**_TIED, "copying.embedding_scale": scale} for scale
 _LEARNED = {"copying.pretraining": 200}
 COPIED: dict[str, dict[str, Any]] = {
     "permutations": {},
-    "distinct": {"copying.seeds": 8},  # 20 seeds of a kind take an hour on one busy core
-    "iid": {"copying.seeds": 8},
+    "distinct": {},
+    "iid": {},
     **{f"{kind}-tied": _TIED for kind in SYMBOLS},
     "permutations-tied-8_heads": {**_TIED, "copying.heads": 8},
     "permutations-tied-pretrained": {**_TIED, **_LEARNED},
