@@ -34,6 +34,7 @@ from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
+    from attnaudit.hf.gate import Check, Gate
     from attnaudit.runner.planning import Plan, Planned
     from attnaudit.runner.settings import Setting
     from attnaudit.runner.sweep import Outcome
@@ -257,6 +258,22 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
     _show_tables(check, *_TABLES)
     _lines("note", check.notes)
     _lines("differs", check.differs)
+
+
+def show_gate(gate: Gate, as_json: bool) -> None:
+    """What was checked of a transformer, and its layers."""
+    if as_json:
+        show_json(gate.to_json())
+        return
+    typer.echo(printable(f"{gate.model} can be audited; texts in one batch: {gate.batching}"))
+    checks = [(check.name, check.meaning, _measured(check), check.wanted) for check in gate.checks]
+    _print("", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected"))
+    layers = [(one.stack, one.layer, one.heads, one.width, "yes" if one.sink else "no", one.path) for one in gate.layers]
+    _print("", ("stack", "layer", "heads", "width of values", "sink", "module"), layers)
+
+
+def _measured(check: Check) -> str:
+    return check.reason if check.figure is None else f"{check.figure:.2g}"
 
 
 def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:

@@ -7,7 +7,11 @@ from importlib.util import find_spec
 from attnaudit.core.errors import RunError
 
 _TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests")
-PACKAGES = {"train": _TRAIN, "translate": (*_TRAIN, "sacrebleu", "sentencepiece")}  # the modules of the extras in pyproject.toml
+PACKAGES = {
+    "train": _TRAIN,
+    "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
+    "hf": ("torch", "transformers"),
+}  # the modules of the extras in pyproject.toml
 
 
 def require(extra: str, operation: str) -> None:

@@ -1,0 +1,247 @@
+"""Attention of any model, read and replaced where it takes effect: in the product of the weights with the values.
+
+`forward` runs a model once and watches the functions of torch that it calls. The output of a softmax is followed through functions that do
+not change it (`PASSING`) until it is multiplied with another tensor: these are the weights, that are the values, and the rest of the model
+sees this attention through their product alone. `scaled_dot_product_attention`, which shows no weights, is computed in these two steps
+instead. The model itself is not changed: its masks, cache and implementation of attention stay what they are.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+SOFTMAX = {functional.softmax, torch.softmax, Tensor.softmax}
+PASSING = {
+    functional.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.contiguous, Tensor.view, Tensor.reshape,
+    Tensor.__getitem__,
+}  # fmt: skip  # __getitem__ takes away the column of a sink
+ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
+PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
+Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | None"]
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention of a forward pass, of B texts, H heads, Q queries and K keys, with values of width D.
+
+    ``path`` is the module that multiplies, ``index`` the number of the attention in the pass. ``weights`` are those that the ``values`` are
+    multiplied with; where ``sink`` is true their softmax was over more than the K keys, so that they sum to less than 1. ``elsewhere``
+    names the functions that read the weights besides this product: what these do is not changed when the weights are replaced.
+    """
+
+    path: str
+    index: int
+    weights: Float[Tensor, "B H Q K"]
+    values: Float[Tensor, "B H K D"]
+    sink: bool
+    elsewhere: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A product of weights with values in another form than that of an `Attention`: the module and the shape of the weights."""
+
+    path: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a model returned in one forward pass, and the attentions of it in their order."""
+
+    output: Any
+    attentions: tuple[Attention, ...]
+    unread: tuple[Unread, ...]
+
+
+def forward(model: nn.Module, inputs: Mapping[str, Tensor], exchange: Exchange | None = None) -> Pass:
+    """Run ``model(**inputs)`` once, without gradients, and return its output and its attentions.
+
+    All ``inputs`` have B rows. ``exchange`` is called with every attention before it takes effect, and the weights (B, H, Q, K) that it
+    returns are used instead; with None the model's own are. `Pass.attentions` always has the model's own.
+    """
+    watch = _Watch(len(next(iter(inputs.values()))), exchange)
+    with watch.inside(model), torch.no_grad(), watch:
+        output = model(**inputs)
+    return Pass(output, tuple(watch.seen()), tuple(watch.unread))
+
+
+@dataclass
+class _Softmax:
+    """A softmax whose output is followed: the ``width`` that it was over, and by name the functions that read it."""
+
+    width: int
+    products: list[str]
+    others: list[str]
+
+
+class _Watch(TorchFunctionMode):
+    """Sees every function of torch that is called while it is active."""
+
+    def __init__(self, batch: int, exchange: Exchange | None) -> None:
+        super().__init__()
+        self.batch, self.exchange = batch, exchange
+        self.unread: list[Unread] = []
+        self._found: list[tuple[Attention, _Softmax]] = []
+        self._paths: list[str] = []  # of the modules that are running, the innermost last
+        self._followed: dict[int, tuple[weakref.ref[Tensor], _Softmax]] = {}  # by id: a tensor of weights, and where it comes from
+
+    def seen(self) -> Iterator[Attention]:
+        """The attentions of the pass, in order."""
+        for attention, source in self._found:
+            yield replace(attention, elsewhere=(*source.others, *source.products[1:]))
+
+    @contextmanager
+    def inside(self, model: nn.Module) -> Iterator[None]:
+        """Within, the paths of the running modules are known."""
+        handles = [module.register_forward_pre_hook(self._entered(path)) for path, module in model.named_modules()]
+        handles += [module.register_forward_hook(self._left) for module in model.modules()]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _entered(self, path: str) -> Callable[..., None]:
+        return lambda module, arguments: self._paths.append(path)
+
+    def _left(self, module: nn.Module, arguments: Any, output: Any) -> None:
+        self._paths.pop()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is functional.scaled_dot_product_attention:
+            return self._scaled_dot_product(*args, **kwargs)
+        operands = args[1:] if func is torch.einsum else args
+        source = self._source(operands[0]) if operands else None
+        if source is not None and func is torch.einsum and len(operands) == 2:
+            return self._product(_Einsum(*args), source, "einsum")
+        if source is not None and func in PRODUCT:
+            return self._product(_Matmul(*args, *kwargs.values()), source, func.__name__)
+        result = func(*args, **kwargs)
+        if source is None and func in SOFTMAX and _dimension(*args, **kwargs) in (-1, result.dim() - 1):
+            self._follow(result, _Softmax(result.shape[-1], [], []))
+        elif source is not None and func in PASSING:
+            self._follow(result, source)
+        elif func not in ASKING and func.__name__ != "__get__":
+            for read in filter(None, map(self._source, _tensors(args, kwargs))):
+                read.others.append(func.__name__)
+        return result
+
+    def _follow(self, weights: Tensor, source: _Softmax) -> None:
+        self._followed[id(weights)] = (weakref.ref(weights), source)
+
+    def _source(self, tensor: Any) -> _Softmax | None:
+        """The softmax that a tensor of weights comes from; None for all other tensors."""
+        alive, source = self._followed.get(id(tensor), (None, None))
+        return source if alive is not None and alive() is tensor else None
+
+    def _product(self, product: _Matmul | _Einsum, source: _Softmax, name: str) -> Tensor:
+        """The product, with the weights that are to take effect."""
+        source.products.append(name)
+        path, parts = self._paths[-1], product.parts(self.batch)
+        if parts is None:
+            self.unread.append(Unread(path, tuple(product.weights.shape)))
+            return product.result(product.weights)
+        own = Attention(path, len(self._found), *parts, sink=source.width > product.weights.shape[-1])
+        self._found.append((own, source))
+        new = self.exchange(own) if self.exchange else None
+        return product.result(product.weights if new is None else product.restored(new))
+
+    def _scaled_dot_product(
+        self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
+        scale: float | None = None, enable_gqa: bool = False,
+    ) -> Tensor:  # fmt: skip
+        """What the function of torch computes, by its documentation, in two steps; dropout is 0 in a model that does not train."""
+        groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
+        key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
+        scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+        if is_causal:
+            attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        if attn_mask is not None:
+            scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+        nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # a query without any key attends to nothing
+        weights = scores.softmax(dim=-1).masked_fill(nothing, 0.0)
+        return self._product(_Matmul(weights, value), _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention")
+
+
+@dataclass(frozen=True)
+class _Matmul:
+    """``weights @ values``, of (B, H, Q, K) with (B, H, K, D), or of both with texts and heads in one axis."""
+
+    weights: Tensor
+    values: Tensor
+
+    def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
+        """Weights (B, H, Q, K) and values (B, H, K, D); None in another form."""
+        if self.weights.dim() not in (3, 4) or self.values.dim() != self.weights.dim() or len(self.weights) % batch:
+            return None
+        if self.weights.dim() == 4:
+            return (self.weights, self.values) if len(self.weights) == batch else None
+        return self.weights.unflatten(0, (batch, -1)), self.values.unflatten(0, (batch, -1))
+
+    def restored(self, weights: Tensor) -> Tensor:
+        """Weights (B, H, Q, K) in the form of the product."""
+        return weights.reshape(self.weights.shape).to(self.weights.dtype)
+
+    def result(self, weights: Tensor) -> Tensor:
+        return torch.matmul(weights, self.values)
+
+
+@dataclass(frozen=True)
+class _Einsum:
+    """A product written as ``torch.einsum``, such as ``bnij,jbnd->ibnd``."""
+
+    equation: str
+    weights: Tensor
+    values: Tensor
+
+    def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
+        """Weights (B, H, Q, K) and values (B, H, K, D); None in another form."""
+        left, right, result = self._letters()
+        rows, key = [letter for letter in left if letter in right and letter in result], [letter for letter in left if letter not in result]
+        query, width = [letter for letter in left if letter not in right], [letter for letter in right if letter not in left]
+        if [*map(len, (rows, query, key, width))] != [2, 1, 1, 1] or self.weights.shape[left.index(rows[0])] != batch:
+            return None
+        expected = "".join(rows + query + key)
+        return (
+            torch.einsum(f"{left}->{expected}", self.weights),
+            torch.einsum(f"{right}->{''.join(rows + key + width)}", self.values),
+        )
+
+    def restored(self, weights: Tensor) -> Tensor:
+        """Weights (B, H, Q, K) in the form of the product."""
+        left, right, result = self._letters()
+        ordered = sorted(left, key=lambda letter: (letter not in right or letter not in result, letter in right))
+        return torch.einsum(f"{''.join(ordered)}->{left}", weights).to(self.weights.dtype)
+
+    def result(self, weights: Tensor) -> Tensor:
+        return torch.einsum(self.equation, weights, self.values)
+
+    def _letters(self) -> tuple[str, str, str]:
+        operands, _, result = self.equation.replace(" ", "").partition("->")
+        left, _, right = operands.partition(",")
+        return left, right, result
+
+
+def _tensors(args: Iterable[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    """All arguments of a call, those within lists too."""
+    for argument in (*args, *kwargs.values()):
+        yield from argument if isinstance(argument, (list, tuple)) else (argument,)
+
+
+def _dimension(input: Tensor, dim: int | None = None, *rest: Any, **more: Any) -> int | None:
+    """The dimension of a softmax, as its caller gives it."""
+    return dim

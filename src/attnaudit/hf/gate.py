@@ -1,0 +1,355 @@
+"""The gate: what must hold of a model before a number of its attention is believed, tried on the model itself.
+
+Every check has a figure and a limit. A model that fails one is refused with a line that names its class, the check and the figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel, logging
+
+from attnaudit.core.errors import InputError
+from attnaudit.hf.capture import Attention, Pass, forward
+from attnaudit.hf.probe import Probe, probe_of
+
+ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
+EXACT = 1e-6  # of weights
+OPERATION = "check model"
+CROSS = ("encoder_attn", "EncDecAttention", "cross")  # in the paths of modules, where lengths do not tell
+BATCHED, PADDED = "batched", "padded"
+STACKS = ("encoder", "decoder", "cross")
+REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One property of a model, as a ``figure`` that is ``most`` or less, or ``least`` or more; with neither it is information.
+
+    A figure of None could not be measured, for the ``reason`` given. Differences of logits are relative to the largest.
+    """
+
+    name: str
+    meaning: str
+    figure: float | None
+    most: float | None = None
+    least: float | None = None
+    reason: str = ""
+
+    @property
+    def passed(self) -> bool:
+        if self.figure is None:
+            return True
+        return (self.most is None or self.figure <= self.most) and (self.least is None or self.figure >= self.least)
+
+    @property
+    def wanted(self) -> str:
+        """The limit in words; empty without one."""
+        if self.most is None:
+            return "" if self.least is None else f"at least {self.least:g}"
+        return f"at most {self.most:g}"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The attention of one layer: ``stack`` is encoder, decoder or cross, ``layer`` counts from 0 within it, ``sink`` as in `Attention`."""
+
+    stack: str
+    layer: int
+    path: str
+    heads: int
+    width: int
+    sink: bool
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A model that passed: its class, its layers in order of computation, and what was checked."""
+
+    model: str
+    layers: tuple[Layer, ...]
+    checks: tuple[Check, ...]
+
+    @property
+    def batching(self) -> str:
+        """Which texts may share a batch: ``any``, those ``of one length``, or ``none``, as in a mixture of experts of limited capacity."""
+        figures = {check.name: check.figure or 0 for check in self.checks}
+        if figures[BATCHED] > ROUNDING:
+            return "none"
+        return "any" if figures[PADDED] <= ROUNDING else "of one length"
+
+    def to_json(self) -> dict[str, Any]:
+        """What a trace keeps of it."""
+        checks = {check.name: check.figure if check.figure is not None else check.reason for check in self.checks}
+        return {"model": self.model, "checks": checks, "layers": [vars(layer) for layer in self.layers]}
+
+
+def check_model(model: Any) -> Gate:
+    """Check a model of the transformers library on two short texts of random tokens, and return what was measured.
+
+    Raises InputError where the model is of a kind that cannot be audited, or fails a check. The model is left as it was.
+    """
+    before = _state(model)
+    with evaluating(model):
+        trial = _Trial.of(model)
+        checks = [_require(trial.name, check) for check in trial.checks()]
+    changed = sum(one != other for one, other in zip(before, _state(model), strict=True))
+    back = Check("handed back", "modes, hooks and implementations of attention that are not as before", changed, most=0)
+    return Gate(trial.name, trial.layers, (*checks, _require(trial.name, back)))
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Within, the model is in evaluation mode; after it, every module is in the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def refused(name: str, got: str, expected: str, do: str = "it cannot be audited") -> InputError:
+    """The error for a model, by the name of its class."""
+    return InputError(OPERATION, name, got, expected, do)
+
+
+def _require(name: str, check: Check) -> Check:
+    if not check.passed:
+        raise refused(name, f"{check.name}: {check.figure:.2g}, {check.meaning}", check.wanted)
+    return check
+
+
+def _state(model: nn.Module) -> list[Any]:
+    """What a check may not change: modes, hooks, and implementations of attention."""
+    return [
+        [module.training for module in model.modules()],
+        [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
+        [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)],
+    ]
+
+
+def _is_foreign(hook: Callable[..., Any]) -> bool:
+    """Whether a hook is not one of the library's own, which it leaves on a model that has reported attention."""
+    return not hook.__module__.startswith("transformers.")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A model with the pass that the checks are about; ``logits`` are those of the model when nothing watches it."""
+
+    model: Any
+    probe: Probe
+    logits: Tensor
+    seen: Pass
+    layers: tuple[Layer, ...]
+
+    @classmethod
+    def of(cls, model: Any) -> _Trial:
+        _check_kind(model)
+        probe = probe_of(model)
+        logits = _untouched(model, probe)
+        seen = forward(model, probe.inputs)
+        return cls(model, probe, logits, seen, _layers(model, seen, probe))
+
+    @property
+    def name(self) -> str:
+        return type(self.model).__name__
+
+    def checks(self) -> Iterator[Check]:
+        """All checks, each made when it is asked for."""
+        yield Check("watched", "difference of the logits with and without reading attention", self._change(self.seen.output), most=ROUNDING)
+        yield from self._reported()
+        elsewhere = {name for one in self.seen.attentions for name in one.elsewhere}
+        reads = "functions that read the weights besides the product with the values"
+        yield Check("elsewhere", f"{reads}: {', '.join(sorted(elsewhere))}" if elsewhere else reads, len(elsewhere), most=0)
+        yield Check("sums", "difference of the sum of the weights of a query from 1", self._sums(), most=10 * EXACT)
+        yield Check("padding", "largest weight on padding", self._on_padding(), most=EXACT)
+        same = forward(self.model, self.probe.inputs, lambda attention: attention.weights)
+        yield Check(
+            "same weights",
+            "difference of the logits after replacing all weights by themselves",
+            self._change(same.output, self.seen.output),
+            most=0,
+        )
+        yield Check(
+            "uniform weights",
+            "least difference of the logits after replacing the weights of one layer by uniform ones",
+            self._least_move(),
+            least=EXACT,
+        )
+        yield Check(BATCHED, "difference of the logits of a text alone and in a batch", self._apart(0))
+        yield Check(PADDED, "difference of the logits of a text with and without padding", self._apart(1))
+
+    def _change(self, output: Any, reference: Any = None) -> float:
+        """The largest difference of logits, relative to the largest logit."""
+        logits = self.logits if reference is None else _logits(self.model, reference)
+        return float((self._real(_logits(self.model, output)) - self._real(logits)).abs().max() / self._real(logits).abs().max())
+
+    def _real(self, logits: Tensor) -> Tensor:
+        """The logits that are not of padding: of each text, or of the tokens of a text, or of those that a decoder has written."""
+        return logits[self.probe.mask] if logits.dim() == 3 and logits.shape[1] == self.probe.mask.shape[1] else logits
+
+    def _sums(self) -> float | None:
+        off = [(1 - self._queries(one, one.weights).sum(dim=-1)).abs().max() for one in self.seen.attentions if not one.sink]
+        return float(max(off)) if off else None
+
+    def _on_padding(self) -> float:
+        return max(float(self._queries(one, one.weights * self._padding(one)).max()) for one in self.seen.attentions)
+
+    def _padding(self, attention: Attention) -> Tensor:
+        """1 for the keys that are padding, 0 for all others, as (B, 1, 1, K)."""
+        keys = attention.weights.shape[-1]
+        mask = self.probe.mask if keys == self.probe.mask.shape[1] else torch.ones(len(self.probe.mask), keys, dtype=torch.bool)
+        return (~mask)[:, None, None].float()
+
+    def _queries(self, attention: Attention, weights: Tensor) -> Tensor:
+        """The rows of weights (B, H, Q, K) whose query is no padding."""
+        return weights.transpose(1, 2)[self.probe.mask] if attention.weights.shape[-2] == self.probe.mask.shape[1] else weights
+
+    def _least_move(self) -> float:
+        """How far the logits move at least when the weights of one attention are replaced by uniform ones."""
+        changes = [forward(self.model, self.probe.inputs, _uniform(one.index)).output for one in self.seen.attentions]
+        return min(self._change(output, self.seen.output) for output in changes)
+
+    def _apart(self, row: int) -> float:
+        """How far the logits of a text change when it is alone, without padding."""
+        with torch.no_grad():
+            alone = _logits(self.model, self.model(**self.probe.alone(row)))
+        together = self.logits[row]
+        if together.dim() == 2 and len(together) == self.probe.mask.shape[1]:
+            together = together[self.probe.mask[row]]
+        return float((alone[0] - together).abs().max() / together.abs().max())
+
+    def _reported(self) -> Iterator[Check]:
+        """The weights that the model itself reports, computed by its own eager attention."""
+        with eager(self.model), torch.no_grad():
+            output = self.model(**self.probe.inputs, output_attentions=True)
+        reported = [weights for name in REPORTED for weights in (output.get(name) or ()) if weights is not None]
+        number = "difference of the numbers of layers found and reported"
+        weights = "difference from the weights that the model reports"
+        if not reported:
+            expected = getattr(self.model.config, "num_hidden_layers", None)
+            none = "it reports no attention"
+            yield Check(
+                "layers", number, None if expected is None or self.probe.targets else abs(expected - len(self.layers)), most=0, reason=none
+            )
+            yield Check("reported weights", weights, None, reason=none)
+            return
+        yield Check("layers", number, abs(len(reported) - len(self.layers)), most=0)
+        change = self._change(output)
+        if change > ROUNDING:
+            yield Check("reported weights", weights, None, reason=f"its logits are others, by {change:.2g}, when it reports attention")
+            return
+        pairs = list(zip(self._by_stack(), reported, strict=True))
+        if any(not one.sink and (own.sum(dim=-1) - 1).abs().max() > ROUNDING for one, own in pairs):
+            yield Check("reported weights", weights, None, reason="what it reports does not sum to 1")
+            return
+        yield Check("reported weights", weights, max(self._difference(one, own) for one, own in pairs), most=ROUNDING)
+
+    def _by_stack(self) -> list[Attention]:
+        """The attentions in the order in which models report them."""
+        order = sorted(range(len(self.layers)), key=lambda k: (STACKS.index(self.layers[k].stack), k))
+        return [self.seen.attentions[k] for k in order]
+
+    def _difference(self, attention: Attention, own: Tensor) -> float:
+        if own.shape != attention.weights.shape:
+            return float("inf")
+        return float(self._queries(attention, (own - attention.weights).abs()).max())
+
+
+@contextmanager
+def eager(model: Any) -> Iterator[None]:
+    """Within, the model computes attention by its own code, where its class allows this choice; after it, as it did before."""
+    before = model.config._attn_implementation
+    if before == "eager":
+        yield
+        return
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # a class without the choice says so
+    try:
+        model.set_attn_implementation("eager")
+        yield
+    finally:
+        model.set_attn_implementation(before)
+        logging.set_verbosity(verbosity)
+
+
+def _uniform(index: int) -> Callable[[Attention], Tensor | None]:
+    def replace(attention: Attention) -> Tensor | None:
+        return torch.full_like(attention.weights, 1 / attention.weights.shape[-1]) if attention.index == index else None
+
+    return replace
+
+
+def _logits(model: Any, output: Any) -> Tensor:
+    if getattr(output, "logits", None) is None:
+        raise refused(
+            type(model).__name__, "an output without logits", "a model with a head, such as ForSequenceClassification or ForCausalLM"
+        )
+    return output.logits
+
+
+def _untouched(model: Any, probe: Probe) -> Tensor:
+    """The logits of the model when nothing watches it. Raises InputError where it has none, or fails on short texts."""
+    try:
+        with torch.no_grad():
+            logits = _logits(model, model(**probe.inputs))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        raise refused(type(model).__name__, f"{type(error).__name__} {error}", f"logits for texts of {_lengths(probe)} tokens") from error
+    if not logits.isfinite().all():
+        raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check its weights")
+    return logits
+
+
+def _lengths(probe: Probe) -> str:
+    return " and ".join(map(str, probe.lengths))
+
+
+def _check_kind(model: Any) -> None:
+    name = type(model).__name__
+    if not isinstance(model, PreTrainedModel):
+        raise refused(name, "no model of the transformers library", "a PreTrainedModel", "read it with from_pretrained")
+    if model.main_input_name != "input_ids":
+        raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
+    half = {parameter.dtype for parameter in model.parameters() if parameter.dtype in (torch.float16, torch.bfloat16)}
+    if half and model.device.type == "cpu":
+        raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", "read it with dtype=torch.float32")
+
+
+def _layers(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
+    """The layers of a pass. Raises InputError where an attention is none of tokens to tokens."""
+    name = type(model).__name__
+    others = [(one.path, tuple(one.weights.shape)) for one in seen.attentions if not _of_tokens(one, probe)]
+    for path, shape in (*((one.path, one.shape) for one in seen.unread), *others):
+        got = f"weights of shape {' × '.join(map(str, shape))} in {path} for {len(probe.mask)} texts of {_lengths(probe)} tokens"
+        raise refused(name, got, "a weight for every pair of tokens", "attention that is local, pooled or sparse cannot be audited")
+    if not seen.attentions:
+        raise refused(name, "no attention: nothing after a softmax is multiplied with values", "a model with softmax attention")
+    found: list[Layer] = []
+    for one in seen.attentions:
+        stack = _stack(one, both=model.config.is_encoder_decoder)
+        layer = sum(other.stack == stack for other in found)
+        found.append(Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink))
+    return tuple(found)
+
+
+def _of_tokens(attention: Attention, probe: Probe) -> bool:
+    """Whether queries and keys are the tokens of the texts, or those that a decoder has written."""
+    tokens = probe.mask.shape[1]
+    known = {(tokens, tokens), (probe.targets, probe.targets), (probe.targets, tokens)}
+    return tuple(attention.weights.shape[2:]) in known
+
+
+def _stack(attention: Attention, both: bool) -> str:
+    """Decoder where no token attends to a later one, cross between encoder and decoder (in a model that has ``both``), else encoder."""
+    queries, keys = attention.weights.shape[2:]
+    if both and (queries != keys or any(name in attention.path for name in CROSS)):
+        return "cross"
+    return "decoder" if attention.weights.triu(1).max() == 0 else "encoder"

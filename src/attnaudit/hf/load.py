@@ -1,0 +1,86 @@
+"""Read a model that was saved on disk, without running any code of its folder and without a network."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import transformers
+from safetensors import SafetensorError
+from transformers import PreTrainedModel, logging
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import read_json
+
+OPERATION = "read model"
+CONFIG = "config.json"
+WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
+PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
+SAVE = "save it with model.save_pretrained(DIR)"
+
+
+def load_pretrained(folder: str | Path) -> PreTrainedModel:
+    """The model that ``model.save_pretrained(folder)`` has written, of its own class, in evaluation mode.
+
+    Weights are read from safetensors alone, in the precision in which they are saved. Raises InputError for a folder without configuration
+    or weights, for a class that transformers does not have, and where a weight of the class is not in the file: from_pretrained would draw
+    it at random.
+    """
+    folder = Path(folder)
+    name = _class_of(folder)
+    if not any((folder / weights).is_file() for weights in WEIGHTS):
+        pickled = [pickle for pickle in PICKLES if (folder / pickle).is_file()]
+        got = f"weights in {pickled[0]} alone" if pickled else "no weights"
+        raise InputError(OPERATION, str(folder), got, f"{WEIGHTS[0]}, as no pickle is ever read", SAVE)
+    model, found = _read(folder, name)
+    if found["missing_keys"]:
+        missing = sorted(found["missing_keys"])
+        shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        do = "save the fine-tuned model, head included" if name.endswith("Classification") else SAVE
+        raise InputError(OPERATION, str(folder), f"no weights {shown}", f"all weights of {name}", do)
+    return model.eval()
+
+
+def _class_of(folder: Path) -> str:
+    """The class of the saved model, by its configuration."""
+    if not folder.is_dir():
+        raise InputError(OPERATION, str(folder), "a file" if folder.exists() else "no such folder", "the folder of a saved model", SAVE)
+    if not (folder / CONFIG).is_file():
+        raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE)
+    config = read_json(folder / CONFIG)
+    if not isinstance(config, dict):
+        raise InputError(OPERATION, str(folder / CONFIG), f"a {type(config).__name__}", "the configuration of a model")
+    if config.get("auto_map"):
+        got = "a class of its own code (auto_map)"
+        raise InputError(
+            OPERATION, str(folder), got, "a class of transformers", "code of a model folder is never run; use the Python interface"
+        )
+    names = config.get("architectures")
+    if not isinstance(names, list) or len(names) != 1:
+        raise InputError(OPERATION, str(folder / CONFIG), f"architectures: {names!r}", "the name of one class", SAVE)
+    if not _is_model(names[0]):
+        version = f"transformers {transformers.__version__}"
+        raise InputError(
+            OPERATION, str(folder / CONFIG), f"architectures: {names[0]!r}", f"a model class of {version}", "check the versions"
+        )
+    return names[0]
+
+
+def _is_model(name: Any) -> bool:
+    known = getattr(transformers, name, None) if isinstance(name, str) else None
+    return isinstance(known, type) and issubclass(known, PreTrainedModel)
+
+
+def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # what is missing is an error here
+    logging.disable_progress_bar()
+    try:
+        return getattr(transformers, name).from_pretrained(
+            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype="auto", output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, TypeError, KeyError, SafetensorError) as error:
+        raise InputError(OPERATION, str(folder), f"{type(error).__name__} {error}", f"a model of class {name}", SAVE) from error
+    finally:
+        logging.set_verbosity(verbosity)
+        logging.enable_progress_bar()

@@ -1,0 +1,117 @@
+"""Tiny models with random weights of many classes of transformers, each of two layers with four heads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+
+_CLASSIFIER, _DECODER, _BOTH = "ForSequenceClassification", "ForCausalLM", "ForConditionalGeneration"
+_ALL = {
+    "vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48,
+    "max_position_embeddings": 64, "pad_token_id": 1, "bos_token_id": 2, "eos_token_id": 3,
+}  # fmt: skip
+_GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
+_EXPERTS = {
+    **_GROUPED, "num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+    "shared_expert_intermediate_size": 16,
+}  # fmt: skip
+_STACKS = {
+    "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    "encoder_ffn_dim": 48, "decoder_ffn_dim": 48, "decoder_start_token_id": 2,
+}  # fmt: skip
+_T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 2, "num_decoder_layers": 2, "num_heads": 4, "decoder_start_token_id": 2}
+_RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"], "max_relative_positions": -1, "position_biased_input": False}
+_LATENT = {
+    "num_key_value_heads": 4, "n_routed_experts": 8, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+    "kv_lora_rank": 8, "q_lora_rank": 16, "qk_rope_head_dim": 4, "v_head_dim": 8, "qk_nope_head_dim": 8, "first_k_dense_replace": 1,
+}  # fmt: skip
+_GROUPS = dict.fromkeys(("q_groups", "k_groups", "v_groups", "post_attention_groups", "intermediate_groups", "output_groups"), 2)
+
+ENCODERS: dict[str, dict[str, Any]] = {
+    "Albert": {"embedding_size": 16}, "Bert": {}, "BigBird": {"attention_type": "original_full"}, "Camembert": {}, "ConvBert": {},
+    "Data2VecText": {}, "Deberta": _RELATIVE,
+    "DebertaV2": {**_RELATIVE, "position_buckets": 8, "share_att_key": True, "norm_rel_ebd": "layer_norm"},
+    "DistilBert": {"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}, "Electra": {}, "Ernie": {},
+    "Esm": {"mask_token_id": 4, "position_embedding_type": "absolute"}, "Flaubert": {"emb_dim": 32, "n_layers": 2, "n_heads": 4},
+    "IBert": {}, "LayoutLM": {}, "Luke": {"entity_vocab_size": 9, "entity_emb_size": 16}, "MPNet": {}, "MegatronBert": {},
+    "MobileBert": {"embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32, "num_feedforward_networks": 2},
+    "ModernBert": {"cls_token_id": 2, "sep_token_id": 3, "local_attention": 8},
+    "RemBert": {"input_embedding_size": 16, "output_embedding_size": 16}, "RoFormer": {}, "Roberta": {}, "RobertaPreLayerNorm": {},
+    "SqueezeBert": {"embedding_size": 32, **_GROUPS}, "XLM": {"emb_dim": 32, "n_layers": 2, "n_heads": 4}, "XLMRoberta": {},
+    "XLMRobertaXL": {},
+    "XLNet": {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}, "Llama": _GROUPED, "GPT2": {}, "Bart": _STACKS, "T5": _T5,
+}  # fmt: skip
+DECODERS: dict[str, dict[str, Any]] = {
+    "BioGpt": {}, "Bloom": {}, "CodeGen": {"rotary_dim": 4}, "Cohere2": _GROUPED, "DeepseekV3": _LATENT,
+    "Falcon": {"new_decoder_architecture": False, "multi_query": False, "alibi": False}, "GPTBigCode": {}, "GPTJ": {"rotary_dim": 4},
+    "GPTNeo": {"attention_types": [[["global", "local"], 1]], "window_size": 8}, "GPTNeoX": {},
+    "Gemma2": {**_GROUPED, "query_pre_attn_scalar": 8}, "Gemma3": _GROUPED, "GptOss": _EXPERTS, "Granite": _GROUPED, "Llama": _GROUPED,
+    "Mistral": _GROUPED, "Mixtral": _EXPERTS, "Mpt": {"d_model": 32, "n_heads": 4, "n_layers": 2, "max_seq_len": 64, "expansion_ratio": 2},
+    "OPT": {"ffn_dim": 48, "word_embed_proj_dim": 32}, "Olmo2": _GROUPED, "Persimmon": {}, "Phi": {}, "Phi3": _GROUPED, "Qwen2": _GROUPED,
+    "Qwen3": _GROUPED, "SmolLM3": _GROUPED, "StableLm": _GROUPED, "Starcoder2": _GROUPED,
+    "XGLM": {"d_model": 32, "ffn_dim": 48, "num_layers": 2, "attention_heads": 4},
+    **dict.fromkeys(("Arcee", "Cohere", "Ernie4_5", "Exaone4", "Gemma", "Glm", "Glm4", "Helium", "Ministral", "Nemotron"), _GROUPED),
+    **dict.fromkeys(("Olmo", "Olmo3", "SeedOss"), _GROUPED),
+    **dict.fromkeys(("GraniteMoe", "Olmoe", "Phimoe", "Qwen2Moe", "Qwen3Moe"), _EXPERTS),
+}  # fmt: skip
+WITH_BOTH: dict[str, dict[str, Any]] = {
+    "Bart": _STACKS, "Blenderbot": _STACKS, "M2M100": _STACKS, "MBart": _STACKS, "NllbMoe": {**_STACKS, "num_experts": 4},
+    "Pegasus": _STACKS,
+    "FSMT": {**_STACKS, "src_vocab_size": 99, "tgt_vocab_size": 99, "langs": ["en", "de"]}, "T5": _T5, "UMT5": _T5,
+    **dict.fromkeys(("BlenderbotSmall", "Mvp", "PLBart"), _STACKS), "MT5": _T5,
+    "BigBirdPegasus": {**_STACKS, "attention_type": "original_full"},
+    "SwitchTransformers": {**_T5, "num_experts": 4, "num_sparse_encoder_layers": 1, "num_sparse_decoder_layers": 1},
+}  # fmt: skip
+AUDITED: dict[str, dict[str, Any]] = {
+    **{f"{name}{_CLASSIFIER}": settings for name, settings in ENCODERS.items()},
+    **{f"{name}{_DECODER}": settings for name, settings in DECODERS.items()},
+    **{f"{name}{_BOTH}": settings for name, settings in WITH_BOTH.items()},
+    "BertForMaskedLM": {}, "BertLMHeadModel": {"is_decoder": True}, "CTRLLMHeadModel": {"dff": 48}, "GPT2LMHeadModel": {},
+    "MarianMTModel": _STACKS, "OpenAIGPTLMHeadModel": {},
+}  # fmt: skip
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "BertModel": ({}, "an output without logits"),
+    "CanineForSequenceClassification": (
+        {"num_hash_buckets": 64, "upsampling_kernel_size": 4, "downsampling_rate": 2, "local_transformer_stride": 16}, "2 × 4 × 6 × 6"
+    ),
+    "FNetForSequenceClassification": ({}, "no attention"),
+    "FunnelForSequenceClassification": ({"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "block_sizes": [1, 1]}, "2 × 4 × 7 × 13"),
+    "LEDForConditionalGeneration": ({**_STACKS, "attention_window": 4, "max_encoder_position_embeddings": 64}, "numbers of layers"),
+    "LongT5ForConditionalGeneration": (_T5, "2 × 1 × 4 × 128 × 384"),
+    "LongformerForSequenceClassification": ({"attention_window": 4}, "2 × 4 × 1 × 16"),
+    "MambaForCausalLM": ({}, "no attention"),
+    "NystromformerForSequenceClassification": ({"num_landmarks": 8, "segment_means_seq_len": 16}, "logits for texts of 13 and 9 tokens"),
+    "PegasusXForConditionalGeneration": (_STACKS, "in model.encoder.layers.0.self_attn"),
+    "ProphetNetForConditionalGeneration": (
+        {"num_encoder_layers": 2, "num_decoder_layers": 2, "num_encoder_attention_heads": 4, "num_decoder_attention_heads": 4, "ngram": 2},
+        "2 × 4 × 21 × 13",
+    ),
+    "ViTForImageClassification": ({"image_size": 8, "patch_size": 4}, "a model of pixel_values"),
+    "YosoForSequenceClassification": ({}, "no attention"),
+}  # fmt: skip
+_WITHOUT = {
+    "Funnel": ("num_hidden_layers",),
+    "ProphetNet": ("num_hidden_layers",),
+    "XLNet": ("num_hidden_layers", "max_position_embeddings"),
+}
+
+
+def tiny(name: str, **settings: Any) -> PreTrainedModel:
+    """A model of the class, in evaluation mode, with weights large enough that attention matters to its output."""
+    known = AUDITED.get(name) or REFUSED.get(name, ({},))[0]
+    absent = next((keys for start, keys in _WITHOUT.items() if name.startswith(start)), ())
+    cls = getattr(transformers, name)
+    config = cls.config_class(**{key: value for key, value in {**_ALL, **known, **settings}.items() if key not in absent})
+    if name.endswith("Classification"):
+        config.num_labels = 3
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = cls(config).eval()
+        with torch.no_grad():
+            for weight in model.parameters():
+                if weight.dim() > 1:
+                    weight.normal_(0, 0.3 * (32 / weight.shape[-1]) ** 0.5)
+    return model

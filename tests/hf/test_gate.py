@@ -1,0 +1,161 @@
+"""The gate: models of a hundred classes pass with exact figures or are refused with one line; none passes silently wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertConfig, PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
+
+from attnaudit.core.errors import InputError
+from attnaudit.hf.gate import check_model
+from tests.hf.classes import AUDITED, REFUSED, tiny
+
+
+@pytest.mark.parametrize("name", AUDITED)
+def test_classes_that_pass_do_so_exactly(name: str) -> None:
+    model = tiny(name)
+    gate = check_model(model)
+    figures = {check.name: check.figure for check in gate.checks}
+    assert figures["watched"] is not None
+    assert figures["watched"] <= 1e-5
+    assert figures["reported weights"] is None or figures["reported weights"] <= 1e-6
+    assert [figures[name] for name in ("layers", "elsewhere", "same weights", "padding", "handed back")] == [0] * 5
+    assert {(one.heads, one.width) for one in gate.layers} <= {(4, 8), (2, 8), (4, 16)}
+    stacks = [(one.stack, one.layer) for one in gate.layers]
+    assert len(set(stacks)) == len(stacks) == (6 if model.config.is_encoder_decoder else 2)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_classes_that_cannot_be_audited_are_refused(name: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_model(tiny(name))
+    assert str(caught.value).startswith(f"check model: {name}: ")
+    assert REFUSED[name][1] in str(caught.value)
+
+
+def test_a_hundred_classes_are_tried() -> None:
+    assert len(AUDITED) >= 100
+    assert len({*AUDITED, *REFUSED}) == len(AUDITED) + len(REFUSED)
+
+
+def reason(name: str) -> str:
+    return next(check.reason for check in check_model(tiny(name)).checks if check.name == "reported weights")
+
+
+def test_weights_that_a_class_reports_wrongly_are_not_believed() -> None:
+    """Falcon reports attention of other logits than it computes, SqueezeBERT scores in place of weights; both are read where they act."""
+    assert reason("FalconForCausalLM").startswith("its logits are others, by ")
+    assert reason("SqueezeBertForSequenceClassification") == "what it reports does not sum to 1"
+
+
+def test_a_sink_is_told_and_its_weights_need_not_sum_to_one() -> None:
+    gate = check_model(tiny("GptOssForCausalLM"))
+    assert all(one.sink for one in gate.layers)
+    assert next(check for check in gate.checks if check.name == "sums").figure is None
+
+
+def test_what_depends_on_padding_is_not_padded() -> None:
+    assert check_model(tiny("BertForSequenceClassification")).batching == "any"
+    assert check_model(tiny("MobileBertForSequenceClassification")).batching == "of one length"
+
+
+class Liar(PreTrainedModel):
+    """A model with one attention; ``lie`` names what is wrong with it."""
+
+    config_class = BertConfig
+
+    def __init__(self, lie: str = "") -> None:
+        super().__init__(BertConfig(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        self.lie = lie
+        self.embedding, self.mixed, self.classifier = nn.Embedding(50, 8), nn.MultiheadAttention(8, 2, batch_first=True), nn.Linear(8, 3)
+        self.calls = 0
+        self.post_init()
+        with torch.no_grad(), torch.random.fork_rng():
+            torch.manual_seed(0)
+            self.embedding.weight.normal_()
+            self.classifier.weight.normal_()
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor, output_attentions: bool = False) -> SequenceClassifierOutput:
+        hidden = self.embedding(input_ids)
+        values = hidden.unflatten(-1, (2, 4)).transpose(1, 2)
+        scores = values @ values.transpose(2, 3)
+        if self.lie != "attends to padding":
+            scores = scores.masked_fill(attention_mask[:, None, None] == 0, -torch.inf)
+        weights = functional.softmax(scores, dim=-1)
+        reported = weights.flip(-1) if self.lie == "reports others" else weights
+        context = self._context(hidden, weights, values).transpose(1, 2).flatten(2)
+        self.calls += 1
+        if self.lie == "changes itself":
+            self.config._attn_implementation_internal = "sdpa" if self.calls % 2 else "eager"
+        logits = self.classifier(context[:, 0])
+        if self.lie == "no number":
+            logits = logits / 0 * 0
+        return SequenceClassifierOutput(logits=logits, attentions=(reported,) if output_attentions else None)
+
+    def _context(self, hidden: Tensor, weights: Tensor, values: Tensor) -> Tensor:
+        context = weights @ values
+        if self.lie == "reads twice":
+            return context + weights.amax(dim=-1, keepdim=True)
+        if self.lie == "multiplies twice":
+            return context + weights @ values**2
+        if self.lie == "squares":
+            return weights**2 @ values
+        if self.lie == "ignores":
+            return 0 * context + values
+        if self.lie == "draws":
+            return functional.dropout(context, 0.5, training=True)
+        if self.lie == "fused":
+            return self.mixed(hidden, hidden, hidden, need_weights=False)[0].unflatten(-1, (2, 4)).transpose(1, 2)
+        if self.lie == "pools":
+            return functional.softmax(values.mean(dim=2, keepdim=True) @ values.transpose(2, 3), dim=-1) @ values + context
+        return context
+
+
+LIES = {
+    "reports others": "reported weights: ",
+    "reads twice": "elsewhere: 1, functions that read the weights besides the product with the values: amax",
+    "multiplies twice": "layers: 1, ",
+    "squares": "elsewhere: 1, functions that read the weights besides the product with the values: pow",
+    "fused": "uniform weights: 0, ",
+    "ignores": "uniform weights: 0, ",
+    "draws": "watched: ",
+    "pools": "weights of shape 2 × 2 × 1 × 13",
+    "attends to padding": "padding: ",
+    "changes itself": "handed back: 1, ",
+    "no number": "logits that are no finite numbers",
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_a_class_that_lies_is_refused(lie: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check_model(Liar(lie).eval())
+    assert f"check model: Liar: {LIES[lie]}" in str(caught.value)
+
+
+def test_the_same_class_without_a_lie_passes() -> None:
+    assert [(one.stack, one.heads, one.width) for one in check_model(Liar().eval()).layers] == [("encoder", 2, 4)]
+
+
+def test_a_model_in_training_is_checked_without_dropout_and_handed_back_in_training() -> None:
+    model = tiny("BertForSequenceClassification", hidden_dropout_prob=0.5).train()
+    check_model(model)
+    assert model.training
+    assert model.get_submodule("bert.encoder.layer.0.attention.output.dropout").training
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (lambda: nn.Linear(2, 2), "Linear: no model of the transformers library; expected a PreTrainedModel"),
+        (lambda: tiny("BertForSequenceClassification").half(), "weights in torch.float16 on a CPU; expected float32"),
+    ],
+)
+def test_what_is_no_model_of_float32_is_refused(model: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_model(model())
