@@ -204,7 +204,6 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["study", "seeds", "planted-reverse"], "'seeds'; expected one of deceive, dynamics for planted-reverse"),
         (["study", "dynamics", "planted-decisive", "--epochs", "6"], "6, which has no effect in dynamics; expected dynamics.steps"),
         (["study", "copying", "iid", "--epochs", "6"], "setting training.epochs: no such setting"),
-        (["study", "copying", "iid", "--dry-run"], "copying, which trains all its seeds together"),
         (["settings", "trainin.epochs"], "did you mean training.epochs?"),
     ],
 )

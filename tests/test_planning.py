@@ -13,7 +13,8 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
-from attnaudit.runner import RunSpec, StudySpec, plan_run, plan_study, run_study
+from attnaudit.runner import RunSpec, StudySpec, copying_study, plan_run, plan_study, run_copying, run_study
+from attnaudit.runner.copying import seconds_a_step
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.studies import TRAININGS, prepared
 from attnaudit.runner.timing import Speed
@@ -184,3 +185,51 @@ def test_a_study_says_after_its_first_epoch_and_after_each_training_how_long_the
     assert re.fullmatch(r"an epoch takes \d+\.\d s: 2 trainings missing, about \d+ s left, without their traces", first)
     assert re.fullmatch(r"base-s0: \d+ s \(1 of 2, about \d+ s left\)", each[0])
     assert re.fullmatch(r"uniform-s0: \d+ s \(2 of 2\)", each[1])
+
+
+COPIED = {
+    "copying.length": 5, "copying.symbols": 5, "copying.hidden": 8, "copying.embedding": 8, "copying.batch": 8, "copying.steps": 6,
+    "copying.pretraining": 2, "copying.seeds": 3, "copying.every": 2, "copying.probe": 4, "copying.test": 8,
+}  # fmt: skip
+
+
+def copied(out: Path) -> list[dict]:
+    return plan_study("copying", "iid", out, settings=COPIED).to_json()["trainings"]
+
+
+def test_a_copying_study_is_timed_while_it_is_missing_and_recorded_when_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "copying"
+    monkeypatch.setattr("attnaudit.runner.planning.seconds_a_step", lambda study: 3.0)
+    before = copied(out)
+    assert [one["name"] for one in before] == ["iid-s0", "iid-s1", "iid-s2"]
+    assert {(one["state"], one["length"], one["done"], one["seconds"]) for one in before} == {("missing", "8 steps", 0, 8.0)}
+    assert not out.exists()
+    monkeypatch.setattr("attnaudit.report.copying_page.write_copying", lambda folder, page: page.touch())
+    monkeypatch.setattr("attnaudit.copying.training.PAUSE", 0.0)
+    study = copying_study("iid", settings=COPIED)
+    with monkeypatch.context() as patch:
+        patch.setattr("attnaudit.copying.training._Work.ended", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run_copying(study, out, threads=1)
+    assert {(one["state"], one["done"], one["seconds"]) for one in copied(out)} == {("unfinished", 8, 0.0)}
+    run_copying(study, out, threads=1)
+    after = copied(out)
+    assert {(one["state"], one["source"]) for one in after} == {("finished", "recorded")}
+    assert sum(one["seconds"] for one in after) == pytest.approx(
+        json.loads((out / "manifest.json").read_text())["steps"]["train"]["seconds"]
+    )
+
+
+def _interrupted(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_step_of_copying_is_timed_for_all_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two seeds at once of three take two rounds; what a training takes besides its steps does not count."""
+    clock = iter([0, 100, 200, 307, 400, 516])
+    monkeypatch.setattr("attnaudit.runner.copying.cores", lambda: 2)
+    monkeypatch.setattr("attnaudit.runner.copying.time.perf_counter", lambda: next(clock))
+    trained: list[Any] = []
+    monkeypatch.setattr("attnaudit.copying.training.train", lambda config, threads: trained.append((config.steps, config.seeds, threads)))
+    assert seconds_a_step(copying_study("iid", settings=COPIED)) == pytest.approx((116 - 107) / 3 * 2)
+    assert trained == [(1, (0, 1), 2), (1, (0, 1), 2), (4, (0, 1), 2)]

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +28,14 @@ from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS
-from attnaudit.runner.store import Record, Store, alone, check_place
+from attnaudit.runner.store import UNFINISHED, Record, Store, alone, check_place
 from attnaudit.runner.tasks.task import refuse_options
 
 if TYPE_CHECKING:
     from attnaudit.copying.training import CopyingConfig
 
 BY_OPTION = {"copying.kind": "CORPUS", "copying.seed": "--seed"}
+TIMED = (1, 4)  # optimizer steps
 QUICK = {"copying.seeds": 4}  # which two cores finish in minutes
 CURVES, FINAL, ATTENTION = "copying", "seeds", "attention"
 _NUMBER = {"seed": pl.Int64, "stage": pl.Int64, "step": pl.Int64}
@@ -60,13 +63,52 @@ def copying_study(
     return override({NAME: Copying(kind, seed=seed)}, given)[NAME].checked()
 
 
+def seconds_a_step(study: Copying) -> float:
+    """Seconds that one optimizer step of all seeds takes here: the difference of two trainings of a few steps, so that none is measured."""
+    from attnaudit.copying.training import Stage, train
+
+    threads = min(cores(), study.seeds)
+    config = replace(config_of(study), seeds=tuple(range(threads)), every=TIMED[-1], probe=1, test=1)
+
+    def timed(steps: int) -> float:
+        started = time.perf_counter()
+        train(replace(config, stages=(Stage(study.sequences, steps),)), threads)
+        return time.perf_counter() - started
+
+    timed(1)  # compiles
+    few, more = map(timed, TIMED)
+    return max(more - few, 0.0) / (TIMED[1] - TIMED[0]) * math.ceil(study.seeds / threads)
+
+
+def steps_done(out: Path) -> int:
+    """Optimizer steps that the checkpoint of an unfinished study holds, those of the stages before it included."""
+    from attnaudit.copying.training import FILE
+    from attnaudit.training.checkpoint import load_checkpoint
+
+    found = load_checkpoint(out / UNFINISHED / FILE)
+    if found is None:
+        return 0
+    _, state = found
+    return sum(stage["steps"] for stage in state["course"]["stages"][: state["stage"]]) + state["steps"]
+
+
+def specified(study: Copying) -> dict[str, Any]:
+    """What `spec.json` says of a study."""
+    return {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
+
+
+def copying_folder(study: Copying) -> Path:
+    """The folder of a study that is given none."""
+    return Path("runs/studies") / f"{NAME}-{study.kind}"
+
+
 def run_copying(study: Copying, out: str | Path, progress: Progress | None = None, threads: int | None = None) -> Path:
     """Do what is missing in ``out`` on ``threads`` (None: every core); returns it. Raises InputError, RunError for another study."""
     from attnaudit.report.copying_page import write_copying
 
     require("train", "study")
     out, progress = Path(out), progress or silent
-    plain = {"schema": SCHEMA, "kind": "study", "study": {"name": NAME, **json.loads(json.dumps(asdict(study)))}}
+    plain = specified(study)
     check_place(out, plain)
     with alone(out) as store:
         write_with_digest(out / "spec.json", plain)

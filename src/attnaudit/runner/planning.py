@@ -17,6 +17,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.cells import RUNS
+from attnaudit.runner.copying import copying_folder, copying_study, seconds_a_step, specified, steps_done
 from attnaudit.runner.store import UNFINISHED, check_place, read_manifest
 from attnaudit.runner.studies import COPYING, StudySpec, check_name, prepared
 from attnaudit.runner.sweep import Sweep
@@ -24,6 +25,7 @@ from attnaudit.runner.tasks import task_of
 from attnaudit.runner.timing import Speed, timed
 
 if TYPE_CHECKING:
+    from attnaudit.copying.study import Copying
     from attnaudit.training.settings import TrainingSettings
 
 OF_TRAINING = ("train", "collect", "teach", "translate")  # steps whose recorded seconds count
@@ -81,16 +83,31 @@ def plan_run(spec: Any, out: str | Path, progress: Progress | None = None) -> Pl
 def plan_study(
     name: str, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any
 ) -> Plan:  # fmt: skip
-    """The plan of `attnaudit.study` with the same arguments. Raises what that raises before it trains, and InputError for ``copying``."""
+    """The plan of `attnaudit.study` with the same arguments. Raises what that raises before it trains."""
     check_name(name)
     if name == COPYING:
-        got, do = "copying, which trains all its seeds together", "give fewer copying.seeds or copying.steps, and see how long they take"
-        raise InputError("plan", "study", got, "a study of separate trainings", do)
+        copying = copying_study(str(source), **options)
+        return _plan_copying(copying, Path(out or copying_folder(copying)), progress or silent)
     spec = StudySpec.of(name, source, **options)
     progress = progress or silent
     study = prepared(spec, Path(out or spec.folder), progress)
     jobs = [(training.name, study.folders[training.id], training.spec) for training in study.trainings]
     return _Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
+
+
+def _plan_copying(study: Copying, out: Path, progress: Progress) -> Plan:
+    """One line for each seed, although all are trained side by side: its part of the time."""
+    check_place(out, specified(study))
+    steps, recorded = study.steps + study.pretraining, _recorded(out)
+    done = 0 if recorded is not None else steps_done(out)
+    state: State = "finished" if recorded is not None else "unfinished" if done else "missing"
+    if recorded is None:
+        progress("time a few steps", 0, 0)
+    seconds = seconds_a_step(study) * (steps - done) if recorded is None else recorded
+    names = [f"{study.kind}-s{study.seed + k}" for k in range(study.seeds)]
+    one = Planned("", str(out), state, f"{steps} steps", done, seconds / len(names), "timed" if recorded is None else "recorded")
+    note = "all seeds are trained side by side; the time of each is its part of the whole"
+    return Plan(tuple(replace(one, name=name) for name in names), (note,))
 
 
 def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:

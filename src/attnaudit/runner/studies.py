@@ -29,7 +29,7 @@ from attnaudit.published.compare import with_study_references
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step
-from attnaudit.runner.copying import copying_study, run_copying
+from attnaudit.runner.copying import copying_folder, copying_study, run_copying
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.store import MANIFEST, Record, Store, alone, check_place, read_spec, remove_empty, some_of, trace_digests
 from attnaudit.runner.tasks import task_of, task_of_corpus
@@ -106,7 +106,7 @@ def study(
     check_name(name)
     if name == COPYING:
         copying = copying_study(str(source), **options)
-        return run_copying(copying, out or f"runs/studies/{COPYING}-{copying.kind}", progress)
+        return run_copying(copying, out or copying_folder(copying), progress)
     spec = StudySpec.of(name, source, **options)
     return run_study(spec, out or spec.folder, progress, say)
 
