@@ -43,6 +43,14 @@ def test_a_hundred_classes_are_tried() -> None:
     assert len({*AUDITED, *REFUSED}) == len(AUDITED) + len(REFUSED)
 
 
+@pytest.mark.parametrize("name", ["BigBirdForSequenceClassification", "BigBirdPegasusForConditionalGeneration"])
+def test_a_model_that_exchanges_its_attention_for_short_texts_is_refused(name: str) -> None:
+    """Both are sparse on long texts and full on short ones, for good: what holds of the probe would not hold of the texts."""
+    model = tiny(name, attention_type="block_sparse", block_size=4, num_random_blocks=1)
+    with pytest.raises(InputError, match="handed back: 3, modules, modes, hooks"):
+        check_model(model)
+
+
 def reason(name: str) -> str:
     return next(check.reason for check in check_model(tiny(name)).checks if check.name == "reported weights")
 

@@ -99,7 +99,7 @@ def check_model(model: Any) -> Gate:
         trial = _Trial.of(model)
         checks = [_require(trial.name, check) for check in trial.checks()]
     changed = sum(one != other for one, other in zip(before, _state(model), strict=True))
-    back = Check("handed back", "modes, hooks and implementations of attention that are not as before", changed, most=0)
+    back = Check("handed back", "modules, modes, hooks and implementations of attention that are not as before", changed, most=0)
     return Gate(trial.name, trial.layers, (*checks, _require(trial.name, back)))
 
 
@@ -127,8 +127,9 @@ def _require(name: str, check: Check) -> Check:
 
 
 def _state(model: nn.Module) -> list[Any]:
-    """What a check may not change: modes, hooks, and implementations of attention."""
+    """What a check may not change: modules, their modes and hooks, and implementations of attention."""
     return [
+        [type(module) for module in model.modules()],
         [module.training for module in model.modules()],
         [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
         [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)],
