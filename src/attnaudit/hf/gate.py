@@ -222,11 +222,13 @@ class _Trial:
 
     def _reads(self, task: ModelTask) -> int | None:
         """The query that predictions are read from, from the start or, negative, from the end: the same of both texts."""
+        if task != "classification":
+            return -1
         found: list[set[int]] = []
         for row in range(len(self.probe.lengths)):
             inputs = self.probe.alone(row)
             seen = forward(self.model, inputs)
-            position = read_position(self.model, inputs, seen, task)
+            position = read_position(self.model, inputs, seen)
             if position is None:
                 return None
             found.append({position, position - seen.attentions[-1].weights.shape[2]})

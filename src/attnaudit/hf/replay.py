@@ -113,15 +113,13 @@ def states_of(model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pas
     return States(inputs, query, sums, calls, logits_at_query(first.output, query.task), *_prefix(model, inputs, query.task))
 
 
-def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass, task: ModelTask) -> int | None:
-    """The one query of the last attention that the prediction for a text depends on, counted from 0; None where it depends on several.
+def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> int | None:
+    """The one query of the last attention that a class of a text depends on, counted from 0; None where it depends on several.
 
     The weights of every query in turn are replaced by random ones, one in each row of a batch.
     """
     last = seen.attentions[-1]
     queries = last.weights.shape[2]
-    if task != "classification":
-        return queries - 1
     drawn = torch.rand(last.weights.shape[1:], generator=torch.Generator().manual_seed(0))
     drawn = drawn / drawn.sum(dim=-1, keepdim=True)
 
@@ -133,8 +131,7 @@ def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass, ta
             weights[query, :, query] = drawn[:, query]
         return weights
 
-    logits = logits_at_query(forward(model, _copies(inputs, queries), exchange).output, task)
-    own = logits_at_query(seen.output, task)
+    logits, own = forward(model, _copies(inputs, queries), exchange).output.logits, seen.output.logits
     moved = ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
     return moved[0] if len(moved) == 1 else None
 

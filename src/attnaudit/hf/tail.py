@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from attnaudit.core.files import atomic
 from attnaudit.hf.capture import Attention, Mixture, forward
 from attnaudit.hf.replay import States, logits_at_query
-from attnaudit.hf.resume import Call, resumed
+from attnaudit.hf.resume import resumed
 
 MOST_PARAMETERS = 1 << 25  # of a tail: a larger one, such as the output layer of a large vocabulary, is replayed by the model
 
@@ -33,7 +33,8 @@ class Tail(nn.Module):
         self.model, self.states = model, states
         self.calls, self.first = states.calls[attention]
         self.index = attention - self.calls[self.first].attentions.start
-        self.heads, _, self.width = states.values[attention].shape
+        self.heads, self.width = states.sums[attention].shape
+        self.taken = self.heads * self.width + self.calls[self.first].hidden.shape[-1]
 
     def forward(self, pooled: Float[Tensor, "n Q"]) -> Float[Tensor, "n C"]:
         split, number = self.heads * self.width, pooled.shape[0]
@@ -56,24 +57,32 @@ class Tail(nn.Module):
             return logits_at_query(forward(self.model, inputs, exchange).output, self.states.query.task)
 
 
-def write_tail_graph(tail: Tail, example: Float[Tensor, "n Q"], path: Path) -> None:
-    """Export the tail as an ONNX graph in one file."""
+def write_tail_graph(tail: Tail, example: Float[Tensor, "n Q"], path: Path) -> bool:
+    """Export the tail as an ONNX graph of n rows in one file; False, and no file, where a function of the model has no such form."""
     with _quiet(), torch.no_grad():
-        program = torch.onnx.export(
-            tail, (example,), dynamo=True, verbose=False, input_names=["pooled"], output_names=["logits"],
-            external_data=False, optimize=True,
-        )  # fmt: skip
+        try:
+            program = torch.onnx.export(
+                tail, (example,), dynamo=True, verbose=False, input_names=["pooled"], output_names=["logits"], external_data=False,
+            )  # fmt: skip
+        except torch.onnx.errors.OnnxExporterError:
+            return False
     assert program is not None
-    program.save(str(path), external_data=False)
+    with atomic(path) as temporary:
+        program.save(str(temporary), external_data=False)
+    return True
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    level = logging.getLogger("torch.onnx").level
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    """Within, the exporter tells nothing: what it cannot export is replayed."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
     try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logging.getLogger("torch.onnx").setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
