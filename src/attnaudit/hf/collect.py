@@ -223,6 +223,21 @@ class _Work:
         return encoded.label
 
 
+def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tuple[str, ...]:
+    """The names of a model's outputs: its classes, or the tokens of its vocabulary, each once; an output that is no token has its number."""
+    if class_names:
+        return tuple(class_names)
+    if type(model).__name__.endswith("ForSequenceClassification"):
+        return tuple(str(model.config.id2label.get(number, number)) for number in range(model.config.num_labels))
+    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer)
+    names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
+    taken: set[str] = set()
+    for number, name in enumerate(names):
+        names[number] = f"<{number}>" if name is None or name in taken else name
+        taken.add(names[number])
+    return tuple(names)
+
+
 def _output_size(model: Any) -> int:
     output = model.get_output_embeddings()
     return 0 if output is None else int(output.weight.numel())

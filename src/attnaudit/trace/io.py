@@ -53,9 +53,14 @@ def _regular(file: Path) -> Path:
 
 def trace_task(path: str | Path) -> str | None:
     """The task of the trace at ``path``, read from its metadata alone. Raises TraceError."""
+    return task_of(trace_metadata(path))
+
+
+def trace_metadata(path: str | Path) -> dict[str, Any]:
+    """What the trace at ``path`` says of itself, without reading its rows. Raises TraceError."""
     file = trace_files(Path(path))[0]
     with _readable(file):
-        return task_of(_metadata(pq.read_metadata(file).metadata, file))
+        return _metadata(pq.read_metadata(file).metadata, file)
 
 
 def trace_rows(path: str | Path) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
@@ -104,6 +105,12 @@ class Trace:
         for file in trace_files(Path(path)):
             for table, metadata, tail in read_pieces(file, names):
                 yield cls(conform(table, str(file), needed=()), metadata, tail)
+
+    @classmethod
+    def first(cls, path: str | Path) -> Trace:
+        """The first piece of the trace, for what it has; its rows are not checked, and a model that it lacks is not missed."""
+        file = trace_files(Path(path))[0]
+        return next(cls.columns(file, pq.read_schema(file).names))
 
     def write(self, folder: str | Path) -> Path:
         """Write the trace as one shard of ``folder`` and return its path; see `write_shards` for many."""
