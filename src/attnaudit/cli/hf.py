@@ -87,6 +87,17 @@ def audit(
     show_run(folder, as_json)
 
 
+def network(model: Path) -> Any:
+    """The checked model of a folder, for a trace that stores no tail."""
+    require("hf", f"replay {model}")
+    from attnaudit.hf.gate import check_model
+    from attnaudit.hf.load import load_pretrained
+    from attnaudit.hf.network import Replay
+
+    loaded = load_pretrained(model)
+    return Replay(loaded, check_model(loaded))
+
+
 @app.command(short_help="Show whether the attention of a model can be read and replaced exactly.")
 def check(model: Folder, as_json: o.Json = False) -> None:
     """Check on two short texts of random tokens whether the attention of a model can be read and replaced exactly.

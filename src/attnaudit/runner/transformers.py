@@ -35,7 +35,7 @@ class TransformerSettings:
     layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
     heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
     sample: int | None = setting("Texts of the split that are audited, drawn by the seed; none for all.", 500, flag="--sample", least=1)
-    split: str = setting("Split of the corpus that is audited.", "test", flag="--split")
+    split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
     max_tokens: int | None = setting("Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1)
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
 
@@ -202,9 +202,10 @@ class _Work:
 def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     """The rows of the split, or as many of them as are asked for, drawn by the seed and in their order."""
     known = sorted(set(texts.split))
-    if spec.collect.split not in known:
-        raise InputError("audit", f"--split {spec.collect.split}", f"a corpus with {', '.join(known)}", "one of its splits")
-    chosen = texts.of_split(spec.collect.split)
+    split = spec.collect.split or ("test" if "test" in known else known[0])
+    if split not in known:
+        raise InputError("audit", f"--split {split}", f"a corpus with {', '.join(known)}", "one of its splits")
+    chosen = texts.of_split(split)
     size = spec.collect.sample
     if size is None or len(chosen) <= size:
         return chosen
