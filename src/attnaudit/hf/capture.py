@@ -64,14 +64,14 @@ class Pass:
     unread: tuple[Unread, ...]
 
 
-def forward(model: nn.Module, inputs: Mapping[str, Tensor], exchange: Exchange | None = None) -> Pass:
-    """Run ``model(**inputs)`` once, without gradients, and return its output and its attentions.
+def forward(model: nn.Module, inputs: Mapping[str, Any], exchange: Exchange | None = None, gradients: bool = False) -> Pass:
+    """Run ``model(**inputs)`` once, by default without ``gradients``, and return its output and its attentions.
 
-    All ``inputs`` have B rows. ``exchange`` is called with every attention before it takes effect, and the weights (B, H, Q, K) that it
-    returns are used instead; with None the model's own are. `Pass.attentions` always has the model's own.
+    The first of the ``inputs`` has B rows. ``exchange`` is called with every attention before it takes effect, and the weights
+    (B, H, Q, K) that it returns are used instead; with None the model's own are. `Pass.attentions` always has the model's own.
     """
     watch = _Watch(len(next(iter(inputs.values()))), exchange)
-    with watch.inside(model), torch.no_grad(), watch:
+    with watch.inside(model), torch.set_grad_enabled(gradients), watch:
         output = model(**inputs)
     return Pass(output, tuple(watch.seen()), tuple(watch.unread))
 
