@@ -1,0 +1,171 @@
+"""A transformer trained into a folder, as `save_pretrained` writes it, so that any program of the transformers library reads it.
+
+    DIR/config.json, model.safetensors, tokenizer.json, tokenizer_config.json
+    DIR/training.json       settings, seed, corpus with its fingerprint, every epoch, scores on dev and test, versions, seconds
+    DIR/spec.json           every setting, resolved, and the fingerprint of the corpus
+    DIR/manifest.json       written last, as of a run
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.extras import require
+from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_with_digest
+from attnaudit.core.progress import Progress, silent
+from attnaudit.plans.transformer import TransformerSpec
+from attnaudit.runner.planning import Plan, Planned, epochs_done, recorded_seconds
+from attnaudit.runner.store import Store, alone, check_place, versions
+from attnaudit.runner.timing import DEV, timed_steps
+
+if TYPE_CHECKING:
+    from attnaudit.corpora import Corpus
+    from attnaudit.hf.network import Network
+    from attnaudit.training.loop import Epoch
+
+TRAINING = "training.json"
+SAVED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
+GENERATION = "generation_config.json"  # of a model that writes texts
+OPERATION = "train transformer"
+
+
+def train_transformer(spec: TransformerSpec, out: str | Path, progress: Progress | None = None) -> Path:
+    """Train the transformer of ``spec`` on its corpus into the folder ``out``; returns it.
+
+    The tokenizer is learned from the train split, the epoch selected on dev; the same spec gives the same bytes of weights and tokenizer.
+    An interrupted training resumes after its last epoch with the same result, a finished one is left as it is. Raises InputError for bad
+    input and RunError where ``out`` holds something else, or is full.
+    """
+    out = Path(out)
+    training = _prepared(spec, out, progress or silent)
+    from attnaudit.training.loop import threads_an_operation  # here because it imports torch, when nothing in the input was refused
+
+    with alone(out) as store, threads_an_operation(spec.training.threads):
+        outputs = (*SAVED, TRAINING, *([GENERATION] if spec.architecture.causal else []))
+        store.step("train", training.key, outputs, lambda folder: training.into(store, folder))
+        store.close({"kind": spec.kind, "notes": list(training.corpus.notes)})
+    return out
+
+
+def plan_transformer(spec: TransformerSpec, out: str | Path, progress: Progress | None = None) -> Plan:
+    """The plan of `train_transformer` with the same arguments. Raises what that raises before it trains."""
+    out, progress = Path(out), progress or silent
+    training = _prepared(spec, out, progress)
+    length = f"{spec.training.epochs} epochs"
+    if (seconds := recorded_seconds(out)) is not None:
+        return Plan((Planned(spec.name, str(out), "finished", length, seconds=seconds, source="recorded"),))
+    done = epochs_done(out)
+    progress("time a few seconds", 0, 0)
+    left = max(1 - done / spec.training.epochs, 0.0) * training.estimate()
+    state = "unfinished" if (out / "spec.json").exists() else "missing"
+    return Plan((Planned(spec.name, str(out), state, length, done, left, "timed"),))
+
+
+def read_training(folder: Path) -> dict[str, Any]:
+    """What ``training.json`` of a folder says. Raises RunError."""
+    return read_json(folder / TRAINING)
+
+
+def _prepared(spec: TransformerSpec, out: Path, progress: Progress) -> _Training:
+    """The training with its corpus read, where the place is its own or free."""
+    for extra in ("train", "hf"):
+        require(extra, OPERATION)
+    check_place(out, spec.to_json())
+    from attnaudit.corpora import read_corpus
+
+    corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress)
+    if corpus.task not in ("classification", "inference"):
+        raise InputError(OPERATION, corpus.name, f"a corpus for {corpus.task.replace('_', ' ')}", "texts with classes, alone or in pairs")
+    plain = {**spec.to_json(), "fingerprint": corpus.fingerprint}
+    check_place(out, plain)
+    return _Training(spec, plain, corpus, progress)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """A training whose corpus is read; ``plain`` is what its ``spec.json`` says."""
+
+    spec: TransformerSpec
+    plain: Mapping[str, Any]
+    corpus: Corpus
+    progress: Progress
+
+    @property
+    def key(self) -> str:
+        parts = ("fingerprint", "config", "model", "training", "schedule", "uniform", "objective", "seed")
+        return content_key("train", *(self.plain[name] for name in parts))
+
+    def into(self, store: Store, folder: Path) -> dict[str, Any]:
+        """Train, and save into ``folder``; returns what the manifest keeps."""
+        from attnaudit.hf.train import measured
+        from attnaudit.training.loop import best_epoch
+
+        started = time.perf_counter()
+        network, pieces = self._built()
+        if not (store.out / "spec.json").exists():  # the folder is this training's own, now that nothing in its input was refused
+            write_with_digest(store.out / "spec.json", self.plain)
+        history = self._fit(network, pieces, checkpoint=store.scratch / f"checkpoint-{self.key[:12]}", progress=self.progress)
+        scores = {name: measured(network, pieces.splits[name]) for name in ("dev", "test")}
+        _save(network, folder)
+        notes = {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, "scores": scores}
+        write_json(folder / TRAINING, self._described(pieces) | notes | {"seconds": round(time.perf_counter() - started, 3)})
+        return notes
+
+    def estimate(self) -> float:
+        """Seconds of the whole training, from a few of it."""
+        network, pieces = self._built()
+        steps = timed_steps(lambda progress: self._fit(network, pieces, progress=progress))
+        return steps.each * steps.total * (1 + DEV * len(pieces.splits["dev"]) / len(pieces.splits["train"]))
+
+    def _built(self) -> tuple[Network, Corpus]:
+        """The network before it is trained, and the corpus as its tokenizer cuts it. Raises InputError."""
+        from attnaudit.hf.network import Network, build_transformer
+        from attnaudit.hf.pieces import as_pieces, raw_texts, train_tokenizer
+
+        spec, architecture = self.spec, self.spec.architecture
+        self.progress("learn the tokenizer", 0, 0)
+        train = raw_texts(self.corpus.splits["train"])
+        texts = [part for text in train for part in (text.text, text.question) if part is not None]
+        tokenizer = train_tokenizer(texts, spec.model, architecture)
+        model = build_transformer(architecture, spec.model, len(tokenizer), self.corpus.class_names, spec.seed, spec.uniform)
+        watched = spec.objective is not None
+        return Network(model, tokenizer, architecture, spec.model.word_dropout, watched), as_pieces(self.corpus, tokenizer)
+
+    def _fit(self, network: Network, pieces: Corpus, **options: Any) -> list[Epoch]:
+        from attnaudit.hf.train import train_network
+
+        spec = self.spec
+        return train_network(network, pieces, spec.training, spec.schedule, spec.objective, seed=spec.seed, **options)
+
+    def _described(self, pieces: Corpus) -> dict[str, Any]:
+        corpus = self.corpus
+        return {
+            **{name: value for name, value in self.plain.items() if name not in ("corpus", "fingerprint")},
+            "corpus": {
+                **self.plain["corpus"], "name": corpus.name, "task": corpus.task, "class_names": list(corpus.class_names),
+                "fingerprint": corpus.fingerprint, "rows": {name: len(split) for name, split in corpus.splits.items()},
+                "notes": list(pieces.notes),
+            },
+            "versions": versions("tokenizers", "transformers"),
+        }  # fmt: skip
+
+
+def _save(network: Network, folder: Path) -> None:
+    """Model and tokenizer as transformers saves them. Raises RunError where the place cannot be written."""
+    from safetensors import SafetensorError
+    from transformers import logging
+
+    network.tokenizer.backend_tokenizer.no_truncation()  # a setting of the last call, which would be saved too
+    logging.disable_progress_bar()
+    try:
+        network.model.save_pretrained(folder)
+        network.tokenizer.save_pretrained(folder)
+    except (OSError, SafetensorError) as error:
+        raise unwritable(folder, error) from error
+    finally:
+        logging.enable_progress_bar()
