@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -81,9 +81,21 @@ def _prepared(spec: TransformerSpec, out: Path, progress: Progress) -> _Training
     corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress)
     if corpus.task not in ("classification", "inference"):
         raise InputError(OPERATION, corpus.name, f"a corpus for {corpus.task.replace('_', ' ')}", "texts with classes, alone or in pairs")
+    if spec.objective is not None:
+        _check_marks(corpus, spec.objective.words)
     plain = {**spec.to_json(), "fingerprint": corpus.fingerprint}
     check_place(out, plain)
     return _Training(spec, plain, corpus, progress)
+
+
+def _check_marks(corpus: Corpus, words: tuple[str, ...] | None) -> None:
+    """Raise InputError where no text has an impermissible token, or a text has no rationale."""
+    from attnaudit.corpora.prepare.derived import marks
+
+    for name in ("train", "dev"):
+        if not any(map(any, marks(corpus.splits[name], words or "rationale", name))):
+            source = f"words {', '.join(words)}" if words else "the rationale"
+            raise InputError(OPERATION, f"impermissible tokens, {source}", f"none in {name}", "some", "give deceive.words in lower case")
 
 
 @dataclass(frozen=True)
@@ -125,7 +137,7 @@ class _Training:
     def _built(self) -> tuple[Network, Corpus]:
         """The network before it is trained, and the corpus as its tokenizer cuts it. Raises InputError."""
         from attnaudit.hf.network import Network, build_transformer
-        from attnaudit.hf.pieces import as_pieces, raw_texts, train_tokenizer
+        from attnaudit.hf.tokenizer import as_pieces, raw_texts, train_tokenizer
 
         spec, architecture = self.spec, self.spec.architecture
         self.progress("learn the tokenizer", 0, 0)
@@ -133,14 +145,16 @@ class _Training:
         texts = [part for text in train for part in (text.text, text.question) if part is not None]
         tokenizer = train_tokenizer(texts, spec.model, architecture)
         model = build_transformer(architecture, spec.model, len(tokenizer), self.corpus.class_names, spec.seed, spec.uniform)
-        watched = spec.objective is not None
-        return Network(model, tokenizer, architecture, spec.model.word_dropout, watched), as_pieces(self.corpus, tokenizer)
+        words = None if spec.objective is None else spec.objective.words
+        network = Network(model, tokenizer, architecture, spec.model.word_dropout, watched=spec.objective is not None)
+        return network, as_pieces(self.corpus, tokenizer, words)
 
     def _fit(self, network: Network, pieces: Corpus, **options: Any) -> list[Epoch]:
         from attnaudit.hf.train import train_network
 
         spec = self.spec
-        return train_network(network, pieces, spec.training, spec.schedule, spec.objective, seed=spec.seed, **options)
+        objective = None if spec.objective is None else replace(spec.objective, words=None)  # marked as the rationale of the pieces
+        return train_network(network, pieces, spec.training, spec.schedule, objective, seed=spec.seed, **options)
 
     def _described(self, pieces: Corpus) -> dict[str, Any]:
         corpus = self.corpus

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -27,6 +27,7 @@ Loss = Callable[[Any, np.ndarray], Tensor]
 """The loss of a batch, a mean over its rows: of its forward pass, with ``logits`` and ``alpha``, and the row numbers in the split."""
 
 
+@runtime_checkable
 class Classifier(Protocol):
     """A module that returns ``logits`` (B, K) and, where an objective needs it, ``alpha`` (B, L) or (B, H, L) of a batch of texts."""
 

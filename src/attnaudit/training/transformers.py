@@ -52,7 +52,7 @@ class Schedule:
     def share(self, step: int, steps: int) -> float:
         """The learning rate of a step, which counts from 0 to ``steps`` - 1, as a share of the highest."""
         rising = self.warmup * steps
-        return (step + 1) / rising if step + 1 < rising else (steps - step) / max(steps - rising, 1.0)
+        return min((step + 1) / rising, 1.0) if step < rising else (steps - step) / (steps - rising)
 
 
 @dataclass(frozen=True)

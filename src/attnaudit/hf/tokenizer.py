@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -17,6 +17,7 @@ from attnaudit.training.transformers import Architecture, TransformerSettings
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the first four are numbered as in every vocabulary here: PAD, UNK, BOS, EOS
 CONTINUES = "##"  # begins a piece that continues a word
+Spans = tuple[tuple[int, int], ...]  # of characters, the second of each not among them
 
 
 def train_tokenizer(texts: Sequence[str], settings: TransformerSettings, architecture: Architecture) -> PreTrainedTokenizerFast:
@@ -72,7 +73,7 @@ class RawText:
 
     text: str
     question: str | None = None
-    spans: tuple[tuple[int, int], ...] | None = None
+    spans: Spans | None = None
 
 
 def raw_texts(split: Split) -> list[RawText]:
@@ -85,25 +86,26 @@ def raw_texts(split: Split) -> list[RawText]:
     ]
 
 
-def _marked(words: Sequence[str], marks: Sequence[bool]) -> tuple[tuple[int, int], ...]:
+def _marked(words: Sequence[str], marks: Sequence[bool]) -> Spans:
     starts = accumulate((len(word) + 1 for word in words[:-1]), initial=0)
     return tuple((start, start + len(word)) for start, word, mark in zip(starts, words, marks, strict=True) if mark)
 
 
-def as_pieces(corpus: Corpus, tokenizer: PreTrainedTokenizerFast) -> Corpus:
+def as_pieces(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, words: Collection[str] | None = None) -> Corpus:
     """The corpus with word pieces in place of words: what the tokenizer makes of a text, without the special tokens around it.
 
-    A question follows its text after [SEP]. A piece is of the rationale where it shares a character with it. Texts longer than
-    ``tokenizer.model_max_length`` are cut, and counted in a note.
+    A question follows its text after [SEP]. A piece is of the rationale where it shares a character with it; with ``words``, lower-cased
+    and as the tokenizer parts them, where it is of one of them. Texts longer than ``tokenizer.model_max_length`` are cut, and counted in
+    a note.
     """
     splits, notes = {}, []
     for name, split in corpus.splits.items():
-        splits[name], cut = _cut(split, tokenizer)
+        splits[name], cut = _cut(split, tokenizer, words)
         notes += [f"{cut} text(s) of {name} are cut to {tokenizer.model_max_length} word pieces"] if cut else []
     return replace(corpus, splits=splits, notes=(*corpus.notes, *notes))
 
 
-def _cut(split: Split, tokenizer: PreTrainedTokenizerFast) -> tuple[Split, int]:
+def _cut(split: Split, tokenizer: PreTrainedTokenizerFast, words: Collection[str] | None) -> tuple[Split, int]:
     """The split as pieces, and how many texts were too long."""
     texts = raw_texts(split)
     asked = split.question is not None
@@ -115,13 +117,21 @@ def _cut(split: Split, tokenizer: PreTrainedTokenizerFast) -> tuple[Split, int]:
     assert found is not None
     inside = slice(1, None) if open_end else slice(1, -1)
     pieces = [encoding.tokens[inside] for encoding in found]
-    marks = [[*_marks(encoding, text)][inside] for encoding, text in zip(found, texts, strict=True)]
-    rationale = None if split.rationale is None else marks
+    spans = [text.spans if words is None else _spans_of(words, text.text, encoding) for text, encoding in zip(texts, found, strict=True)]
+    known = words is not None or split.rationale is not None
+    rationale = [[*_marks(encoding, row)][inside] for encoding, row in zip(found, spans, strict=True)] if known else None
     cut = sum(bool(encoding.overflowing) for encoding in found)
     return replace(split, tokens=pieces, rationale=rationale, question=None, sentences=None), cut
 
 
-def _marks(encoding: Encoding, text: RawText) -> Iterator[bool]:
+def _marks(encoding: Encoding, spans: Spans | None) -> Iterator[bool]:
     """Which pieces, special tokens included, share a character with the spans of a text; none where these are not known."""
-    for (start, stop), part in zip(encoding.offsets, encoding.sequence_ids, strict=True) if text.spans is not None else ():
-        yield part == 0 and any(start < last and first < stop for first, last in text.spans or ())
+    for (start, stop), part in zip(encoding.offsets, encoding.sequence_ids, strict=True) if spans is not None else ():
+        yield part == 0 and any(start < last and first < stop for first, last in spans or ())
+
+
+def _spans_of(words: Collection[str], text: str, encoding: Encoding) -> Spans:
+    """Where a text has one of the words."""
+    numbers = [number for number, part in zip(encoding.word_ids, encoding.sequence_ids, strict=True) if part == 0]
+    found = (encoding.word_to_chars(number) for number in sorted(set(numbers)))
+    return tuple(span for span in found if text[slice(*span)].lower() in words)
