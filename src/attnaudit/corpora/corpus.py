@@ -17,6 +17,18 @@ SPLITS = ("train", "dev", "test")
 Task = Literal["classification", "question_answering", "inference", "translation"]
 
 
+@dataclass(frozen=True, slots=True)
+class RawText:
+    """A text as its file has it, and what goes with it: the question, and the (start, stop) characters known to decide the label.
+
+    ``spans`` is None where they are not known.
+    """
+
+    text: str
+    question: str | None = None
+    spans: tuple[tuple[int, int], ...] | None = None
+
+
 @dataclass(frozen=True)
 class Split:
     """``n`` instances of one split.
@@ -26,7 +38,7 @@ class Split:
     are known to decide the label (None: not known; a row without entries: not known of that row). Where a text is read with a
     question (or a hypothesis), ``question`` holds its words, and ``candidates`` (n, C) the classes that are allowed as answers (None:
     all of them). ``sentences`` has the words of every sentence where the corpus gives sentences (None: a rule finds them where they are
-    needed).
+    needed). ``raw`` holds the texts before they are tokenised (None: not kept).
 
     Where a model, or what it is trained for, takes as given what another model does on these rows, ``attention`` holds weights that sum to
     1, one for each token, and ``prediction`` (n, C) probabilities (`taught_by`).
@@ -41,6 +53,7 @@ class Split:
     sentences: list[list[int]] | None = None
     attention: Ragged | None = None
     prediction: Float[np.ndarray, "n C"] | None = None
+    raw: list[RawText] | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -57,6 +70,7 @@ class Split:
             None if self.candidates is None else self.candidates[rows], of(self.sentences),
             None if self.attention is None else self.attention.take(rows),
             None if self.prediction is None else self.prediction[rows],
+            of(self.raw),
         )  # fmt: skip
 
 
@@ -137,13 +151,19 @@ class ParallelCorpus:
 
 
 def row_digests(split: Split) -> list[bytes]:
-    """16 bytes for every row, equal for rows with the same words, in the question too."""
+    """16 bytes for every row, equal for rows with the same words, or the same raw texts, in the question too."""
+    if split.raw is not None:
+        return [_digest("\x1e".join(filter(None, (row.text, row.question)))) for row in split.raw]
     questions = split.question or [()] * len(split)
     texts = (
         "\x1e".join(map("\x1f".join, (row, question) if question else (row,)))
         for row, question in zip(split.tokens, questions, strict=True)
     )
-    return [hashlib.blake2b(text.encode(), digest_size=16).digest() for text in texts]
+    return [_digest(text) for text in texts]
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def fingerprint(class_names: Sequence[str], min_df: int, splits: Mapping[str, Split], digests: Mapping[str, list[bytes]]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about 
 
 
 def read_corpus(
-    source: CorpusSpec | str | Path, *, seed: int = 0, preset: str = "paper", progress: Progress = silent, **options: Any
+    source: CorpusSpec | str | Path, *, seed: int = 0, preset: str = "paper", progress: Progress = silent, raw: bool = False, **options: Any
 ) -> Corpus:
     """Read and tokenise a corpus, or generate a planted one.
 
@@ -39,6 +40,9 @@ def read_corpus(
     ``options`` are fields of `CorpusSpec`, as ``text="body", max_tokens=400``. A ``question`` column makes the task question answering;
     the spans of a ``rationale`` column should end at white space. The splits are drawn with the spec's own seed, else with ``seed``.
     ``preset`` chooses the filters of a registered corpus: the paper's, or those of its released code. ``progress`` is called now and then.
+    With ``raw``, `Split.raw` holds the texts of the files, for a model with a tokenizer of its own: the rows are the same, the words of
+    your own files are those that white space parts, and options of words (tokenizer, lowercase, digits, max_tokens, min_df, sentences,
+    removed) are refused.
     Test rows decide nothing: neither the classes nor the split of dev.
 
     Raises InputError with file and row, or for an option. Preparation follows Jain & Wallace 2019, section 2.
@@ -51,10 +55,12 @@ def read_corpus(
         return cast(Corpus, entry.generate(seed=seed, **generated(spec)))
     if entry is not None:
         refuse_own(spec)
-    place = _located(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale), _dialect(spec))
+    if raw:
+        refuse_words(spec)
+    place = _located(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale), dialect_of(spec))
     refuse_generated(spec)
     task: Task = entry.task if entry else "classification" if spec.question is None else "question_answering"
-    how = _gathering(entry, task, spec, preset, progress)
+    how = _gathering(entry, task, spec, preset, progress, raw)
     gathered = {split: gather(place.sources[split], split, how) for split in ("all", *SPLITS) if split in place.sources}
     parting = _parting(entry, spec)
     examples, found = divided(gathered, how, entry is not None, parting, seed)
@@ -65,12 +71,12 @@ def read_corpus(
         _check_dev(place, splits["dev"], names)
     df = spec.min_df or (entry.min_df if entry else next(df for rows, df in _MIN_DF if len(examples["train"]) >= rows))
     digests = {name: row_digests(split) for name, split in splits.items()}
-    remarks += [*gathering_remarks(gathered, spec.max_tokens), *class_remarks(names, splits, task)]
+    remarks += [*gathering_remarks(gathered, sys.maxsize if raw else spec.max_tokens), *class_remarks(names, splits, task)]
     for name, counts, got, agree in counts_compared(_expected(entry, parting, preset) if entry else {}, splits):
         per_class = " per class" if "/" in counts else ""
         remarks += [] if agree else [f"{name} has {got} rows{per_class} where the published corpus has {counts}"]
     remarks += duplicate_remarks(splits, digests)
-    if spec.min_df is None and not entry and df > 1:
+    if spec.min_df is None and not entry and not raw and df > 1:
         remarks.append(f"words in fewer than {df} of the {len(splits['train'])} train rows are unknown words; min_df=1 keeps them all")
     skipped = tuple(row for rows in gathered.values() for row in rows.skipped)
     notes = tuple(map(printable, remarks))  # they may name files
@@ -96,22 +102,32 @@ def _expected(entry: CorpusEntry, parting: Parting, preset: str) -> dict[str, tu
     return {name: counts for name, counts in known.items() if changed.isdisjoint(name.split("+"))}
 
 
-def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: str, progress: Progress) -> Gathering:
+def refuse_words(spec: CorpusSpec) -> None:
+    """Raise InputError for an option of words where raw texts are read."""
+    chosen = {"digits": spec.digits == "mask", "sentences": spec.sentences == "lines"}
+    chosen |= {name: getattr(spec, name) is not None for name in ("tokenizer", "lowercase", "max_tokens", "min_df", "removed")}
+    for name in (name for name, given in chosen.items() if given):
+        got = "an option of words for a model with a tokenizer of its own"
+        raise InputError("read settings", f"setting corpus.{name}", got, "no such option", "leave it out")
+
+
+def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: str, progress: Progress, raw: bool) -> Gathering:
     given: dict[str, Any] = {
         "skip_bad": spec.on_bad_row == "skip", "max_tokens": spec.max_tokens, "has_question": task != "classification",
-        "lines": spec.sentences == "lines", "progress": lambda split, rows: progress(f"read {split}", rows, 0),
+        "lines": spec.sentences == "lines", "progress": lambda split, rows: progress(f"read {split}", rows, 0), "raw": raw,
     }  # fmt: skip
     if entry is None:
         language = "en" if spec.tokenizer is None else spec.tokenizer
-        tokeniser = Tokeniser(spec.digits == "mask", language=language, lowercase=spec.lowercase is not False)
-        return Gathering(tokeniser, encoding=spec.encoding or "utf-8", **given)
+        tokenise = str.split if raw else Tokeniser(spec.digits == "mask", language=language, lowercase=spec.lowercase is not False)
+        return Gathering(tokenise, encoding=spec.encoding or "utf-8", **given)
     tokeniser = Tokeniser(entry.mask_digits, entry.whole_words)
     clean = entry.clean or str
     classes = tuple(map(str, range(len(entry.class_names)))) or None
     return Gathering(lambda text: tokeniser(clean(text)), bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
 
 
-def _dialect(spec: CorpusSpec) -> Dialect:
+def dialect_of(spec: CorpusSpec) -> Dialect:
+    """Encoding and delimiter of files of one's own."""
     return Dialect("utf-8" if spec.encoding is None else spec.encoding, "\t" if spec.delimiter == "tab" else spec.delimiter or "")
 
 

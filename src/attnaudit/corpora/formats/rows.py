@@ -48,10 +48,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of a table: ``question`` and ``rationale`` where it has such."""
+    """Names of the columns of a table: ``question`` and ``rationale`` where it has such, and no ``label`` where none is needed."""
 
     text: str = "text"
-    label: str = "label"
+    label: str | None = "label"
     question: str | None = None
     rationale: str | None = None
 

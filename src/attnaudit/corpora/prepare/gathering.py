@@ -12,7 +12,7 @@ from jaxtyping import Bool
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
-from attnaudit.corpora.corpus import SkippedRow, Split
+from attnaudit.corpora.corpus import RawText, SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
 from attnaudit.corpora.formats.lines import guessed_encoding
 from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, marked_words, usable_label, usable_spans, usable_text
@@ -30,6 +30,7 @@ class Example:
     rationale: list[bool] | None = None
     answers: tuple[str, ...] | None = None
     sentences: list[int] | None = None
+    raw: RawText | None = None
 
 
 @dataclass
@@ -71,7 +72,7 @@ def as_split(examples: Sequence[Example], classes: Sequence[str]) -> Split:
         np.array([example.instance for example in examples], dtype=np.int64),
         [example.tokens for example in examples],
         np.array([number[example.label] for example in examples], dtype=np.int32),
-        of("rationale"), of("question"), _candidates(examples, number), of("sentences"),
+        of("rationale"), of("question"), _candidates(examples, number), of("sentences"), raw=of("raw"),
     )  # fmt: skip
 
 
@@ -97,7 +98,8 @@ class Gathering:
     """How rows become token lists.
 
     ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence;
-    ``encoding``: that of files of one's own, whose errors name another one where bytes are not of it; None of registered corpora.
+    ``encoding``: that of files of one's own, whose errors name another one where bytes are not of it; None of registered corpora;
+    ``raw``: the texts are kept as they are in the file, too; ``labelled``: every row has a label.
     """
 
     tokenise: Callable[[str], list[str]]
@@ -109,6 +111,15 @@ class Gathering:
     progress: Progress | None = None
     lines: bool = False
     encoding: str | None = None
+    raw: bool = False
+    labelled: bool = True
+
+    @property
+    def expected(self) -> str:
+        """What a row should have."""
+        if not self.labelled:
+            return "a text"
+        return "a text, a question and a label" if self.has_question else "a text and a label"
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
@@ -126,7 +137,7 @@ def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
     _apply_bounds(out, how.bounds)
     if not out.examples:
         got = f"no usable row among {out.rows}" if out.rows else "no row"
-        raise InputError("read corpus", str(source.path), got, "at least one row of each class")
+        raise InputError("read corpus", str(source.path), got, "at least one row of each class" if how.labelled else "at least one row")
     return out
 
 
@@ -135,8 +146,7 @@ def _take(out: Gathered, row: Row, how: Gathering) -> None:
         out.examples.append(_understood(row, how))
     except BadCell as error:
         if not how.skip_bad:
-            expected = "a text, a question and a label" if how.has_question else "a text and a label"
-            raise InputError("read corpus", row.where(out.path), str(error), expected, _remedy(row, how)) from error
+            raise InputError("read corpus", row.where(out.path), str(error), how.expected, _remedy(row, how)) from error
         out.skipped.append(SkippedRow(printable(row.within(out.path)), row.row, printable(str(error))))
 
 
@@ -150,7 +160,7 @@ def _understood(row: Row, how: Gathering) -> Example:
     if row.problem:
         raise BadCell(row.problem)
     encoding = how.encoding or "utf-8"
-    text, label = usable_text(row.text, encoding=encoding), usable_label(row.label, encoding)
+    text, label = usable_text(row.text, encoding=encoding), usable_label(row.label, encoding) if how.labelled else ""
     if how.classes is not None and label not in how.classes:
         raise BadCell(f"label '{label}' where {listed(how.classes)} was expected")
     if row.evidence is None:
@@ -164,7 +174,13 @@ def _understood(row: Row, how: Gathering) -> Example:
         raise BadCell("a question without a word")
     cut = None if marks is None else marks[: how.max_tokens]
     sentences = _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens) if how.lines else None
-    return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers, sentences)
+    raw = _raw(row, text) if how.raw else None
+    return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers, sentences, raw)
+
+
+def _raw(row: Row, text: str) -> RawText:
+    spans = None if row.evidence is None else tuple(usable_spans(row.evidence, len(text)))
+    return RawText(text, row.question if isinstance(row.question, str) else None, spans)
 
 
 def _sentences_of_lines(text: str, tokens: list[str], tokenise: Callable[[str], list[str]]) -> list[int]:

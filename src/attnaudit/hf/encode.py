@@ -1,0 +1,272 @@
+"""Texts tokenised by the model's own tokenizer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from inspect import signature
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Int32, Int64
+from torch import nn
+from transformers import AutoTokenizer
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.pieces import Pieces, in_pieces
+from attnaudit.hf.texts import Kind, Texts
+
+OPERATION = "tokenise texts"
+UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
+_UNNAMED = re.compile(r"LABEL_\d+")
+_AT_ONCE = 1000  # texts whose pieces are in memory at a time
+
+
+def encode(
+    model: Any, tokenizer: Any, texts: Texts, *, max_tokens: int | None = None, on_empty: Literal["error", "skip"] = "error"
+) -> Encoded:
+    """Tokenise texts by the model's own fast tokenizer, for the model.
+
+    Texts longer than the model reads, or than ``max_tokens``, are cut: at their start for a causal language model, whose prediction
+    follows the end, else at their end (of a pair, the longer text). A word is what the tokenizer takes as one, parted at white space and
+    between letters and punctuation too, where it does not do so itself; white space belongs to the word after it. Raises InputError for a
+    tokenizer that is slow or has other tokens than the model, for classes that do not fit the model's, and for a text without a token
+    unless these are skipped (``on_empty``).
+    """
+    _require_fast(tokenizer)
+    kind = kind_of(model)
+    if texts.kind != kind:
+        raise InputError(
+            OPERATION, type(model).__name__, f"a {kind} for texts of a {texts.kind}", "texts for its kind", f"read_texts(…, {kind!r})"
+        )
+    reader = _Reader.of(model, tokenizer, texts, kind, max_tokens)
+    names, label = (), texts.label
+    if kind == "classifier" and label is not None:
+        names, output = numbered_classes(model, texts.class_names)
+        label = output[label]
+    pieces = list(reader.pieces())
+    full = np.array([row for row, found in enumerate(pieces) if not all(found.special)], dtype=np.int64)
+    if len(full) < len(pieces) and on_empty == "error":
+        row = next(row for row, found in enumerate(pieces) if all(found.special))
+        raise InputError(OPERATION, reader.where(row), "a text without a token", "one or more", "correct the row, or skip such rows")
+    encoded = reader.encoded(pieces, label, names)
+    return encoded if len(full) == len(pieces) else replace(encoded.take(full), empty=len(pieces) - len(full))
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """A tokenizer with what it is to read for a model; ``structural`` are the ids of tokens that are no part of a text."""
+
+    model: Any
+    tokenizer: Any
+    texts: Texts
+    kind: Kind
+    longest: int | None
+    structural: frozenset[int]
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any, texts: Texts, kind: Kind, max_tokens: int | None) -> _Reader:
+        limit = longest_text(model, tokenizer)
+        longest = min((most for most in (limit, max_tokens) if most is not None), default=None)
+        added = tokenizer.num_special_tokens_to_add(texts.second is not None and kind != "seq2seq")
+        if longest is not None and longest <= added:
+            raise InputError(OPERATION, "max_tokens", str(longest), f"more than the {added} special tokens of a text")
+        named = (getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "cls", "sep", "pad"))
+        return cls(model, tokenizer, texts, kind, longest, frozenset(named) - {None, tokenizer.unk_token_id})
+
+    def where(self, row: int) -> str:
+        """How errors name a text."""
+        return f"{self.texts.name}, {self.texts.split[row]}, row {self.texts.instance[row]}"
+
+    def pieces(self) -> Iterator[Pieces]:
+        """Every text, in pieces. Raises InputError for a token that the model does not have."""
+        second = self.texts.second if self.kind == "classifier" else None
+        for row, encoding in enumerate(self._encodings(self.texts.text, second, target=False)):
+            parts = (self.texts.text[row],) if second is None else (self.texts.text[row], second[row])
+            self._check_known(row, encoding.ids)
+            spans = self.texts.spans[row] if self.texts.spans else None
+            yield in_pieces(encoding, parts, self.structural, spans)
+
+    def _encodings(self, first: list[str], second: list[str] | None, target: bool) -> Iterator[Any]:
+        """The tokenizer's own encoding of every text, or of every pair."""
+        more: dict[str, Any] = (
+            {"truncation": False} if self.longest is None else {"truncation": "longest_first", "max_length": self.longest}
+        )
+        with _unchanged(self.tokenizer):
+            if self.kind == "causal-lm":
+                self.tokenizer.truncation_side = "left"
+            for start in range(0, len(first), _AT_ONCE):
+                part = slice(start, start + _AT_ONCE)
+                given = {"text_target": first[part]} if target else {"text": first[part], "text_pair": second[part] if second else None}
+                yield from self.tokenizer(**given, **more, verbose=False).encodings
+
+    def _check_known(self, row: int, ids: Sequence[int]) -> None:
+        known = self.model.get_input_embeddings().num_embeddings
+        if max(ids, default=0) >= known:
+            got, expected = f"token {max(ids)} of the tokenizer", f"one below {known}, the model's vocabulary"
+            raise InputError(OPERATION, self.where(row), got, expected, "use the tokenizer that was saved with the model")
+
+    def encoded(self, pieces: list[Pieces], label: Int32[np.ndarray, " n"] | None, class_names: tuple[str, ...]) -> Encoded:
+        """All texts as columns."""
+        targets = list(self._targets()) if self.kind == "seq2seq" else None
+        config = self.model.config.get_text_config()
+        pad = config.pad_token_id if config.pad_token_id is not None else self.tokenizer.pad_token_id
+        spans = self.texts.spans
+        return Encoded(
+            _column(pieces, "ids", np.int64), self._type_ids(pieces), _column(pieces, "special", np.bool_),
+            _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],
+            self.texts.instance, label, self.texts.split, sum(found.cut for found in [*pieces, *(targets or ())]), pad or 0, class_names,
+            None if spans is None else [[] if spans[row] is None else found.rationale for row, found in enumerate(pieces)],
+            *((None, None, None) if targets is None else self._written(targets)),
+        )  # fmt: skip
+
+    def _type_ids(self, pieces: list[Pieces]) -> Ragged | None:
+        """The tokens' parts of a pair, where tokenizer and model both know of them. Raises InputError where the model has fewer parts."""
+        asked = "token_type_ids" in self.tokenizer.model_input_names and "token_type_ids" in signature(self.model.forward).parameters
+        if not asked or self.kind != "classifier":
+            return None
+        found = _column(pieces, "type_ids", np.int64)
+        known = getattr(self.model.config, "type_vocab_size", None)
+        if known is not None and found.values.max(initial=0) >= max(known, 1):
+            got = f"token type {found.values.max()} of the tokenizer"
+            expected = f"one below {known}, the model's type_vocab_size"
+            raise InputError(OPERATION, type(self.model).__name__, got, expected, "use the tokenizer that was saved with the model")
+        return found
+
+    def _targets(self) -> Iterator[Pieces]:
+        targets = self.texts.second or []
+        for row, encoding in enumerate(self._encodings(targets, None, target=True)):
+            self._check_known(row, encoding.ids)
+            yield in_pieces(encoding, (targets[row],), self.structural, None)
+
+    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, list[list[str]]]:
+        """What the decoder is given, what it is to predict there, and the pieces of the former."""
+        following = _column(targets, "ids", np.int64)
+        written = [self._shifted(ids) for ids in following]
+        pieces = [
+            [self.tokenizer.convert_ids_to_tokens(int(ids[0])), *found.tokens[: len(ids) - 1]]
+            for ids, found in zip(written, targets, strict=True)
+        ]
+        return Ragged.from_rows(written, np.int64), following, pieces
+
+    def _shifted(self, ids: Int64[np.ndarray, " T"]) -> np.ndarray:
+        """What a decoder is given to predict ``ids``, in the class's own way."""
+        own = getattr(self.model, "prepare_decoder_input_ids_from_labels", None)
+        start = self.model.config.decoder_start_token_id
+        if own is not None and start is not None:
+            return own(labels=torch.from_numpy(ids.copy())[None])[0].numpy()
+        if start is None:
+            raise InputError(
+                OPERATION,
+                type(self.model).__name__,
+                "no decoder_start_token_id",
+                "the token that a decoder starts with",
+                "set it in config.json",
+            )
+        return np.concatenate([[start], ids[:-1]])
+
+
+def _column(pieces: Iterable[Pieces], name: str, dtype: type) -> Ragged:
+    return Ragged.from_rows((getattr(found, name) for found in pieces), dtype)
+
+
+@contextmanager
+def _unchanged(tokenizer: Any) -> Iterator[None]:
+    """Within, the tokenizer may be set otherwise; after it, it cuts and pads as before."""
+    backend, side = tokenizer.backend_tokenizer, tokenizer.truncation_side
+    truncation, padding = backend.truncation, backend.padding
+    try:
+        yield
+    finally:
+        tokenizer.truncation_side = side
+        backend.no_truncation()
+        backend.no_padding()
+        if truncation is not None:
+            backend.enable_truncation(**truncation)
+        if padding is not None:
+            backend.enable_padding(**padding)
+
+
+def load_tokenizer(folder: str | Path) -> Any:
+    """The tokenizer that ``tokenizer.save_pretrained(folder)`` has written. Raises InputError where it is missing, slow or damaged."""
+    file = Path(folder) / "tokenizer.json"
+    save = "save a fast tokenizer with tokenizer.save_pretrained(DIR)"
+    if not file.is_file():
+        raise InputError("read tokenizer", str(folder), f"no {file.name}", "the fast tokenizer of the model", save)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise InputError("read tokenizer", str(folder), f"{type(error).__name__} {error}", "the tokenizer of a model", save) from error
+    return _require_fast(tokenizer)
+
+
+def _require_fast(tokenizer: Any) -> Any:
+    if not getattr(tokenizer, "is_fast", False):
+        got = "no tokenizer" if tokenizer is None else f"a slow tokenizer ({type(tokenizer).__name__})"
+        do = "read the fast one with AutoTokenizer.from_pretrained"
+        raise InputError(OPERATION, "the tokenizer", got, "a fast tokenizer, which says where in the text its pieces are", do)
+    return tokenizer
+
+
+def kind_of(model: Any) -> Kind:
+    """What a model predicts: a class of a text, the next token, or the next token of a decoder. Raises InputError for other models."""
+    name = type(model).__name__
+    if name.endswith("ForSequenceClassification"):
+        return "classifier"
+    if model.config.is_encoder_decoder:
+        return "seq2seq"
+    if name.endswith(("ForCausalLM", "LMHeadModel")):
+        return "causal-lm"
+    raise InputError(OPERATION, name, "a model of another kind", "a classifier of texts, a causal language model or an encoder–decoder")
+
+
+def numbered_classes(model: Any, class_names: Sequence[str]) -> tuple[tuple[str, ...], Int32[np.ndarray, " C"]]:
+    """The names of a classifier's outputs, and the output of each of the ``class_names`` of a corpus.
+
+    Names are compared without regard to case. A classifier without names (``LABEL_0`` …) takes those of the corpus, and a corpus whose
+    classes are numbers means the outputs by their number. Raises InputError where both do not fit.
+    """
+    config, operation = model.config, "match classes"
+    count = int(config.num_labels)
+    own = tuple(str(config.id2label.get(number, f"LABEL_{number}")) for number in range(count))
+    where = type(model).__name__
+    if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
+        got = f"{count} output(s), problem_type {config.problem_type}"
+        raise InputError(operation, where, got, "a classifier with one class for each text, of two or more")
+    if all(map(_UNNAMED.fullmatch, own)):
+        if count == len(class_names):
+            return tuple(class_names), np.arange(count, dtype=np.int32)
+        got = f"{count} classes without names where the corpus has {len(class_names)}: {_listed(class_names)}"
+        raise InputError(operation, where, got, "as many classes as the corpus has")
+    number = {name.casefold(): output for output, name in enumerate(own)}
+    if len(number) == count and all(name.casefold() in number for name in class_names):
+        return own, np.array([number[name.casefold()] for name in class_names], dtype=np.int32)
+    if all(name.isdecimal() and int(name) < count for name in class_names):
+        return own, np.array([int(name) for name in class_names], dtype=np.int32)
+    got = f"classes {_listed(own)} where the corpus has {_listed(class_names)}"
+    raise InputError(
+        operation, where, got, "the same names", "rename the labels of the corpus, or set id2label and label2id in config.json"
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(ordered_classes(names)[:8]) + (", …" if len(names) > 8 else "")
+
+
+def longest_text(model: Any, tokenizer: Any) -> int | None:
+    """The most tokens that the model reads at once, special ones among them; None where neither it nor its tokenizer states a limit."""
+    config = model.config.get_text_config()
+    limits = [getattr(config, "max_position_embeddings", None), tokenizer.model_max_length]
+    for path, module in model.named_modules():
+        learned = isinstance(module, nn.Embedding) and "position" in path.rpartition(".")[2]
+        if learned and module.padding_idx is not None:  # its positions count from behind that of padding, as in RoBERTa
+            limits.append(module.num_embeddings - module.padding_idx - 1)
+    known = [int(limit) for limit in limits if limit is not None and 0 < limit < UNLIMITED]
+    return min(known, default=None)

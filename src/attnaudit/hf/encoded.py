@@ -1,0 +1,160 @@
+"""Texts as a model reads them: batches of token ids, and pieces joined to words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Int, Int32, Int64
+from torch import Tensor
+
+from attnaudit.core.ragged import Ragged
+
+SPECIAL = -1  # the word of a special token
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """``n`` texts as a model reads them, row by row; a row has T tokens.
+
+    ``ids`` (int64), ``type_ids`` (int64; None where the model takes none), ``special`` (bool: tokens that are no part of the text) and
+    ``word_id`` (int32; −1 for special tokens, counted on through the second text of a pair) have a value for each token. ``tokens`` are the
+    characters of the text that each stands for (special tokens by their names), ``words`` the characters of each word, with a word of its
+    own for each special token, as in `to_words`. ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts ``class_names``,
+    the outputs of the model. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty`` that of skipped texts
+    without a token.
+
+    Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that it is to
+    predict at each of them, and ``written_tokens`` the pieces of ``written``.
+    """
+
+    ids: Ragged
+    type_ids: Ragged | None
+    special: Ragged
+    word_id: Ragged
+    tokens: list[list[str]]
+    words: list[list[str]]
+    instance: Int64[np.ndarray, " n"]
+    label: Int32[np.ndarray, " n"] | None
+    split: list[str]
+    cut: int
+    pad: int
+    class_names: tuple[str, ...] = ()
+    rationale: list[list[bool]] | None = None
+    written: Ragged | None = None
+    next_ids: Ragged | None = None
+    written_tokens: list[list[str]] | None = None
+    empty: int = 0
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: Int[np.ndarray, " m"]) -> Encoded:
+        """The chosen rows, in the order given; a row may be chosen more than once. ``cut`` and ``empty`` are those of all rows."""
+        return replace(self, **{name: of_rows(getattr(self, name), rows) for name in _COLUMNS})
+
+    def written_up_to(self, count: Int[np.ndarray, " n"]) -> Encoded:
+        """The rows with only the first ``count`` tokens (1 or more) of what the decoder is given."""
+        written, following = self.written, self.next_ids
+        if written is None or following is None or self.written_tokens is None:
+            raise ValueError("a model without a decoder of its own writes nothing")
+        kept = np.arange(len(written.values)) - written.spread(written.offsets[:-1]) < written.spread(count)
+        lengths = np.minimum(written.lengths, count)
+        return replace(
+            self, written=Ragged.from_lengths(written.values[kept], lengths), next_ids=Ragged.from_lengths(following.values[kept], lengths),
+            written_tokens=[tokens[:length] for tokens, length in zip(self.written_tokens, lengths.tolist(), strict=True)],
+        )  # fmt: skip
+
+    def batch(self, rows: Int[np.ndarray, " m"] | Sequence[int], device: torch.device | str = "cpu") -> dict[str, Tensor]:
+        """The inputs of the model for some rows, padded on the right: (m, T) of the longest.
+
+        Padding is on the right whatever the tokenizer says: that is how `check_model` tries a model, and on the left a model that counts
+        positions would read a text at others than it has alone.
+        """
+        rows = np.asarray(rows, dtype=np.int64)
+        batch = {
+            "input_ids": _padded(self.ids, rows, self.pad),
+            "attention_mask": _padded(self.ids.with_values(np.ones_like(self.ids.values)), rows),
+        }
+        if self.type_ids is not None:
+            batch["token_type_ids"] = _padded(self.type_ids, rows)
+        if self.written is not None:
+            batch["decoder_input_ids"] = _padded(self.written, rows, self.pad)
+        return {name: value.to(device) for name, value in batch.items()}
+
+    def batches(self, budget: int = 4096, batching: str = "any") -> Iterator[Int64[np.ndarray, " m"]]:
+        """All rows, in batches of similar length with at most ``budget`` positions, padding included; a longer text is a batch of its own.
+
+        ``batching`` is that of the `Gate`: which texts may share a batch.
+        """
+        size = self.ids.lengths
+        target = np.zeros_like(size) if self.written is None else self.written.lengths
+        order = np.lexsort((target, size))
+        start = 0
+        while start < len(order):
+            stop = start + 1
+            while stop < len(order) and self._fits(order[start : stop + 1], size, target, budget, batching):
+                stop += 1
+            yield order[start:stop]
+            start = stop
+
+    def _fits(self, rows: np.ndarray, size: np.ndarray, target: np.ndarray, budget: int, batching: str) -> bool:
+        if batching == "none" or len(rows) * int(size[rows].max() + target[rows].max()) > budget:
+            return False
+        return batching == "any" or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
+
+
+_COLUMNS = (
+    "ids", "type_ids", "special", "word_id", "tokens", "words", "instance", "label", "split", "rationale", "written", "next_ids",
+    "written_tokens",
+)  # fmt: skip
+
+
+def of_rows(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
+    """The chosen rows of a column of any form."""
+    if isinstance(column, Ragged):
+        return column.take(rows)
+    if isinstance(column, list):
+        return [column[row] for row in rows.tolist()]
+    return None if column is None else column[rows]
+
+
+def _padded(values: Ragged, rows: np.ndarray, pad: int = 0) -> Tensor:
+    chosen = values.take(rows)
+    out = np.full((len(rows), int(chosen.lengths.max(initial=0))), pad, dtype=np.int64)
+    out[np.arange(out.shape[1]) < chosen.lengths[:, None]] = chosen.values
+    return torch.from_numpy(out)
+
+
+def to_words(scores: Ragged, word_id: Ragged) -> Ragged:
+    """The sums of scores over the pieces of each word, in order; every special token is a word of its own."""
+    starts = _starts(word_id)
+    sums = np.add.reduceat(scores.values, starts, axis=0) if len(starts) else scores.values[:0]
+    return Ragged.from_lengths(sums, np.bincount(word_id.row_of_value[starts], minlength=len(word_id)))
+
+
+def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[str]]:
+    """The pieces of each word, joined, in the order of `to_words`."""
+    return [
+        ["".join(piece for piece, _ in group) for _, group in groupby(zip(row, _runs(ids), strict=True), key=lambda pair: pair[1])]
+        for row, ids in zip(tokens, word_id, strict=True)
+    ]
+
+
+def _runs(word_id: np.ndarray) -> list[int]:
+    """A number for each piece, that of the others of its word."""
+    return np.cumsum(_first_of_word(word_id)).tolist()
+
+
+def _first_of_word(word_id: np.ndarray) -> np.ndarray:
+    return (word_id == SPECIAL) | (np.diff(word_id, prepend=SPECIAL - 1) != 0)
+
+
+def _starts(word_id: Ragged) -> Int64[np.ndarray, " words"]:
+    first = _first_of_word(word_id.values)
+    first[word_id.offsets[:-1][word_id.lengths > 0]] = True
+    return np.flatnonzero(first)
