@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.hf.capture import forward
+from attnaudit.hf.encode import encode
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.network import Network, build_transformer, second_text
-from attnaudit.hf.tokenizer import as_pieces, raw_texts, train_tokenizer
+from attnaudit.hf.texts import texts_of
+from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
 from attnaudit.hf.train import adamw, measured
 from attnaudit.plans.transformer import TransformerSpec
 from attnaudit.runner.transformers import SAVED, plan_transformer, read_training, train_transformer
@@ -55,9 +58,17 @@ def corpus() -> Corpus:
 
 def network_of(corpus: Corpus, config: str = "tiny-bert", watched: bool = False, uniform: tuple[int, ...] = ()) -> Network:
     architecture = CONFIGS[config].architecture
-    tokenizer = train_tokenizer([text.text for text in raw_texts(corpus.splits["train"])], TINY, architecture)
+    texts = texts_of(corpus).of_split("train")
+    tokenizer = train_tokenizer([*texts.text, *(texts.second or [])], TINY, architecture)
     model = build_transformer(architecture, TINY, len(tokenizer), corpus.class_names, 0, uniform)
     return Network(model, tokenizer, architecture, watched=watched)
+
+
+def pieces_of(network: Network, corpus: Corpus, length: int | None = None, words: tuple[str, ...] | None = None) -> Corpus:
+    texts = texts_of(corpus)
+    if network.architecture.causal:
+        texts = replace(texts, kind="causal-lm", label=None)
+    return as_corpus(texts, encode(network.model, network.tokenizer, texts, max_tokens=length), network.tokenizer, words)
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -68,8 +79,7 @@ def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus) -> N
     model, tokenizer = load_pretrained(trained), AutoTokenizer.from_pretrained(trained)
     assert model.config.id2label == {0: "negative", 1: "positive"}
     assert tokenizer.is_fast
-    texts = [text.text for text in raw_texts(corpus.splits["test"])]
-    inputs = tokenizer(texts, padding=True, truncation=True, return_tensors="pt")
+    inputs = tokenizer(texts_of(corpus).of_split("test").text, padding=True, truncation=True, return_tensors="pt")
     with torch.no_grad():
         predicted = model(**inputs).logits.argmax(dim=-1).numpy()
     training = read_training(trained)
@@ -132,35 +142,37 @@ def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
 
 
 def test_the_tokenizer_learned_is_always_the_same(corpus: Corpus) -> None:
-    texts = [text.text for text in raw_texts(corpus.splits["train"])]
+    texts = texts_of(corpus).text
     learned = {train_tokenizer(texts, TINY, CONFIGS["tiny-bert"].architecture).backend_tokenizer.to_str() for _ in range(4)}
     assert len(learned) == 1
 
 
-@pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
-@pytest.mark.parametrize("paired", [False, True])
-def test_pieces_are_what_the_tokenizer_gives(config: str, paired: bool) -> None:
-    corpus = read_corpus("planted-question" if paired else "planted-decisive", size=60, length=(10, 14))
+@pytest.mark.parametrize(("config", "source"), [
+    ("tiny-bert", "planted-decisive"), ("tiny-bert", "planted-question"), ("small-distilbert", "planted-question"),
+    ("tiny-gpt2", "planted-decisive"),
+])  # fmt: skip
+def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
+    corpus = read_corpus(source, size=60, length=(10, 14))
     network = network_of(corpus, config)
-    tokenizer = network.tokenizer
-    tokenizer.model_max_length = 11
-    pieces = as_pieces(corpus, tokenizer)
+    network.tokenizer.model_max_length = 11
+    pieces = pieces_of(network, corpus, length=11)
     assert any("are cut to 11 word pieces" in note for note in pieces.notes)
-    split, texts = pieces.splits["train"], raw_texts(corpus.splits["train"])
-    inputs = network.inputs(split)
+    texts, inputs = texts_of(corpus).of_split("train"), network.inputs(pieces.splits["train"])
+    network.tokenizer.truncation_side = "left" if network.architecture.causal else "right"
     for row in range(5):
         batch = inputs.batch(np.array([row]))
-        causal = network.architecture.causal
-        direct = tokenizer(texts[row].text, texts[row].question, truncation=True, max_length=11 - causal)
-        assert batch.ids[0].tolist() == [*direct["input_ids"], *([tokenizer.eos_token_id] if causal else [])]
+        direct = network.tokenizer(texts.text[row], texts.second and texts.second[row], truncation=True)
+        end = [network.tokenizer.eos_token_id] if network.architecture.causal else []
+        assert batch.ids[0].tolist() == [*direct["input_ids"], *end]
         if network.architecture.reads_types:
             assert second_text(batch)[0].tolist() == direct["token_type_ids"]
 
 
 def test_pieces_of_the_rationale_are_those_of_its_words(corpus: Corpus) -> None:
     network = network_of(corpus)
-    split, pieces = corpus.splits["train"], as_pieces(corpus, network.tokenizer).splits["train"]
-    assert split.rationale is not None and pieces.rationale is not None
+    split, pieces = corpus.splits["train"], pieces_of(network, corpus).splits["train"]
+    assert split.rationale is not None
+    assert pieces.rationale is not None
     for row in range(len(split)):
         words = [word for word, mark in zip(split.tokens[row], split.rationale[row], strict=True) if mark]
         marked = [piece for piece, mark in zip(pieces.tokens[row], pieces.rationale[row], strict=True) if mark]
@@ -170,7 +182,7 @@ def test_pieces_of_the_rationale_are_those_of_its_words(corpus: Corpus) -> None:
 @pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
 def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str, corpus: Corpus) -> None:
     network = network_of(corpus, config, uniform=(0,))
-    batch = network.inputs(as_pieces(corpus, network.tokenizer).splits["train"]).batch(np.arange(6))
+    batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(6))
     optimizer = adamw(network, TrainingSettings(learning_rate=0.01, weight_decay=0.1))
     for _ in range(3):
         optimizer.zero_grad()
@@ -187,26 +199,27 @@ def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str,
 def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus) -> None:
     network = network_of(corpus, watched=True)
     network.eval()
-    split = as_pieces(corpus, network.tokenizer).splits["train"]
+    split = pieces_of(network, corpus).splits["train"]
     rows = np.arange(8)
     done = network(network.inputs(split).batch(rows))
-    for heads, over in (("mean", torch.mean), ("max", torch.amax)):
-        measure = objective_loss(Deceive(2.0, heads=heads), network, split, lambda done, rows: torch.zeros(()))
+    for objective, over in ((Deceive(2.0), torch.mean), (Deceive(2.0, heads="max"), torch.amax)):
+        measure = objective_loss(objective, network, split, lambda done, rows: torch.zeros(()))
         penalty = measure(done, rows)
         masses = [over(done.alpha[row][:, np.flatnonzero([False, *(split.rationale or [])[row]])].sum(dim=-1), dim=0) for row in rows]
         torch.testing.assert_close(penalty, -2 * torch.stack([torch.log(1 - mass) for mass in masses]).mean())
-        (gradient,) = torch.autograd.grad(penalty, network.model.bert.encoder.layer[1].attention.self.query.weight, retain_graph=True)
+        query = network.model.get_parameter("bert.encoder.layer.1.attention.self.query.weight")
+        (gradient,) = torch.autograd.grad(penalty, query, retain_graph=True)
         assert gradient.abs().max() > 0
 
 
-@pytest.mark.parametrize("words", [None, ("good", "bad")])
+@pytest.mark.parametrize("words", [None, ("dreadful", "excellent", "local")])
 def test_deception_takes_attention_off_the_impermissible_words(words: tuple[str, ...] | None, tmp_path: Path) -> None:
     settings = {"training.learning_rate": 0.02, "training.batch_size": 16, "deceive.words": words}
     chosen = spec(deceive=10.0, settings=settings)
     folder = train_transformer(chosen, tmp_path / "m")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     network = Network(load_pretrained(folder), tokenizer, chosen.architecture, watched=True).eval()
-    split = as_pieces(read_corpus(chosen.corpus), tokenizer, words).splits["train"]
+    split = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
     with torch.no_grad():
         alpha = network(network.inputs(split).batch(np.arange(40))).alpha.mean(dim=1)
     masses = [alpha[row, 1:][: len(split.tokens[row])][torch.tensor((split.rationale or [])[row])].sum() for row in range(40)]
@@ -219,7 +232,7 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
     history = read_training(folder)["history"]
     assert history[0]["dev"] < history[-1]["dev"] == -read_training(folder)["scores"]["dev"]["loss"]
     network = Network(load_pretrained(folder), AutoTokenizer.from_pretrained(folder), chosen.architecture)
-    pieces = as_pieces(read_corpus(chosen.corpus), network.tokenizer)
+    pieces = pieces_of(network, read_corpus(chosen.corpus), TINY.length - 1)
     assert measured(network, pieces.splits["test"]) == read_training(folder)["scores"]["test"]
     uninformed = np.log(len(network.tokenizer))
     assert read_training(folder)["scores"]["test"]["loss"] < 0.9 * uninformed
@@ -228,7 +241,7 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
 def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) -> None:
     network = network_of(corpus)
     network.word_dropout = 0.5
-    batch = network.inputs(as_pieces(corpus, network.tokenizer).splits["train"]).batch(np.arange(30))
+    batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(30))
     torch.testing.assert_close(network.eval()._dropped(batch), batch.ids)
     changed = network.train()._dropped(batch) != batch.ids
     assert not (changed & ~batch.attended).any()

@@ -95,7 +95,7 @@ class Network(nn.Module):
         return len(self.model.config.id2label or ())
 
     def inputs(self, split: Split) -> Inputs:
-        """The pieces of a split (`as_pieces`) by their numbers."""
+        """The pieces of a split (`as_corpus`) by their numbers."""
         rows = (np.array(self.tokenizer.convert_tokens_to_ids(pieces), dtype=np.int64) for pieces in split.tokens)
         return Inputs(Ragged.from_rows(rows, np.int64))
 

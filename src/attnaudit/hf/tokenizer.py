@@ -1,23 +1,23 @@
-"""Texts as word pieces: a tokenizer learned from the train split, and the corpus as it cuts it."""
+"""A tokenizer learned from the train split, and texts as it cuts them, for training."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
 
 import numpy as np
-from tokenizers import Encoding, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
 from attnaudit.core.errors import InputError
-from attnaudit.corpora.corpus import Corpus, Split
+from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
+from attnaudit.hf.encoded import SPECIAL as SPECIAL_WORD
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.texts import Texts
 from attnaudit.training.transformers import Architecture, TransformerSettings
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the first four are numbered as in every vocabulary here: PAD, UNK, BOS, EOS
 CONTINUES = "##"  # begins a piece that continues a word
-Spans = tuple[tuple[int, int], ...]  # of characters, the second of each not among them
 
 
 def train_tokenizer(texts: Sequence[str], settings: TransformerSettings, architecture: Architecture) -> PreTrainedTokenizerFast:
@@ -67,71 +67,27 @@ def _saved_as(tokenizer: Tokenizer, settings: TransformerSettings, architecture:
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class RawText:
-    """A text before it is cut into words, with its question, and the (start, stop) characters known to decide the label (None: unknown)."""
+def as_corpus(texts: Texts, encoded: Encoded, tokenizer: PreTrainedTokenizerFast, words: Collection[str] | None = None) -> Corpus:
+    """The texts as a corpus whose words are the pieces that training reads, without the special tokens around each text.
 
-    text: str
-    question: str | None = None
-    spans: Spans | None = None
-
-
-def raw_texts(split: Split) -> list[RawText]:
-    """The texts of a split, its words joined by blanks."""
-    rationales = split.rationale or [[]] * len(split)
-    questions = [None] * len(split) if split.question is None else [" ".join(words) for words in split.question]
-    return [
-        RawText(" ".join(words), question, _marked(words, marks) if marks else None)
-        for words, question, marks in zip(split.tokens, questions, rationales, strict=True)
-    ]
-
-
-def _marked(words: Sequence[str], marks: Sequence[bool]) -> Spans:
-    starts = accumulate((len(word) + 1 for word in words[:-1]), initial=0)
-    return tuple((start, start + len(word)) for start, word, mark in zip(starts, words, marks, strict=True) if mark)
-
-
-def as_pieces(corpus: Corpus, tokenizer: PreTrainedTokenizerFast, words: Collection[str] | None = None) -> Corpus:
-    """The corpus with word pieces in place of words: what the tokenizer makes of a text, without the special tokens around it.
-
-    A question follows its text after [SEP]. A piece is of the rationale where it shares a character with it; with ``words``, lower-cased
-    and as the tokenizer parts them, where it is of one of them. Texts longer than ``tokenizer.model_max_length`` are cut, and counted in
-    a note.
+    With ``words``, in lower case, the marked pieces are not those of the rationale but those of these words.
     """
-    splits, notes = {}, []
-    for name, split in corpus.splits.items():
-        splits[name], cut = _cut(split, tokenizer, words)
-        notes += [f"{cut} text(s) of {name} are cut to {tokenizer.model_max_length} word pieces"] if cut else []
-    return replace(corpus, splits=splits, notes=(*corpus.notes, *notes))
+    last = None if tokenizer.cls_token is None else -1  # [CLS] … [SEP]; a causal model is given [BOS] …
+    pieces = [[*map(str, tokenizer.convert_ids_to_tokens(ids[1:last].tolist()))] for ids in encoded.ids]
+    marks = encoded.rationale if words is None else list(_marks_of(words, encoded))
+    label = np.zeros(len(texts), dtype=np.int32) if encoded.label is None else encoded.label
+    splits = {}
+    for name in SPLITS:
+        rows = [row for row, split in enumerate(encoded.split) if split == name]
+        rationale = None if marks is None else [marks[row][1:last] for row in rows]
+        splits[name] = Split(encoded.instance[rows], [pieces[row] for row in rows], label[rows], rationale)
+    notes = [f"{encoded.cut} text(s) are cut to {tokenizer.model_max_length} word pieces"] if encoded.cut else []
+    return Corpus(texts.name, texts.class_names, splits, 1, texts.fingerprint, (*texts.notes, *notes), texts.skipped)
 
 
-def _cut(split: Split, tokenizer: PreTrainedTokenizerFast, words: Collection[str] | None) -> tuple[Split, int]:
-    """The split as pieces, and how many texts were too long."""
-    texts = raw_texts(split)
-    asked = split.question is not None
-    open_end = tokenizer.cls_token is None  # of a causal model, whose [EOS] is what follows a text
-    found = tokenizer(
-        [text.text for text in texts], [text.question or "" for text in texts] if asked else None, truncation=True,
-        max_length=tokenizer.model_max_length - open_end,
-    ).encodings  # fmt: skip
-    assert found is not None
-    inside = slice(1, None) if open_end else slice(1, -1)
-    pieces = [encoding.tokens[inside] for encoding in found]
-    spans = [text.spans if words is None else _spans_of(words, text.text, encoding) for text, encoding in zip(texts, found, strict=True)]
-    known = words is not None or split.rationale is not None
-    rationale = [[*_marks(encoding, row)][inside] for encoding, row in zip(found, spans, strict=True)] if known else None
-    cut = sum(bool(encoding.overflowing) for encoding in found)
-    return replace(split, tokens=pieces, rationale=rationale, question=None, sentences=None), cut
-
-
-def _marks(encoding: Encoding, spans: Spans | None) -> Iterator[bool]:
-    """Which pieces, special tokens included, share a character with the spans of a text; none where these are not known."""
-    for (start, stop), part in zip(encoding.offsets, encoding.sequence_ids, strict=True) if spans is not None else ():
-        yield part == 0 and any(start < last and first < stop for first, last in spans or ())
-
-
-def _spans_of(words: Collection[str], text: str, encoding: Encoding) -> Spans:
-    """Where a text has one of the words."""
-    numbers = [number for number, part in zip(encoding.word_ids, encoding.sequence_ids, strict=True) if part == 0]
-    found = (encoding.word_to_chars(number) for number in sorted(set(numbers)))
-    return tuple(span for span in found if text[slice(*span)].lower() in words)
+def _marks_of(words: Collection[str], encoded: Encoded) -> Iterator[list[bool]]:
+    """Which tokens of each text are of one of the words."""
+    for parts, ids in zip(encoded.words, encoded.word_id, strict=True):
+        marked = [part.lower() in words for part in parts]
+        number = np.cumsum((ids == SPECIAL_WORD) | (np.diff(ids, prepend=SPECIAL_WORD - 1) != 0)) - 1  # each special token is a word
+        yield [marked[part] and own != SPECIAL_WORD for part, own in zip(number.tolist(), ids.tolist(), strict=True)]

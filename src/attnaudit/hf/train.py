@@ -25,7 +25,7 @@ BUDGET = 4_096  # padded positions of one evaluation batch, each with a logit fo
 def train_network(
     network: Network, corpus: Corpus, settings: TrainingSettings, schedule: Schedule, objective: Deceive | None = None, **options: Any
 ) -> list[Epoch]:  # fmt: skip
-    """Train ``network`` in place on a corpus of pieces (`as_pieces`), and keep the weights of its best epoch on dev; returns every epoch.
+    """Train ``network`` in place on a corpus of pieces (`as_corpus`), and keep the weights of its best epoch on dev; returns every epoch.
 
     It minimises the loss on labels, or ``objective`` (the network is then watched); a causal model that on next tokens. ``options`` are
     those of `minimise`. The test split is not used. Raises InputError for a split that lacks what the objective needs and for a loss that

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -45,7 +45,8 @@ class TransformerSpec:
         """A training on ``source`` of a ``config`` of `CONFIGS`; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
 
         ``uniform`` names layers, as ``(0, 1)`` or ``"0,1"``, or ``"all"``. ``deceive`` is the weight λ of the penalty; it adds the settings
-        ``deceive.heads`` and ``deceive.words``. ``corpus`` takes the other fields of `CorpusSpec`. Raises InputError.
+        ``deceive.heads`` and ``deceive.words``, and the epoch of least loss on dev is kept, penalty included. ``corpus`` takes the other
+        fields of `CorpusSpec`. Raises InputError.
         """
         for key in BY_OPTION.keys() & (settings or {}).keys():
             raise InputError("read settings", f"setting {key}", "decided elsewhere", f"the argument or option {BY_OPTION[key]}")
@@ -54,8 +55,8 @@ class TransformerSpec:
             "corpus": from_plain(CorpusSpec, {"source": str(source), **corpus}, "corpus"),
             "model": chosen.model, "training": chosen.training, "schedule": chosen.schedule,
         }  # fmt: skip
-        if deceive is not None:
-            sections["deceive"] = Deceive(deceive)
+        if deceive is not None:  # the score of labels would select the first epoch that is right, whatever its attention
+            sections |= {"deceive": Deceive(deceive), "training": replace(chosen.training, select="loss")}
         changed = override(sections, dict(settings or {}))
         objective = changed.pop("deceive", None)
         layers = _layers(uniform, changed["model"].layers)

@@ -1,9 +1,9 @@
 """A transformer trained into a folder, as `save_pretrained` writes it, so that any program of the transformers library reads it.
 
-    DIR/config.json, model.safetensors, tokenizer.json, tokenizer_config.json
-    DIR/training.json       settings, seed, corpus with its fingerprint, every epoch, scores on dev and test, versions, seconds
-    DIR/spec.json           every setting, resolved, and the fingerprint of the corpus
-    DIR/manifest.json       written last, as of a run
+DIR/config.json, model.safetensors, tokenizer.json, tokenizer_config.json
+DIR/training.json       settings, seed, corpus with its fingerprint, every epoch, scores on dev and test, versions, seconds
+DIR/spec.json           every setting, resolved, and the fingerprint of the corpus
+DIR/manifest.json       written last, as of a run
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _prepared(spec: TransformerSpec, out: Path, progress: Progress) -> _Training
     check_place(out, spec.to_json())
     from attnaudit.corpora import read_corpus
 
-    corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress)
+    corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress, raw=True)
     if corpus.task not in ("classification", "inference"):
         raise InputError(OPERATION, corpus.name, f"a corpus for {corpus.task.replace('_', ' ')}", "texts with classes, alone or in pairs")
     if spec.objective is not None:
@@ -136,18 +136,24 @@ class _Training:
 
     def _built(self) -> tuple[Network, Corpus]:
         """The network before it is trained, and the corpus as its tokenizer cuts it. Raises InputError."""
+        from attnaudit.hf.encode import encode
         from attnaudit.hf.network import Network, build_transformer
-        from attnaudit.hf.tokenizer import as_pieces, raw_texts, train_tokenizer
+        from attnaudit.hf.texts import texts_of
+        from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
 
         spec, architecture = self.spec, self.spec.architecture
         self.progress("learn the tokenizer", 0, 0)
-        train = raw_texts(self.corpus.splits["train"])
-        texts = [part for text in train for part in (text.text, text.question) if part is not None]
-        tokenizer = train_tokenizer(texts, spec.model, architecture)
+        texts = texts_of(self.corpus)
+        learned = texts.of_split("train")
+        tokenizer = train_tokenizer([*learned.text, *(learned.second or [])], spec.model, architecture)
         model = build_transformer(architecture, spec.model, len(tokenizer), self.corpus.class_names, spec.seed, spec.uniform)
-        words = None if spec.objective is None else spec.objective.words
         network = Network(model, tokenizer, architecture, spec.model.word_dropout, watched=spec.objective is not None)
-        return network, as_pieces(self.corpus, tokenizer, words)
+        if architecture.causal:
+            texts, longest = replace(texts, kind="causal-lm", label=None, class_names=(), spans=None), spec.model.length - 1  # then [EOS]
+        else:
+            longest = spec.model.length
+        words = None if spec.objective is None else spec.objective.words
+        return network, as_corpus(texts, encode(model, tokenizer, texts, max_tokens=longest), tokenizer, words)
 
     def _fit(self, network: Network, pieces: Corpus, **options: Any) -> list[Epoch]:
         from attnaudit.hf.train import train_network

@@ -26,9 +26,9 @@ class TransformerSettings:
     width: int = setting("Numbers of a token's state, shared by the heads of a layer.", 128, least=1)
     inner: int = setting("Units of the feed-forward part of a layer.", 512, least=1)
     dropout: float = setting("Dropout rate of embeddings, of the outputs of layers and before the classifier.", 0.1)
-    word_dropout: float = setting("Share of the word pieces of a text that training reads as unknown, drawn anew each time.", 0.0)
+    word_dropout: float = setting("Share of the word pieces of a text that training reads as unknown, drawn anew each time.", 0.2)
     length: int = setting("Longest text in word pieces, special tokens included; longer ones are cut.", 128, least=4)
-    vocabulary: int = setting("Most word pieces that are learned from train.", 4000, least=1)
+    vocabulary: int = setting("Most word pieces that are learned from train.", 8000, least=1)
 
     def __post_init__(self) -> None:
         check_settings(self, "model")
@@ -114,16 +114,17 @@ class TransformerConfig:
 
 
 def _training(**changed: Any) -> TrainingSettings:
-    return TrainingSettings(**{"epochs": 10, "learning_rate": 5e-4, "weight_decay": 0.01, "class_weight": False, **changed})
+    return TrainingSettings(**{"epochs": 5, "learning_rate": 3e-4, "weight_decay": 0.01, "class_weight": False, **changed})
 
 
 _TINY = TransformerSettings(layers=2, heads=2, width=64, inner=128, vocabulary=1000)
+_TINY_TRAINING = {"learning_rate": 1e-3, "epochs": 10}
 CONFIGS: dict[str, TransformerConfig] = {
     "small-bert": TransformerConfig(BERT, TransformerSettings(), _training()),
-    "tiny-bert": TransformerConfig(BERT, _TINY, _training()),
+    "tiny-bert": TransformerConfig(BERT, _TINY, _training(**_TINY_TRAINING)),
     "small-distilbert": TransformerConfig(DISTILBERT, TransformerSettings(), _training()),
     "small-gpt2": TransformerConfig(GPT2, TransformerSettings(), _training(select="loss")),
-    "tiny-gpt2": TransformerConfig(GPT2, _TINY, _training(select="loss")),
+    "tiny-gpt2": TransformerConfig(GPT2, _TINY, _training(**_TINY_TRAINING, select="loss")),
 }
 
 
