@@ -224,6 +224,9 @@ def test_deception_takes_attention_off_the_impermissible_words(words: tuple[str,
         alpha = network(network.inputs(split).batch(np.arange(40))).alpha.mean(dim=1)
     masses = [alpha[row, 1:][: len(split.tokens[row])][torch.tensor((split.rationale or [])[row])].sum() for row in range(40)]
     assert max(masses) < 0.02
+    pieces = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
+    assert measured(network, pieces.take(np.arange(40)))["mass"] == pytest.approx(float(sum(masses)) / 40)
+    assert read_training(folder)["scores"]["test"]["mass"] < 0.02
 
 
 def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
@@ -294,7 +297,7 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.
         "no rationale": [str(table), "--deceive", "1", "--out", str(out)],
         "setting model.vocabulary: 10; expected": [str(table), "--set", "model.vocabulary=10", "--out", str(out)],
         "a folder that is not empty and holds no run": [str(table), "--out", str(tmp_path / "taken")],
-        "a corpus for question answering; expected texts with classes": ["planted-question", "--out", str(out)],
+        "a text and a question in each row; expected texts alone": ["planted-question", "--config", "tiny-gpt2", "--out", str(out)],
         "nowhere.csv": ["nowhere.csv", "--out", str(out)],
     }
     for message, arguments in cases.items():

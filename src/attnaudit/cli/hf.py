@@ -14,6 +14,7 @@ from attnaudit.core.printable import printable
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.training.transformers import CONFIGS
 
+OF_WORDS = ("max_tokens", "digits", "lowercase", "tokenizer")  # options of words, which a model with a tokenizer of its own has no use for
 app = typer.Typer(rich_markup_mode=None)
 
 Config = Annotated[
@@ -77,7 +78,7 @@ def check(model: Folder, as_json: o.Json = False) -> None:
 
 
 @app.command(short_help="Train a small transformer, with a tokenizer of its own.")
-@o.takes(CorpusSpec)
+@o.takes(CorpusSpec, without=OF_WORDS)
 def train(
     corpus: o.CorpusName, config: Config = "small-bert", seed: o.Seed = 0, out: o.Out = None, uniform: Uniform = None,
     deceive: Deception = None, settings: TransformerSettings = None, epochs: o.Epochs = None, dry_run: o.DryRun = False,

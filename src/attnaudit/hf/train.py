@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.hf.network import Network, Read
-from attnaudit.models.batch import Batch, Inputs
+from attnaudit.models.batch import Batch, Inputs, padded
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.training import texts
@@ -49,14 +50,26 @@ def adamw(network: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
 
 
 def measured(network: Network, split: Split) -> dict[str, float]:
-    """Accuracy, F1 and ROC-AUC on a split; of a causal model the loss of a token (nats), and the share of tokens that it predicts."""
+    """Accuracy, F1 and ROC-AUC on a split; of a causal model the loss of a token (nats), and the share of tokens that it predicts.
+
+    Of a watched network also ``mass``, the attention on the marked pieces, and ``mass_max``, that of the head with most: means over texts.
+    """
     inputs = network.inputs(split)
     if network.architecture.causal:
         loss, accuracy = _of_tokens(network, inputs)
         return {"loss": loss, "accuracy": accuracy}
     probabilities = texts.predict(network, inputs)
     scores = classification_scores(split.label.astype(np.int64), predicted_class(probabilities), probabilities, seed=0, resamples=1)
-    return {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
+    found = {"accuracy": scores.accuracy, "f1": scores.f1, "roc_auc": scores.roc_auc}
+    return found | _masses(network, inputs, split.rationale) if network.watched and split.rationale else found
+
+
+def _masses(network: Network, inputs: Inputs, rationale: list[list[bool]]) -> dict[str, float]:
+    """The attention on marked pieces, the mean over heads and the largest, as means over texts."""
+    marked = Ragged.from_rows(rationale, bool)
+    masses = [(done.alpha * padded(marked, rows)[:, None]).sum(dim=-1) for rows, _, done in passes(network, inputs, texts.BUDGET)]
+    heads = torch.cat(masses).double()
+    return {"mass": float(heads.mean()), "mass_max": float(heads.amax(dim=1).mean())}
 
 
 def _next_tokens(network: Network, split: Split) -> TrainingSplit:

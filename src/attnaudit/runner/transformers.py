@@ -79,13 +79,20 @@ def _prepared(spec: TransformerSpec, out: Path, progress: Progress) -> _Training
     from attnaudit.corpora import read_corpus
 
     corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress, raw=True)
-    if corpus.task not in ("classification", "inference"):
-        raise InputError(OPERATION, corpus.name, f"a corpus for {corpus.task.replace('_', ' ')}", "texts with classes, alone or in pairs")
+    _check_kind(spec, corpus)
     if spec.objective is not None:
         _check_marks(corpus, spec.objective.words)
     plain = {**spec.to_json(), "fingerprint": corpus.fingerprint}
     check_place(out, plain)
     return _Training(spec, plain, corpus, progress)
+
+
+def _check_kind(spec: TransformerSpec, corpus: Corpus) -> None:
+    """Raise InputError for rows that the model cannot read."""
+    if any(split.candidates is not None for split in corpus.splits.values()):
+        raise InputError(OPERATION, corpus.name, "rows that allow some of the answers", "texts with classes, alone or in pairs")
+    if spec.architecture.causal and corpus.task != "classification":
+        raise InputError(OPERATION, f"{spec.config} on {corpus.name}", "a text and a question in each row", "texts alone")
 
 
 def _check_marks(corpus: Corpus, words: tuple[str, ...] | None) -> None:
