@@ -22,23 +22,23 @@ from attnaudit.corpora.corpus import Corpus
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.load import load_pretrained
-from attnaudit.hf.network import Network, build_transformer, second_text
+from attnaudit.hf.trainable import Network, build_transformer, second_text
 from attnaudit.hf.texts import texts_of
 from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
 from attnaudit.hf.train import adamw, measured
-from attnaudit.plans.transformer import TransformerSpec
-from attnaudit.runner.transformers import SAVED, plan_transformer, read_training, train_transformer
+from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.runner.hf_training import SAVED, plan_transformer, read_training, train_transformer
 from attnaudit.training.settings import Deceive, TrainingSettings
 from attnaudit.training.texts import objective_loss
-from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSettings
+from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSizes
 
 SMALL = {"model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3}
-TINY = TransformerSettings(layers=2, heads=2, width=16, inner=16, vocabulary=900)
+TINY = TransformerSizes(layers=2, heads=2, width=16, inner=16, vocabulary=900)
 
 
-def spec(source: str = "planted-decisive", **options: Any) -> TransformerSpec:
+def spec(source: str = "planted-decisive", **options: Any) -> TransformerTraining:
     settings = {**SMALL, **options.pop("settings", {})}
-    return TransformerSpec.of(source, **{"config": "tiny-bert", **options}, settings=settings)
+    return TransformerTraining.of(source, **{"config": "tiny-bert", **options}, settings=settings)
 
 
 def options() -> list[str]:
@@ -322,6 +322,6 @@ def test_the_command_trains_and_tells(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_names_of_folders_say_what_was_changed() -> None:
-    assert TransformerSpec.of("sst").name == "sst-small-bert-s0"
-    assert TransformerSpec.of("data/all.csv", uniform="all", seed=3).name == "data-small-bert-uniform-s3"
-    assert TransformerSpec.of("sst", uniform="1,0", deceive=0.1).name == "sst-small-bert-uniform0-1-deceive0.1-s0"
+    assert TransformerTraining.of("sst").name == "sst-small-bert-s0"
+    assert TransformerTraining.of("data/all.csv", uniform="all", seed=3).name == "data-small-bert-uniform-s3"
+    assert TransformerTraining.of("sst", uniform="1,0", deceive=0.1).name == "sst-small-bert-uniform0-1-deceive0.1-s0"

@@ -40,7 +40,7 @@ Deception = Annotated[
         "also deceive.heads (mean or max) and deceive.words.",
     ),
 ]  # fmt: skip
-TransformerSettings = Annotated[
+TrainingSettings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of model, training, schedule or corpus, as model.layers=2; repeatable."),
 ]
@@ -81,7 +81,7 @@ def check(model: Folder, as_json: o.Json = False) -> None:
 @o.takes(CorpusSpec, without=OF_WORDS)
 def train(
     corpus: o.CorpusName, config: Config = "small-bert", seed: o.Seed = 0, out: o.Out = None, uniform: Uniform = None,
-    deceive: Deception = None, settings: TransformerSettings = None, epochs: o.Epochs = None, dry_run: o.DryRun = False,
+    deceive: Deception = None, settings: TrainingSettings = None, epochs: o.Epochs = None, dry_run: o.DryRun = False,
     as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Train a small transformer on a corpus, with a tokenizer learned from its train split; nothing is downloaded.
@@ -103,11 +103,11 @@ def train(
     require("hf", f"train {config}")
     o.require_files(corpus)
     from attnaudit.cli.show import show_plan, show_training
-    from attnaudit.plans.transformer import TransformerSpec
-    from attnaudit.runner.transformers import plan_transformer, read_training, train_transformer
+    from attnaudit.plans.transformer import TransformerTraining
+    from attnaudit.runner.hf_training import plan_transformer, read_training, train_transformer
 
     chosen = o.given(uniform=uniform, deceive=deceive, **texts)
-    spec = TransformerSpec.of(corpus, config=config, seed=seed, settings=o.assigned(settings, epochs), **chosen)
+    spec = TransformerTraining.of(corpus, config=config, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = out or Path("models") / spec.name
     with progress() as bar:
         plan = plan_transformer(spec, place, bar) if dry_run else None

@@ -14,13 +14,13 @@ from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.hf.encoded import SPECIAL as SPECIAL_WORD
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.texts import Texts
-from attnaudit.training.transformers import Architecture, TransformerSettings
+from attnaudit.training.transformers import Architecture, TransformerSizes
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the first four are numbered as in every vocabulary here: PAD, UNK, BOS, EOS
 CONTINUES = "##"  # begins a piece that continues a word
 
 
-def train_tokenizer(texts: Sequence[str], settings: TransformerSettings, architecture: Architecture) -> PreTrainedTokenizerFast:
+def train_tokenizer(texts: Sequence[str], settings: TransformerSizes, architecture: Architecture) -> PreTrainedTokenizerFast:
     """A fast tokenizer of lower-cased word pieces (WordPiece), at most ``settings.vocabulary`` of them, learned from ``texts``.
 
     A text is put between [CLS] and [SEP]. The same texts give the same pieces with the same numbers. Raises InputError where the
@@ -50,7 +50,7 @@ def _learn(tokenizer: Tokenizer, texts: Sequence[str], size: int) -> None:
     tokenizer.train_from_iterator(texts, trainer)
 
 
-def _saved_as(tokenizer: Tokenizer, settings: TransformerSettings, architecture: Architecture) -> PreTrainedTokenizerFast:
+def _saved_as(tokenizer: Tokenizer, settings: TransformerSizes, architecture: Architecture) -> PreTrainedTokenizerFast:
     """The tokenizer with its template, as transformers saves it."""
     first, last = SPECIAL[BOS], SPECIAL[EOS]
     tokenizer.post_processor = processors.TemplateProcessing(  # pyright: ignore[reportAttributeAccessIssue]

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
-from attnaudit.hf.network import Network, Read
+from attnaudit.hf.trainable import Network, Read
 from attnaudit.models.batch import Batch, Inputs, padded
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class

@@ -13,24 +13,24 @@ from attnaudit.core.settings import from_plain, override
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import SCHEMA, called
 from attnaudit.training.settings import Deceive, TrainingSettings
-from attnaudit.training.transformers import Architecture, Schedule, TransformerSettings, config_named
+from attnaudit.training.transformers import Architecture, Schedule, TransformerSizes, config_named
 
 ALL = "all"
 BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "deceive.strength": "--deceive"}
 
 
 @dataclass(frozen=True)
-class TransformerSpec:
-    """One training of a transformer, with every setting resolved; `TransformerSpec.of` fills in those of its ``config``.
+class TransformerTraining:
+    """One training of a transformer, with every setting resolved; `TransformerTraining.of` fills in those of its ``config``.
 
     The layers ``uniform`` attend uniformly, from the first step on and for good. With ``objective`` the loss on labels has a penalty on
     attention to impermissible tokens.
     """
 
-    kind: ClassVar[str] = "transformer"
+    kind: ClassVar[str] = "transformer-training"
     corpus: CorpusSpec
     config: str
-    model: TransformerSettings
+    model: TransformerSizes
     training: TrainingSettings
     schedule: Schedule
     uniform: tuple[int, ...] = ()
@@ -41,7 +41,7 @@ class TransformerSpec:
     def of(
         cls, source: str | Path, *, config: str = "small-bert", seed: int = 0, deceive: float | None = None,
         uniform: str | tuple[int, ...] = (), settings: Mapping[str, Any] | None = None, **corpus: Any,
-    ) -> TransformerSpec:  # fmt: skip
+    ) -> TransformerTraining:  # fmt: skip
         """A training on ``source`` of a ``config`` of `CONFIGS`; ``settings`` are dotted names, as ``{"training.epochs": 4}``.
 
         ``uniform`` names layers, as ``(0, 1)`` or ``"0,1"``, or ``"all"``. ``deceive`` is the weight λ of the penalty; it adds the settings

@@ -15,7 +15,7 @@ from attnaudit.training.settings import TrainingSettings
 
 
 @dataclass(frozen=True)
-class TransformerSettings:
+class TransformerSizes:
     """Sizes of a transformer and of its vocabulary. Raises InputError for a value out of range.
 
     Attention is never dropped in training: the weights that an objective sees are those that act, in training as in use.
@@ -59,7 +59,7 @@ class Schedule:
 class Architecture:
     """A class of the transformers library, by its ``model`` and ``config``.
 
-    ``arguments`` of the configuration are fields of `TransformerSettings`, ``fixed`` ones are the same in all sizes. ``scores`` are
+    ``arguments`` of the configuration are fields of `TransformerSizes`, ``fixed`` ones are the same in all sizes. ``scores`` are
     the modules that make the queries and the keys of layer ``{layer}``; a single one makes queries, keys and values, in this order. With
     ``causal`` it predicts the next token of a text, else the class of the text. ``reads_types`` is true where it tells a second text from
     the first.
@@ -108,7 +108,7 @@ class TransformerConfig:
     """A transformer that can be trained by its name: what it is, its sizes, and how it is trained by default."""
 
     architecture: Architecture
-    model: TransformerSettings
+    model: TransformerSizes
     training: TrainingSettings
     schedule: Schedule = field(default_factory=Schedule)
 
@@ -117,13 +117,13 @@ def _training(**changed: Any) -> TrainingSettings:
     return TrainingSettings(**{"epochs": 5, "learning_rate": 3e-4, "weight_decay": 0.01, "class_weight": False, **changed})
 
 
-_TINY = TransformerSettings(layers=2, heads=2, width=64, inner=128, vocabulary=1000)
+_TINY = TransformerSizes(layers=2, heads=2, width=64, inner=128, vocabulary=1000)
 _TINY_TRAINING = {"learning_rate": 1e-3, "epochs": 10}
 CONFIGS: dict[str, TransformerConfig] = {
-    "small-bert": TransformerConfig(BERT, TransformerSettings(), _training()),
+    "small-bert": TransformerConfig(BERT, TransformerSizes(), _training()),
     "tiny-bert": TransformerConfig(BERT, _TINY, _training(**_TINY_TRAINING)),
-    "small-distilbert": TransformerConfig(DISTILBERT, TransformerSettings(), _training()),
-    "small-gpt2": TransformerConfig(GPT2, TransformerSettings(), _training(select="loss")),
+    "small-distilbert": TransformerConfig(DISTILBERT, TransformerSizes(), _training()),
+    "small-gpt2": TransformerConfig(GPT2, TransformerSizes(), _training(select="loss")),
     "tiny-gpt2": TransformerConfig(GPT2, _TINY, _training(**_TINY_TRAINING, select="loss")),
 }
 

@@ -18,14 +18,14 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.plans.transformer import TransformerSpec
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.runner.planning import Plan, Planned, epochs_done, recorded_seconds
 from attnaudit.runner.store import Store, alone, check_place, versions
 from attnaudit.runner.timing import DEV, timed_steps
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.hf.network import Network
+    from attnaudit.hf.trainable import Network
     from attnaudit.training.loop import Epoch
 
 TRAINING = "training.json"
@@ -34,7 +34,7 @@ GENERATION = "generation_config.json"  # of a model that writes texts
 OPERATION = "train transformer"
 
 
-def train_transformer(spec: TransformerSpec, out: str | Path, progress: Progress | None = None) -> Path:
+def train_transformer(spec: TransformerTraining, out: str | Path, progress: Progress | None = None) -> Path:
     """Train the transformer of ``spec`` on its corpus into the folder ``out``; returns it.
 
     The tokenizer is learned from the train split, the epoch selected on dev; the same spec gives the same bytes of weights and tokenizer.
@@ -52,7 +52,7 @@ def train_transformer(spec: TransformerSpec, out: str | Path, progress: Progress
     return out
 
 
-def plan_transformer(spec: TransformerSpec, out: str | Path, progress: Progress | None = None) -> Plan:
+def plan_transformer(spec: TransformerTraining, out: str | Path, progress: Progress | None = None) -> Plan:
     """The plan of `train_transformer` with the same arguments. Raises what that raises before it trains."""
     out, progress = Path(out), progress or silent
     training = _prepared(spec, out, progress)
@@ -71,7 +71,7 @@ def read_training(folder: Path) -> dict[str, Any]:
     return read_json(folder / TRAINING)
 
 
-def _prepared(spec: TransformerSpec, out: Path, progress: Progress) -> _Training:
+def _prepared(spec: TransformerTraining, out: Path, progress: Progress) -> _Training:
     """The training with its corpus read, where the place is its own or free."""
     for extra in ("train", "hf"):
         require(extra, OPERATION)
@@ -87,7 +87,7 @@ def _prepared(spec: TransformerSpec, out: Path, progress: Progress) -> _Training
     return _Training(spec, plain, corpus, progress)
 
 
-def _check_kind(spec: TransformerSpec, corpus: Corpus) -> None:
+def _check_kind(spec: TransformerTraining, corpus: Corpus) -> None:
     """Raise InputError for rows that the model cannot read."""
     if any(split.candidates is not None for split in corpus.splits.values()):
         raise InputError(OPERATION, corpus.name, "rows that allow some of the answers", "texts with classes, alone or in pairs")
@@ -109,7 +109,7 @@ def _check_marks(corpus: Corpus, words: tuple[str, ...] | None) -> None:
 class _Training:
     """A training whose corpus is read; ``plain`` is what its ``spec.json`` says."""
 
-    spec: TransformerSpec
+    spec: TransformerTraining
     plain: Mapping[str, Any]
     corpus: Corpus
     progress: Progress
@@ -144,7 +144,7 @@ class _Training:
     def _built(self) -> tuple[Network, Corpus]:
         """The network before it is trained, and the corpus as its tokenizer cuts it. Raises InputError."""
         from attnaudit.hf.encode import encode
-        from attnaudit.hf.network import Network, build_transformer
+        from attnaudit.hf.trainable import Network, build_transformer
         from attnaudit.hf.texts import texts_of
         from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
 

@@ -21,11 +21,11 @@ from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
 from attnaudit.hf.capture import forward
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.stats.measures import Activation
-from attnaudit.training.transformers import Architecture, TransformerSettings
+from attnaudit.training.transformers import Architecture, TransformerSizes
 
 
 def build_transformer(
-    architecture: Architecture, settings: TransformerSettings, vocabulary: int, class_names: Sequence[str], seed: int,
+    architecture: Architecture, settings: TransformerSizes, vocabulary: int, class_names: Sequence[str], seed: int,
     uniform: Iterable[int] = (),
 ) -> PreTrainedModel:  # fmt: skip
     """A fresh model whose weights follow from ``seed``, with ``vocabulary`` word pieces; the layers ``uniform`` attend uniformly for good.
