@@ -219,7 +219,7 @@ def test_the_same_checks_stand_before_writing(tmp_path: Path):
 @pytest.mark.parametrize(
     ("metadata", "part"),
     [
-        (None, "no metadata key"), (b"{", "no JSON"), (b"[]", "metadata schema"), (b'{"schema": 2}', "schema = 2"),
+        (None, "no metadata key"), (b"{", "no JSON"), (b"[]", "metadata schema"), (b'{"schema": 3}', "schema = 3"),
         (b'{"schema": 1, "activation": "relu", "tail": "identity"}', "activation = 'relu'"),
         (b'{"schema": 1, "activation": "sigmoid", "tail": "replay"}', "tail 'replay'"),
         (b'{"schema": 1, "activation": "sigmoid", "tail": "tanh_mlp"}', "tail.safetensors"),

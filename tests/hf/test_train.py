@@ -22,10 +22,10 @@ from attnaudit.corpora.corpus import Corpus
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.load import load_pretrained
-from attnaudit.hf.trainable import Network, build_transformer, second_text
 from attnaudit.hf.texts import texts_of
 from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
 from attnaudit.hf.train import adamw, measured
+from attnaudit.hf.trainable import Network, build_transformer, second_text
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.runner.hf_training import SAVED, plan_transformer, read_training, train_transformer
 from attnaudit.training.settings import Deceive, TrainingSettings

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
@@ -14,8 +15,21 @@ from attnaudit.core.printable import printable
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.training.transformers import CONFIGS
 
+AUDIT = "audit"
 OF_WORDS = ("max_tokens", "digits", "lowercase", "tokenizer")  # options of words, which a model with a tokenizer of its own has no use for
-app = typer.Typer(rich_markup_mode=None)
+
+
+class AuditsByDefault(TyperGroup):
+    """A group of commands in which a folder in place of a command is audited: ``attnaudit hf MODEL_DIR CORPUS``."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        first = next((arg for arg in args if not arg.startswith("-")), None)
+        if first is not None and first not in self.commands:
+            args = [AUDIT, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(rich_markup_mode=None, cls=AuditsByDefault)
 
 Config = Annotated[
     str,
@@ -45,6 +59,18 @@ TrainingSettings = Annotated[
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of model, training, schedule or corpus, as model.layers=2; repeatable."),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False, help="The folder that model.save_pretrained has written.")]
+Source = Annotated[
+    str, typer.Argument(metavar="CORPUS", show_default=False, help="As for attnaudit run; for causal-lm also a text with a prompt on every line.")
+]
+Task = Annotated[
+    str | None,
+    typer.Option("--task", show_default=False, metavar="classification|causal-lm|seq2seq", help="What the model predicts; default: by its class."),
+]
+Cross = Annotated[bool, typer.Option("--cross", help="Cross-attention of an encoder–decoder, in place of its decoder's own.")]
+Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, as 0,3.")]
+Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, as 0,3.")]
+Sample = Annotated[int | None, typer.Option("--sample", min=1, show_default="500", help="Texts that are audited, drawn by the seed.")]
+Split = Annotated[str | None, typer.Option("--split", show_default="test", help="Split of the corpus that is audited.")]
 
 
 @app.callback()
@@ -52,9 +78,44 @@ def hf() -> None:
     """Transformers saved on disk.
 
     \b
+    attnaudit hf models/bert reviews.csv    audit the attention of a model on texts
     attnaudit hf check models/bert          can its attention be read and replaced exactly?
     attnaudit hf train sst                  a small transformer, trained here
     """
+
+
+@app.command(AUDIT, short_help="Audit a model on texts; the word audit may be left out.")
+@o.takes(CorpusSpec)
+def audit(
+    model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
+    sample: Sample = None, split: Split = None, seed: o.Seed = 0, experiments: o.Experiments = None, settings: o.ExperimentSettings = None,
+    out: o.Out = None, as_json: o.Json = False, **texts: Any,
+) -> None:  # fmt: skip
+    """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
+
+    The query of a classifier is the position that it pools, that of a language model its last one. DIR is runs/<corpus>-<model> by
+    default. The same command resumes a run that was stopped, and leaves a finished one as it is. Nothing is downloaded, and no code of the
+    folder is run.
+
+    \b
+    Examples:
+      attnaudit hf models/bert reviews.csv --out runs/bert
+      attnaudit hf models/bert sst --data-dir data --layers all --sample 50
+      attnaudit hf models/gpt2 prompts.txt --task causal-lm --out runs/lm
+      attnaudit hf models/marian pairs/ --task seq2seq --cross --out runs/mt
+    """
+    require("hf", f"audit {model}")
+    from attnaudit.cli.show import show_run
+    from attnaudit.runner.transformers import audit_transformer
+
+    cut = texts.pop("max_tokens", None)
+    collect = o.given(layers=layers, heads=heads, sample=sample, split=split, max_tokens=cut)
+    with progress() as bar:
+        folder = audit_transformer(
+            model, corpus, out, bar, task=task, cross=cross, experiments=experiments or (), settings=o.assigned(settings), seed=seed,
+            collect=collect, **o.given(**texts),
+        )  # fmt: skip
+    show_run(folder, as_json)
 
 
 @app.command(short_help="Show whether the attention of a model can be read and replaced exactly.")

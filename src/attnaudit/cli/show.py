@@ -31,7 +31,7 @@ from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import count
 from attnaudit.runner.studies import duration
 from attnaudit.runner.tasks.pairs import DICTIONARY
-from attnaudit.trace import Trace
+from attnaudit.trace import trace_metadata
 
 if TYPE_CHECKING:
     from attnaudit.hf.gate import Check, Gate
@@ -99,7 +99,7 @@ def show_study(folder: Path, as_json: bool) -> None:
 def _card_of_trainings(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dict[str, Path]]:
     """What a study is of, what it says, and its further pages."""
     training = next(iter(read_json(folder / "manifest.json")["trainings"].values()))  # any of them names the corpus
-    metadata = next(Trace.shards(folder.parent / "trainings" / training / "trace")).metadata
+    metadata = trace_metadata(folder.parent / "trainings" / training / "trace")
     card = study_card(read_summary(folder / "summary.json"), About.of(spec, metadata))
     return spec["corpus"]["source"], card, {"all_studies": folder.parent / "index.html"}
 

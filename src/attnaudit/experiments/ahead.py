@@ -17,6 +17,7 @@ from attnaudit.core.progress import Progress
 from attnaudit.experiments.adversary.branch import bounded_rows
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.rows import erase_rows
+from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace, write_shards
 
 
@@ -54,8 +55,11 @@ def compiled_meanwhile(trace: Trace, experiments: Sequence[str]) -> Iterator[Non
 
 
 def _slowest(trace: Trace, experiments: Sequence[str]) -> list[str]:
-    """About half of what is to be compiled: the adversary, where more than one logit decides, else removals; none with one thread."""
-    if SETTINGS.NUMBA_NUM_THREADS == 1:
+    """About half of what is to be compiled: the adversary, where more than one logit decides, else removals; none with one thread.
+
+    A tail that no kernel computes needs hardly any kernel.
+    """
+    if SETTINGS.NUMBA_NUM_THREADS == 1 or not has_compiled_tail(trace.readout):
         return []
     if "adversary" in experiments and not one_logit_decides(trace.readout) and not is_compiled(bounded_rows):
         return ["adversary"]

@@ -15,7 +15,9 @@ from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
+from attnaudit.experiments.erasure.falls_through_tail import falls_through_tail
 from attnaudit.experiments.rows import by_group, importance_scores, keys, no_single_decision, require, row_streams, vector_column
+from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
@@ -79,8 +81,12 @@ class Comprehensiveness:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         readout, alpha = trace.readout, trace.alpha
         scores = {"attention": alpha, **importance_scores(trace)}
-        found = {name: falls(readout, alpha, score) for name, score in scores.items()}
-        found["random"] = falls_by_chance(readout, alpha, row_streams(trace, self.seed, self.name), self.orders)
+        streams = row_streams(trace, self.seed, self.name)
+        if has_compiled_tail(readout):
+            found = {name: falls(readout, alpha, score) for name, score in scores.items()}
+            found["random"] = falls_by_chance(readout, alpha, streams, self.orders)
+        else:
+            found = falls_through_tail(readout, alpha, scores, streams, self.orders)
         limits = bounds(readout, alpha) if one_logit_decides(readout) and readout.candidates is None else None
         columns: list[pl.Series] = []
         for k, way in enumerate(WAYS):

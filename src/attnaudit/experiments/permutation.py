@@ -138,7 +138,7 @@ def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.nda
     shuffled = alpha.with_values(alpha.values.copy())
     change = np.empty((permutations, len(alpha)))
     for k in range(permutations):
-        over_rows(_shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
+        over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
         change[k] = tvd(readout(shuffled), baseline)
     return np.median(change, axis=0)
 
@@ -164,6 +164,7 @@ def _median_rows(first, last, rows, streams, permutations, median):
 
 
 @kernel
-def _shuffle_rows(first, last, values, offsets, streams, k):
+def shuffle_rows(first, last, values, offsets, streams, k):
+    """Shuffle ``k`` of every row's stream, of the row's values in place."""
     for row in range(first, last):
         shuffle(values[offsets[row] : offsets[row + 1]], streams[row], k)

@@ -19,7 +19,6 @@ from attnaudit.results import CLUSTER
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.words import percent
 from attnaudit.trace import ROW_KEYS, SEVERAL, Trace
-from attnaudit.trace.readout import IdentityTail, TanhTail
 
 MOST_CLASSES = 24
 
@@ -90,12 +89,8 @@ def require(experiment: Any, name: str, valid: bool, expected: str, choices: Ite
 
 
 def no_single_decision(trace: Trace) -> str | None:
-    """Why the compiled readout gives no single predicted class for a row of this trace; None where it does."""
-    readout = trace.readout
-    if not isinstance(readout.tail, IdentityTail | TanhTail):
-        return f"it goes through an identity or a tanh tail, not through {type(readout.tail).__name__}"
-    outputs = len(readout.tail.bias) if isinstance(readout.tail, TanhTail) else readout.offset.shape[1]
-    if readout.activation == "sigmoid" and outputs > 1:
+    """Why the outputs of this trace give no single predicted class for a row; None where they do."""
+    if trace.metadata["activation"] == "sigmoid" and trace.table.schema.field("prediction").type.list_size > 1:
         return "several sigmoid outputs are no distribution and make no single decision; it needs one sigmoid output or a softmax"
     return None
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,7 +27,7 @@ PASSING = {
 }  # fmt: skip  # __getitem__ takes away the column of a sink
 ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
-Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | None"]
+Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,13 @@ class Attention:
 
 
 @dataclass(frozen=True)
+class Mixture:
+    """What the product of weights and values is to be instead, for all heads: of B texts and H heads, a vector of width D for each query."""
+
+    values: Float[Tensor, "B H Q D"]
+
+
+@dataclass(frozen=True)
 class Unread:
     """A product of weights with values in another form than that of an `Attention`: the module and the shape of the weights."""
 
@@ -64,14 +71,15 @@ class Pass:
     unread: tuple[Unread, ...]
 
 
-def forward(model: nn.Module, inputs: Mapping[str, Tensor], exchange: Exchange | None = None, *, gradients: bool = False) -> Pass:
-    """Run ``model(**inputs)`` once and return its output and its attentions, without ``gradients`` unless they are asked for.
+def forward(model: nn.Module, inputs: Mapping[str, Any], exchange: Exchange | None = None, gradients: bool = False) -> Pass:
+    """Run ``model(**inputs)`` once and return its output and its attentions; with ``gradients``, ready for a backward pass.
 
-    All ``inputs`` have B rows. ``exchange`` is called with every attention before it takes effect, and the weights (B, H, Q, K) that it
-    returns are used instead; with None the model's own are. `Pass.attentions` always has the model's own.
+    All tensors of ``inputs`` have B rows. ``exchange`` is called with every attention before it takes effect, and the weights (B, H, Q, K)
+    that it returns are used instead, or the `Mixture` in place of their product with the values; with None the model's own weights are.
+    `Pass.attentions` always has the model's own.
     """
-    watch = _Watch(len(next(iter(inputs.values()))), exchange)
-    with watch.inside(model), nullcontext() if gradients else torch.no_grad(), watch:
+    watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange)
+    with watch.inside(model), torch.set_grad_enabled(gradients), watch:
         output = model(**inputs)
     return Pass(output, tuple(watch.seen()), tuple(watch.unread))
 
@@ -158,6 +166,8 @@ class _Watch(TorchFunctionMode):
         own = Attention(path, len(self._found), *parts, sink=source.width > product.weights.shape[-1])
         self._found.append((own, source))
         new = self.exchange(own) if self.exchange else None
+        if isinstance(new, Mixture):
+            return product.mixed(new.values)
         return product.result(product.weights if new is None else product.restored(new))
 
     def _scaled_dot_product(
@@ -200,6 +210,10 @@ class _Matmul:
     def result(self, weights: Tensor) -> Tensor:
         return torch.matmul(weights, self.values)
 
+    def mixed(self, values: Tensor) -> Tensor:
+        """A mixture (B, H, Q, D) in the form of the product's result."""
+        return values if self.weights.dim() == 4 else values.flatten(0, 1)
+
 
 @dataclass(frozen=True)
 class _Einsum:
@@ -230,6 +244,13 @@ class _Einsum:
 
     def result(self, weights: Tensor) -> Tensor:
         return torch.einsum(self.equation, weights, self.values)
+
+    def mixed(self, values: Tensor) -> Tensor:
+        """A mixture (B, H, Q, D) in the form of the product's result."""
+        left, right, result = self._letters()
+        rows, query = [letter for letter in left if letter in right and letter in result], [letter for letter in left if letter not in right]
+        width = [letter for letter in right if letter not in left]
+        return torch.einsum(f"{''.join(rows + query + width)}->{result}", values)
 
     def _letters(self) -> tuple[str, str, str]:
         operands, _, result = self.equation.replace(" ", "").partition("->")

@@ -21,6 +21,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.pieces import Pieces, in_pieces
+from attnaudit.hf.replay import task_of
 from attnaudit.hf.texts import Kind, Texts
 
 OPERATION = "tokenise texts"
@@ -44,11 +45,11 @@ def encode(
     kind = kind_of(model)
     if texts.kind != kind:
         raise InputError(
-            OPERATION, type(model).__name__, f"a {kind} for texts of a {texts.kind}", "texts for its kind", f"read_texts(…, {kind!r})"
+            OPERATION, type(model).__name__, f"texts read for {texts.kind}", f"texts for {kind}", f"read_texts(…, {kind!r})"
         )
     reader = _Reader.of(model, tokenizer, texts, kind, max_tokens)
     names, label = (), texts.label
-    if kind == "classifier" and label is not None:
+    if kind == "classification" and label is not None:
         names, output = numbered_classes(model, texts.class_names)
         label = output[label]
     pieces = list(reader.pieces())
@@ -87,7 +88,7 @@ class _Reader:
 
     def pieces(self) -> Iterator[Pieces]:
         """Every text, in pieces. Raises InputError for a token that the model does not have."""
-        second = self.texts.second if self.kind == "classifier" else None
+        second = self.texts.second if self.kind == "classification" else None
         for row, encoding in enumerate(self._encodings(self.texts.text, second, target=False)):
             parts = (self.texts.text[row],) if second is None else (self.texts.text[row], second[row])
             self._check_known(row, encoding.ids)
@@ -130,7 +131,7 @@ class _Reader:
     def _type_ids(self, pieces: list[Pieces]) -> Ragged | None:
         """The tokens' parts of a pair, where tokenizer and model both know of them. Raises InputError where the model has fewer parts."""
         asked = "token_type_ids" in self.tokenizer.model_input_names and "token_type_ids" in signature(self.model.forward).parameters
-        if not asked or self.kind != "classifier":
+        if not asked or self.kind != "classification":
             return None
         found = _column(pieces, "type_ids", np.int64)
         known = getattr(self.model.config, "type_vocab_size", None)
@@ -217,14 +218,11 @@ def _require_fast(tokenizer: Any) -> Any:
 
 def kind_of(model: Any) -> Kind:
     """What a model predicts: a class of a text, the next token, or the next token of a decoder. Raises InputError for other models."""
-    name = type(model).__name__
-    if name.endswith("ForSequenceClassification"):
-        return "classifier"
-    if model.config.is_encoder_decoder:
-        return "seq2seq"
-    if name.endswith(("ForCausalLM", "LMHeadModel")):
-        return "causal-lm"
-    raise InputError(OPERATION, name, "a model of another kind", "a classifier of texts, a causal language model or an encoder–decoder")
+    kind = task_of(model)
+    if kind is None:
+        expected = "a classifier of texts, a causal language model or an encoder–decoder"
+        raise InputError(OPERATION, type(model).__name__, "a model of another kind", expected)
+    return kind
 
 
 def numbered_classes(model: Any, class_names: Sequence[str]) -> tuple[tuple[str, ...], Int32[np.ndarray, " C"]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -17,6 +17,8 @@ from transformers import PreTrainedModel, logging
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, Pass, forward
 from attnaudit.hf.probe import Probe, probe_of
+from attnaudit.hf.replay import EXACT as EXACT_TVD
+from attnaudit.hf.replay import ModelTask, Query, read_position, states_of, task_of, ways
 
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
 EXACT = 1e-6  # of weights
@@ -57,7 +59,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Layer:
-    """The attention of one layer: ``stack`` is encoder, decoder or cross, ``layer`` counts from 0 within it, ``sink`` as in `Attention`."""
+    """The attention of one layer: ``stack`` is encoder, decoder or cross, ``layer`` counts from 0 within it, ``sink`` as in `Attention`.
+
+    ``way`` is how the model is replayed when its weights are replaced, one of `attnaudit.hf.replay.WAYS`; empty where they cannot be audited,
+    as no one query of the layer is what a prediction reads.
+    """
 
     stack: str
     layer: int
@@ -65,15 +71,22 @@ class Layer:
     heads: int
     width: int
     sink: bool
+    way: str = ""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A model that passed: its class, its layers in order of computation, and what was checked."""
+    """A model that passed: its class, its layers in order of computation, and what was checked.
+
+    ``task`` is what it predicts, None for a class that an audit does not know; ``reads`` is the query that a prediction is read from, counted
+    from the end where it is negative, None where it is not one.
+    """
 
     model: str
     layers: tuple[Layer, ...]
     checks: tuple[Check, ...]
+    task: ModelTask | None = None
+    reads: int | None = None
 
     @property
     def batching(self) -> str:
@@ -86,7 +99,8 @@ class Gate:
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it."""
         checks = {check.name: check.figure if check.figure is not None else check.reason for check in self.checks}
-        return {"model": self.model, "checks": checks, "layers": [vars(layer) for layer in self.layers]}
+        layers = [vars(layer) for layer in self.layers]
+        return {"model": self.model, "task": self.task, "reads": self.reads, "checks": checks, "layers": layers}
 
 
 def check_model(model: Any) -> Gate:
@@ -98,9 +112,11 @@ def check_model(model: Any) -> Gate:
     with evaluating(model):
         trial = _Trial.of(model)
         checks = [_require(trial.name, check) for check in trial.checks()]
+        task, reads, layers, replays = trial.replays()
     changed = sum(one != other for one, other in zip(before, _state(model), strict=True))
     back = Check("handed back", "modules, modes, hooks and implementations of attention that are not as before", changed, most=0)
-    return Gate(trial.name, trial.layers, (*checks, _require(trial.name, back)))
+    checks += [_require(trial.name, check) for check in (*replays, back)]
+    return Gate(trial.name, layers, tuple(checks), task, reads)
 
 
 @contextmanager
@@ -187,6 +203,36 @@ class _Trial:
         )
         yield Check(BATCHED, "difference of the logits of a text alone and in a batch", self._apart(0))
         yield Check(PADDED, "difference of the logits of a text with and without padding", self._apart(1))
+
+    def replays(self) -> tuple[ModelTask | None, int | None, tuple[Layer, ...], list[Check]]:
+        """What the model predicts, the query that this is read from, and the layers with the way in which each is replayed."""
+        task = task_of(self.model)
+        reads = None if task is None else self._reads(task)
+        if task is None or reads is None:
+            return task, None, self.layers, []
+        inputs = self.probe.alone(0)
+        seen = forward(self.model, inputs)
+        queries = seen.attentions[-1].weights.shape[2]
+        states = states_of(self.model, inputs, Query(task, reads % queries), seen)
+        own = "encoder" if self.model.config.is_encoder_decoder else ""
+        tried = [found if layer.stack != own else ("", 0.0) for layer, found in zip(self.layers, ways(self.model, states, seen), strict=True)]
+        meaning = "TVD of the predictions by replay and by the whole model, under random attention of any one layer"
+        check = Check("replay", meaning, max(difference for _, difference in tried), most=EXACT_TVD)
+        return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check]
+
+    def _reads(self, task: ModelTask) -> int | None:
+        """The query that predictions are read from, from the start or, negative, from the end: the same of both texts."""
+        if task != "classification":
+            return -1
+        found: list[set[int]] = []
+        for row in range(len(self.probe.lengths)):
+            inputs = self.probe.alone(row)
+            seen = forward(self.model, inputs)
+            position = read_position(self.model, inputs, seen)
+            if position is None:
+                return None
+            found.append({position, position - seen.attentions[-1].weights.shape[2]})
+        return max(set.intersection(*found), default=None)
 
     def _change(self, output: Any, reference: Any = None) -> float:
         """The largest difference of logits, relative to the largest logit."""

@@ -25,7 +25,7 @@ from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.hf.encoded import of_rows
 from attnaudit.hf.pieces import Span
 
-Kind = Literal["classifier", "causal-lm", "seq2seq"]
+Kind = Literal["classification", "causal-lm", "seq2seq"]
 _UNCUT = 2**62  # tokens
 
 
@@ -65,11 +65,11 @@ class Texts:
 
 
 def read_texts(
-    source: str | Path, kind: Kind = "classifier", *, seed: int = 0, preset: str = "paper", progress: Progress = silent, **options: Any
+    source: str | Path, kind: Kind = "classification", *, seed: int = 0, preset: str = "paper", progress: Progress = silent, **options: Any
 ) -> Texts:
     """Read the raw texts of a corpus.
 
-    For a ``classifier`` the source and ``options`` are those of `read_corpus`, with the same rows and splits; for ``seq2seq`` those of
+    For ``classification`` the source and ``options`` are those of `read_corpus`, with the same rows and splits; for ``seq2seq`` those of
     `read_parallel`. For ``causal-lm`` it is a registered corpus without questions, or a file of one's own without labels: a table with a
     column of texts, or a text on every line (``.txt``). A corpus whose words are all that is known, as a planted one, gives them joined by
     blanks. Raises InputError.
@@ -80,7 +80,7 @@ def read_texts(
     if kind == "causal-lm" and (isinstance(source, Path) or source not in CORPORA):
         return _of_prompts(from_plain(CorpusSpec, {"source": str(source), **plain}, "corpus"), progress)
     texts = texts_of(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain))
-    if kind == "classifier":
+    if kind == "classification":
         return texts
     if texts.second is not None:
         raise InputError("read corpus", texts.name, "a text and a question in each row", "texts alone for a causal language model")
@@ -94,7 +94,7 @@ def texts_of(corpus: Corpus) -> Texts:
     splits = [corpus.splits[name] for name in SPLITS]
     spans = [row.spans for row in raw]
     return Texts(
-        corpus.name, "classifier", [row.text for row in raw], np.concatenate([split.instance for split in splits]),
+        corpus.name, "classification", [row.text for row in raw], np.concatenate([split.instance for split in splits]),
         [name for name in SPLITS for _ in rows[name]], corpus.fingerprint,
         None if corpus.task == "classification" else [row.question or "" for row in raw],
         np.concatenate([split.label for split in splits]), corpus.class_names,

@@ -36,7 +36,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     about, rows, first = record.about, record.columns({SHOWN_BY, *columns_of_figures()}), None
     of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
-        first, seen = trace if isinstance(trace, Trace) else next(Trace.shards(trace)), overview(trace)
+        first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
         check_same_instances(seen, rows)
         heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
         of_instances = heatmaps, erasure_section(trace, record, pictured), instances

@@ -16,7 +16,7 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
-from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def _metadata(folder: Path, trace: Trace | str | Path | None) -> Mapping[str, An
     if isinstance(trace, Trace):
         return trace.metadata
     place = Path(trace) if trace is not None else folder / "trace"
-    return next(Trace.shards(place)).metadata if trace is not None or place.exists() else {}
+    return trace_metadata(place) if trace is not None or place.exists() else {}
 
 
 def read_summary(path: Path) -> pl.DataFrame:

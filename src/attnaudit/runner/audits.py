@@ -15,7 +15,8 @@ from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
 from attnaudit.runner.store import Record, Store, alone, is_free, read_manifest, read_spec, require_finished, trace_digests
 from attnaudit.runner.tasks import TASKS
-from attnaudit.trace import Trace
+from attnaudit.trace import trace_metadata
+from attnaudit.trace.readout import Network
 
 RESULTS = ("results", "summary.json")
 Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
@@ -35,7 +36,7 @@ class Battery:
 
 
 def audited(
-    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress
+    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress, replay: Network | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Write the tables of the experiments into ``folder``; returns their summary rows, and which experiments were excluded and why.
 
@@ -43,18 +44,19 @@ def audited(
     """
     from attnaudit.experiments import audit
 
-    results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings, folder / RESULTS[0], progress)
-    about = About.of(spec, next(Trace.shards(trace)).metadata)
+    results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings, folder / RESULTS[0], progress, replay)
+    about = About.of(spec, trace_metadata(trace))
     return with_references(results.summary, about).to_dicts(), dict(results.left_out)
 
 
 def audit_step(
-    store: Store, trace: Path, battery: Battery, spec: Mapping[str, Any], progress: Progress, outputs: Sequence[str] = RESULTS
-) -> Record:
+    store: Store, trace: Path, battery: Battery, spec: Mapping[str, Any], progress: Progress, outputs: Sequence[str] = RESULTS,
+    replay: Network | None = None,
+) -> Record:  # fmt: skip
     """Audit ``trace`` into ``results/`` and ``summary.json``; ``spec.json`` may be one of the outputs. Raises TraceError."""
 
     def work(folder: Path) -> dict[str, Any]:
-        rows, left_out = audited(battery, trace, folder, spec, progress)
+        rows, left_out = audited(battery, trace, folder, spec, progress, replay)
         write_json(folder / RESULTS[1], rows)
         if "spec.json" in outputs:
             write_with_digest(folder / "spec.json", spec)
@@ -88,12 +90,12 @@ def audit_page(trace: Path | None = None) -> dict[str, Page]:
 
 def audit_into(
     out: str | Path | None, trace: str | Path, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None,
+    progress: Progress | None = None, replay: Network | None = None,
 ) -> Path:  # fmt: skip
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder next to it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError,
+    ``replay`` is the model of a trace without a tail of its own. Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError,
     and then leaves ``out`` as it was.
     """
     from attnaudit.trace import trace_task
@@ -108,7 +110,7 @@ def audit_into(
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
     with alone(out) as store:
-        audit_step(store, trace, battery, spec, progress, ("spec.json", *RESULTS))
+        audit_step(store, trace, battery, spec, progress, ("spec.json", *RESULTS), replay)
         report_step(store, progress, audit_page(trace))
         store.close({"kind": "audit"})
     return out

@@ -144,9 +144,9 @@ class _Training:
     def _built(self) -> tuple[Network, Corpus]:
         """The network before it is trained, and the corpus as its tokenizer cuts it. Raises InputError."""
         from attnaudit.hf.encode import encode
-        from attnaudit.hf.trainable import Network, build_transformer
         from attnaudit.hf.texts import texts_of
         from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
+        from attnaudit.hf.trainable import Network, build_transformer
 
         spec, architecture = self.spec, self.spec.architecture
         self.progress("learn the tokenizer", 0, 0)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +21,6 @@ from attnaudit.runner.store import Record, alone, check_place, trace_digests, ve
 from attnaudit.runner.tasks import Job, Step, Task, task_of
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
-
-if TYPE_CHECKING:
-    from torch.nn import Module
 
 
 def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None) -> Path:
@@ -83,14 +79,6 @@ def resolve_device(device: str) -> str:
     if device not in known:
         raise InputError("run", "--device", repr(device), f"auto or one of {', '.join(known)} on this machine")
     return device
-
-
-def weights_fingerprint(model: Module) -> str:
-    """sha256 of a model's parameters by name, whatever file they lie in."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tuple(tensor.shape)} ".encode() + tensor.cpu().numpy().tobytes())
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -184,6 +172,8 @@ class _Run:
 
     def _metadata(self, model: Any, trained: Record) -> dict[str, Any]:
         """What a trace of the trained model says of its origin."""
+        from attnaudit.models.fingerprint import weights_fingerprint
+
         origin = self.task.with_remarks(self._origin(model), self.task.remarks(trained.notes))
         return {
             **origin,

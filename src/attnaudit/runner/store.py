@@ -21,7 +21,7 @@ from attnaudit.plans.spec import differences
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
-_LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
+_LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors|onnx)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
 _SHOWN = 4  # differing settings that an error line names
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnaudit.trace.io import TAIL_FILE, tail_file, trace_files, trace_rows, trace_task
+from attnaudit.trace.io import TAIL_FILE, tail_file, trace_files, trace_metadata, trace_rows, trace_task
 from attnaudit.trace.table import ASKING, ROW_KEYS, SEVERAL, Trace, concatenate, write_shards
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "concatenate",
     "tail_file",
     "trace_files",
+    "trace_metadata",
     "trace_rows",
     "trace_task",
     "write_shards",

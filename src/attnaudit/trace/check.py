@@ -10,13 +10,13 @@ import pyarrow as pa
 
 from attnaudit.core.errors import TraceError
 from attnaudit.stats.measures import tvd
-from attnaudit.trace.readout import Tail, readout_of, rescaled_alpha
+from attnaudit.trace.readout import Network, Tail, readout_of, rescaled_alpha
 from attnaudit.trace.schema import OF_OTHER_LENGTH, array_column, candidates_column, is_ours, ragged_column
 
 TOLERANCE = 1e-4  # of the sum of alpha, and of the readout against the prediction
 
 
-def check_rows(table: pa.Table, metadata: Mapping[str, Any], tail: Tail, origin: str, first_row: int = 0) -> float:
+def check_rows(table: pa.Table, metadata: Mapping[str, Any], tail: Tail | Network, origin: str, first_row: int = 0) -> float:
     """The largest TVD between readout and prediction of conformed rows, all checked; errors count from ``first_row``. Raises TraceError."""
     check = _RowCheck(table, metadata, tail, origin, first_row)
     check.lengths()
@@ -26,7 +26,7 @@ def check_rows(table: pa.Table, metadata: Mapping[str, Any], tail: Tail, origin:
 
 
 class _RowCheck:
-    def __init__(self, table: pa.Table, metadata: Mapping[str, Any], tail: Tail, origin: str, first_row: int) -> None:
+    def __init__(self, table: pa.Table, metadata: Mapping[str, Any], tail: Tail | Network, origin: str, first_row: int) -> None:
         self.table, self.metadata, self.tail, self.origin, self.first_row = table, metadata, tail, origin, first_row
         self.rows = ragged_column(table, "alpha")
 
@@ -119,8 +119,10 @@ class _RowCheck:
     def residual(self) -> float:
         width, offset = (self.table.schema.field(name).type for name in ("readout", "offset"))
         width, offset = width.value_type.list_size, offset.list_size
-        if width != offset:
+        if width != offset and self.metadata.get("tail") != "onnx":
             raise TraceError("check trace", f"{self.origin}: column offset", f"{offset} numbers a row", f"{width}, as readout has")
+        if width != offset:
+            self._places(width, offset)
         try:
             with np.errstate(all="ignore"):  # what overflows is refused by its residual
                 predicted = readout_of(self.table, self.metadata["activation"], self.tail)(rescaled_alpha(self.table))
@@ -134,6 +136,14 @@ class _RowCheck:
         residual = tvd(predicted, prediction)
         self.refuse(np.array(~(residual <= TOLERANCE)), "prediction", residual, f"readout(alpha) within {TOLERANCE:g} of the prediction")
         return float(residual.max())
+
+    def _places(self, width: int, offset: int) -> None:
+        """The numbers of the offset to which a head's readout is added must be there."""
+        if "head" not in self.table.column_names:
+            expected = f"{width}, as readout has, or a column head that says which part of them"
+            raise TraceError("check trace", f"{self.origin}: column offset", f"{offset} numbers a row", expected)
+        head = array_column(self.table, "head")
+        self.refuse((head < 0) | ((head + 1) * width > offset), "head", head, f"0 to {offset // width - 1}, a part of {offset} numbers")
 
     def _prediction(self) -> np.ndarray:
         return array_column(self.table, "prediction").astype(np.float64)

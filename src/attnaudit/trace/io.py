@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ from safetensors.numpy import load_file, save_file
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import atomic
-from attnaudit.trace.readout import IdentityTail, Tail, TanhTail
+from attnaudit.trace.graph import GRAPH_FILE, GraphTail
+from attnaudit.trace.readout import IdentityTail, Network, Tail, TanhTail
 
-SCHEMA = 1
+SCHEMAS = (1, 2)
 METADATA_KEY = b"attnaudit"
 TAIL_FILE = "tail.safetensors"
 PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time
@@ -39,7 +41,7 @@ def trace_files(path: Path) -> list[Path]:
 
 def tail_file(folder: Path) -> Path | None:
     """The file of a trace's tail, None where there is none. Raises TraceError."""
-    return _regular(folder / TAIL_FILE) if (folder / TAIL_FILE).exists() else None
+    return next((_regular(folder / name) for name in (TAIL_FILE, GRAPH_FILE) if (folder / name).exists()), None)
 
 
 def _regular(file: Path) -> Path:
@@ -51,9 +53,14 @@ def _regular(file: Path) -> Path:
 
 def trace_task(path: str | Path) -> str | None:
     """The task of the trace at ``path``, read from its metadata alone. Raises TraceError."""
+    return task_of(trace_metadata(path))
+
+
+def trace_metadata(path: str | Path) -> dict[str, Any]:
+    """What the trace at ``path`` says of itself, without reading its rows. Raises TraceError."""
     file = trace_files(Path(path))[0]
     with _readable(file):
-        return task_of(_metadata(pq.read_metadata(file).metadata, file))
+        return _metadata(pq.read_metadata(file).metadata, file)
 
 
 def trace_rows(path: str | Path) -> int:
@@ -71,12 +78,17 @@ def task_of(metadata: Mapping[str, Any]) -> str | None:
     return corpus.get("task") if isinstance(corpus, dict) else None
 
 
-def read_pieces(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[pa.Table, dict[str, Any], Tail]]:
-    """Table, metadata and tail of a file, or of some columns, unchecked, about `PIECE` bytes at a time, one at least. Raises TraceError."""
+def read_pieces(
+    path: Path, names: Sequence[str] | None = None, replay: Network | None = None
+) -> Iterator[tuple[pa.Table, dict[str, Any], Tail | Network]]:
+    """Table, metadata and tail of a file, or of some columns, unchecked, about `PIECE` bytes at a time, one at least. Raises TraceError.
+
+    ``replay`` is the model of a trace that has no tail of its own; for some columns it is not needed.
+    """
     with _readable(path):
         file = pq.ParquetFile(path)
         metadata, schema = _metadata(file.metadata.metadata, path), file.schema_arrow.remove_metadata()
-        tail, rows = _tail(metadata, path), file.metadata.num_rows
+        tail, rows = _tail(metadata, path, replay, needed=names is None), file.metadata.num_rows
         if rows == 0:
             yield schema.empty_table(), metadata, tail
         size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
@@ -92,8 +104,13 @@ def write_shard(path: Path, table: pa.Table, metadata: Mapping[str, Any]) -> Non
         pq.write_table(table.replace_schema_metadata(stored), temporary, compression="zstd")
 
 
-def write_tail(folder: Path, tail: TanhTail) -> None:
-    """Write the weights of a tail next to the shards. Raises RunError."""
+def write_tail(folder: Path, tail: TanhTail | GraphTail) -> None:
+    """Write the weights of a tail, or its graph, next to the shards. Raises RunError."""
+    if isinstance(tail, GraphTail):
+        if tail.path != folder / GRAPH_FILE:
+            with atomic(folder / GRAPH_FILE) as temporary:
+                shutil.copyfile(tail.path, temporary)
+        return
     with atomic(folder / TAIL_FILE) as temporary:
         save_file({"weight": tail.weight, "bias": tail.bias}, temporary)
 
@@ -118,7 +135,7 @@ def _metadata(stored: Mapping[bytes, bytes] | None, path: Path) -> dict[str, Any
         json.dumps(metadata, ensure_ascii=False).encode()  # JSON can escape halves of characters, which no file takes
     except (ValueError, RecursionError) as error:
         raise TraceError("read trace", str(path), f"metadata that is no JSON ({error})", expected, "see docs/trace.md") from error
-    allowed = {"schema": [SCHEMA], "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "replay"]}
+    allowed = {"schema": list(SCHEMAS), "activation": ["sigmoid", "softmax"], "tail": ["identity", "tanh_mlp", "onnx", "replay"]}
     for key, values in allowed.items():
         if not isinstance(metadata, dict) or metadata.get(key) not in values:
             got = metadata.get(key) if isinstance(metadata, dict) else metadata
@@ -134,11 +151,17 @@ def _check_depth(value: Any, most: int) -> None:
             _check_depth(part, most - 1)
 
 
-def _tail(metadata: dict[str, Any], path: Path) -> Tail:
-    if metadata["tail"] == "identity":
+def _tail(metadata: dict[str, Any], path: Path, replay: Network | None, needed: bool) -> Tail | Network:
+    if metadata["tail"] == "identity" or (metadata["tail"] == "replay" and not needed):
         return IdentityTail()
     if metadata["tail"] == "replay":
-        raise TraceError("read trace", str(path), "tail 'replay'", "a tail that is stored with the trace", "collect it from its model")
+        return _network(metadata, path, replay)
+    if metadata["tail"] == "onnx":
+        digest = metadata.get("tail_sha256")
+        if not isinstance(digest, str) or tail_file(path.parent) != path.parent / GRAPH_FILE:
+            got = f"no {GRAPH_FILE}" if isinstance(digest, str) else f"tail_sha256 {digest!r}"
+            raise TraceError("read trace", str(path), got, f"{GRAPH_FILE} beside the shards, its digest in tail_sha256", "see docs/trace.md")
+        return GraphTail(path.parent / GRAPH_FILE, digest)
     try:
         weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)
         weight, bias = (weights[name].astype(np.float64) for name in ("weight", "bias"))
@@ -148,3 +171,16 @@ def _tail(metadata: dict[str, Any], path: Path) -> Tail:
         reason, expected = " ".join(str(error).split()), "tensors 'weight' (C, P) and 'bias' (C) of finite numbers"
         raise TraceError("read trace", str(path.parent / TAIL_FILE), reason, expected) from error
     return TanhTail(weight, bias)
+
+
+def _network(metadata: Mapping[str, Any], path: Path, replay: Network | None) -> Network:
+    """The model of a trace that is replayed. Raises TraceError without one, and for another."""
+    model = metadata.get("model")
+    fingerprint = model.get("fingerprint") if isinstance(model, dict) else None
+    if replay is None:
+        expected = "its model, which is run again for every attention"
+        raise TraceError("read trace", str(path), "tail 'replay' and no model", expected, "attnaudit audit TRACE --replay MODEL_DIR")
+    if replay.fingerprint != fingerprint:
+        expected = f"the model {str(fingerprint)[:12]}… that the trace was collected from"
+        raise TraceError("read trace", str(path), f"a model with the fingerprint {replay.fingerprint[:12]}…", expected)
+    return replay

@@ -16,9 +16,28 @@ from attnaudit.trace.schema import array_column, candidates_column, ragged_colum
 
 @runtime_checkable
 class Tail(Protocol):
-    """What the model does between the weighted sum and its logits: ``(n, P) -> (n, C)``."""
+    """What the model does between the weighted sum and its logits: ``(n, Q) -> (n, C)``."""
 
-    def __call__(self, pooled: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n C"]: ...
+    def __call__(self, pooled: Float[np.ndarray, "n Q"]) -> Float[np.ndarray, "n C"]: ...
+
+
+@runtime_checkable
+class Network(Protocol):
+    """A model at hand, whose tail is not stored: it is run again from the weighted sum of a row on.
+
+    ``fingerprint`` names the model, ``of_rows`` gives the tail of the rows of a table: of weighted sums, and of the row of each.
+    """
+
+    fingerprint: str
+
+    def of_rows(self, table: pa.Table) -> RowTail: ...
+
+
+@runtime_checkable
+class RowTail(Protocol):
+    """The tail of a `Network`: ``(n, P)`` weighted sums, each of one of its rows, ``(n,)``, to ``(n, C)``."""
+
+    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]: ...
 
 
 @dataclass(frozen=True)
@@ -45,19 +64,26 @@ class TanhTail:
         return np.matmul(np.tanh(pooled)[:, None], self.weight.T)[:, 0] + self.bias
 
 
+_OF_ROWS = ("candidates", "start", "rows")
+
+
 @dataclass(frozen=True)
 class Readout:
     """``prediction = activation(tail(offset + Σ_t alpha_t · contribution_t))`` for every row of a trace.
 
-    ``contribution`` holds ``(T, P)`` numbers per row, ``offset`` is ``(n, P)``, ``candidates`` ``(n, C)`` or None for all.
-    All arithmetic is in float64.
+    ``contribution`` holds ``(T, P)`` numbers per row, ``offset`` is ``(n, Q)``, ``candidates`` ``(n, C)`` or None for all. Where the
+    offset is wider than the contributions, those of a row are added to its numbers from ``start`` on, ``(n,)``: a head's are one part of
+    what the tail takes. ``rows`` are the rows' numbers in the trace, for a tail that is a `RowTail`. Arithmetic is in float64, but for
+    that of the tail.
     """
 
     contribution: Ragged
-    offset: Float[np.ndarray, "n P"]
+    offset: Float[np.ndarray, "n Q"]
     activation: Activation
-    tail: Tail = IdentityTail()
+    tail: Tail | RowTail = IdentityTail()
     candidates: Bool[np.ndarray, "n C"] | None = None
+    start: Int64[np.ndarray, " n"] | None = None
+    rows: Int64[np.ndarray, " n"] | None = None
 
     def __repr__(self) -> str:
         rows, width = self.offset.shape
@@ -65,8 +91,8 @@ class Readout:
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Readout:
         """The readout of the chosen rows, in the order given."""
-        candidates = None if self.candidates is None else self.candidates[rows]
-        return replace(self, contribution=self.contribution.take(rows), offset=self.offset[rows], candidates=candidates)
+        of_rows = {name: values if values is None else values[rows] for name in _OF_ROWS for values in (getattr(self, name),)}
+        return replace(self, contribution=self.contribution.take(rows), offset=self.offset[rows], **of_rows)
 
     def __call__(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """Predictions under ``alpha`` (same rows and lengths), shape ``(n, C)``."""
@@ -75,7 +101,16 @@ class Readout:
     def logits(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """What goes into the activation, shape ``(n, C)``."""
         weighted = alpha.with_values(alpha.values[:, None].astype(np.float64) * self.contribution.values)
-        return self.tail(self.offset + weighted.sum())
+        pooled = self._added(weighted.sum())
+        return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)  # type: ignore[call-arg]
+
+    def _added(self, weighted: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n Q"]:
+        if self.start is None:
+            return self.offset + weighted
+        pooled = self.offset.copy()
+        part = self.start[:, None] + np.arange(weighted.shape[1])
+        np.put_along_axis(pooled, part, np.take_along_axis(pooled, part, axis=1) + weighted, axis=1)
+        return pooled
 
 
 def rescaled_alpha(table: pa.Table) -> Ragged:
@@ -86,8 +121,13 @@ def rescaled_alpha(table: pa.Table) -> Ragged:
     return alpha.with_values(values / alpha.spread(total))
 
 
-def readout_of(table: pa.Table, activation: Activation, tail: Tail) -> Readout:
+def readout_of(table: pa.Table, activation: Activation, tail: Tail | Network) -> Readout:
     """The readout of the rows of a conformed table."""
     contribution = ragged_column(table, "readout")
-    offset = array_column(table, "offset").astype(np.float64)
-    return Readout(contribution.with_values(contribution.values.astype(np.float64)), offset, activation, tail, candidates_column(table))
+    contribution = contribution.with_values(contribution.values.astype(np.float64))
+    offset, width = array_column(table, "offset").astype(np.float64), contribution.values.shape[1]
+    found = Readout(contribution, offset, activation, candidates=candidates_column(table))
+    if isinstance(tail, Network):
+        return replace(found, tail=tail.of_rows(table), rows=np.arange(len(offset)))
+    start = None if offset.shape[1] == width else width * np.maximum(array_column(table, "head").astype(np.int64), 0)
+    return replace(found, tail=tail, start=start)

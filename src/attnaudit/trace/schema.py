@@ -1,4 +1,4 @@
-"""Schema version 1 of the trace: the type of every column, casts to it, and columns as numpy arrays."""
+"""Schema versions 1 and 2 of the trace: the type of every column, casts to it, and columns as numpy arrays."""
 
 from __future__ import annotations
 
@@ -15,16 +15,19 @@ REQUIRED = ("instance", "tokens", "alpha", "readout", "offset", "prediction")
 
 _SCALARS = {
     "instance": pa.int64(), "split": pa.dictionary(pa.int32(), pa.string()), "label": pa.int32(),
-    "layer": pa.int32(), "head": pa.int32(), "query": pa.int32(),
+    "layer": pa.int32(), "head": pa.int32(), "query": pa.int32(), "stack": pa.dictionary(pa.int32(), pa.string()), "sink": pa.bool_(),
 }  # fmt: skip
 _PER_POSITION = {
     "tokens": pa.list_(pa.string()), "alpha": pa.list_(pa.float32()), "gradient": pa.list_(pa.float32()),
-    "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()),
+    "loo": pa.list_(pa.float32()), "rationale": pa.list_(pa.bool_()), "special": pa.list_(pa.bool_()), "word_id": pa.list_(pa.int32()),
+    "alpha_gradient": pa.list_(pa.float32()),
 }  # fmt: skip
-OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string())}
+IDS = ("ids", "type_ids", "written_ids")  # what a network was given, for a replay
+OF_OTHER_LENGTH = {"candidates": pa.list_(pa.bool_()), "question": pa.list_(pa.string()), **dict.fromkeys(IDS, pa.list_(pa.int32()))}
+OF_TRANSFORMERS = ("special", "word_id", "stack", "sink", "alpha_gradient", *IDS)  # since schema 2
 _OF_THE_MODEL = {"readout": 2, "offset": 1, "prediction": 1}  # lists within lists, of a width that the model sets
 _NESTED = ("one value a row", "a list of values a row", "a list of lists of numbers a row")
-_NULLABLE = {"label", "candidates", "question", "rationale", "layer", "head", "query", "split"}
+_NULLABLE = {"label", "candidates", "question", "rationale", "layer", "head", "query", "split", "stack"}
 
 
 def arrow_type(name: str) -> pa.DataType | None:

@@ -1,6 +1,6 @@
 """The trace: a table with a row per attention distribution, all that an analysis may know of a model; made, read and written.
 
-Schema version 1; `docs/trace.md` describes every column for programs that write traces of their own.
+Schema versions 1 and 2; `docs/trace.md` describes every column for programs that write traces of their own.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
-from attnaudit.trace.io import SCHEMA, read_pieces, task_of, trace_files, write_shard, write_tail
-from attnaudit.trace.readout import IdentityTail, Readout, Tail, TanhTail, readout_of, rescaled_alpha
-from attnaudit.trace.schema import array_column, arrow_type, candidates_column, conform, is_read, ragged_column
+from attnaudit.trace.graph import GraphTail
+from attnaudit.trace.io import read_pieces, task_of, trace_files, write_shard, write_tail
+from attnaudit.trace.readout import IdentityTail, Network, Readout, Tail, TanhTail, readout_of, rescaled_alpha
+from attnaudit.trace.schema import OF_TRANSFORMERS, array_column, arrow_type, candidates_column, conform, is_read, ragged_column
 
 ASKING = ("question_answering", "inference")  # tasks whose text is read with a question or a hypothesis
 SEVERAL = ("layer", "head", "query")  # with one of these an instance has several rows
@@ -37,7 +39,7 @@ class Trace:
 
     table: pa.Table
     metadata: dict[str, Any]
-    tail: Tail = field(default_factory=IdentityTail)
+    tail: Tail | Network = field(default_factory=IdentityTail)
 
     def __repr__(self) -> str:
         corpus = self.metadata.get("corpus")
@@ -48,7 +50,7 @@ class Trace:
 
     @classmethod
     def from_arrays(
-        cls, *, activation: str, class_names: Sequence[str], metadata: dict[str, Any] | None = None, tail: Tail | None = None,
+        cls, *, activation: str, class_names: Sequence[str], metadata: dict[str, Any] | None = None, tail: Tail | Network | None = None,
         origin: str = "trace", **columns: Any,
     ) -> Trace:  # fmt: skip
         """A checked trace of n rows, each column an argument by its name in `docs/trace.md`; None is no column.
@@ -66,8 +68,12 @@ class Trace:
         ``query`` (n,). None in a row of these is unknown; further columns are kept. "n arrays" is a list of numpy arrays, or a `Ragged`;
         numbers of any width are stored as float32 and int64 or int32.
 
+        Of a transformer also: ``special``, n lists of T_i booleans; ``word_id``, n lists of T_i integers, −1 for none; ``stack``, n strings;
+        ``sink`` (n,) booleans; ``alpha_gradient``, n arrays (T_i,); ``ids``, ``type_ids`` and ``written_ids``, n lists of integers.
+
         ``activation`` is ``sigmoid`` or ``softmax``; ``class_names`` has max(C, 2) names; ``metadata`` adds to the metadata; ``tail``
-        is the identity, or a `TanhTail`; ``origin`` is what errors call the trace.
+        is the identity, a `TanhTail`, a `GraphTail` or a `Network`; ``origin`` is what errors call the trace. Behind a `GraphTail` the offset
+        may be wider than the readout, (n, Q), which is then added to its numbers from ``head`` · P on.
 
         Raises TraceError with column, instance and row for a missing column, another shape or type, columns of different lengths, numbers
         that are not finite, an ``alpha`` that is no distribution, and a ``prediction`` farther than 1e-4 (TVD) from
@@ -76,19 +82,22 @@ class Trace:
         tail = IdentityTail() if tail is None else tail
         arrays = {name: _column(name, value, origin) for name, value in columns.items() if value is not None}
         _check_heights(arrays, origin)
-        kind = "identity" if isinstance(tail, IdentityTail) else "tanh_mlp"
-        full = {"schema": SCHEMA, "activation": activation, "tail": kind, "class_names": list(class_names), **(metadata or {})}
+        fixed = {"activation": activation, **_tail_metadata(tail), "class_names": list(class_names)}
+        full = {"schema": _schema_of(fixed["tail"], arrays), **fixed, **(metadata or {})}
         return cls(pa.table(arrays), full, tail).checked(origin)
 
     @classmethod
-    def read(cls, path: str | Path) -> Trace:
-        """The whole trace of a folder of shards, or of one Parquet file. Raises TraceError."""
-        return concatenate(list(cls.shards(path)))
+    def read(cls, path: str | Path, replay: Network | None = None) -> Trace:
+        """The whole trace of a folder of shards, or of one Parquet file; ``replay`` as in `shards`. Raises TraceError."""
+        return concatenate(list(cls.shards(path, replay)))
 
     @classmethod
-    def shards(cls, path: str | Path) -> Iterator[Trace]:
-        """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError."""
-        return _of_one_model(trace_files(Path(path)))
+    def shards(cls, path: str | Path, replay: Network | None = None) -> Iterator[Trace]:
+        """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError.
+
+        ``replay`` is the model of a trace without a tail of its own, which is refused without it.
+        """
+        return _of_one_model(trace_files(Path(path)), replay)
 
     @classmethod
     def columns(cls, path: str | Path, names: Sequence[str]) -> Iterator[Trace]:
@@ -96,6 +105,12 @@ class Trace:
         for file in trace_files(Path(path)):
             for table, metadata, tail in read_pieces(file, names):
                 yield cls(conform(table, str(file), needed=()), metadata, tail)
+
+    @classmethod
+    def first(cls, path: str | Path) -> Trace:
+        """The first piece of the trace, for what it has; its rows are not checked, and a model that it lacks is not missed."""
+        file = trace_files(Path(path))[0]
+        return next(cls.columns(file, pq.read_schema(file).names))
 
     def write(self, folder: str | Path) -> Path:
         """Write the trace as one shard of ``folder`` and return its path; see `write_shards` for many."""
@@ -187,18 +202,18 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
     for number, shard in enumerate(shards):
         path = folder / f"part-{number:05d}.parquet"
         checked = shard.checked(str(path))
-        if number == 0 and isinstance(shard.tail, TanhTail):
+        if number == 0 and isinstance(shard.tail, TanhTail | GraphTail):
             write_tail(folder, shard.tail)
         write_shard(path, checked.table, checked.metadata)
         written.append(path)
     return written
 
 
-def _of_one_model(files: Sequence[Path]) -> Iterator[Trace]:
+def _of_one_model(files: Sequence[Path], replay: Network | None) -> Iterator[Trace]:
     """The shards of ``files``, refused where they differ in what is fixed within a trace."""
     fixed: dict[str, Any] = {}
     for file in files:
-        for shard in _checked_pieces(file):
+        for shard in _checked_pieces(file, replay):
             for name, value in _fixed(shard).items():
                 if fixed.setdefault(name, value) != value:
                     got, expected = f"{name} {value}", f"{name} {fixed[name]}, as in {files[0].name}"
@@ -217,11 +232,24 @@ def _fixed(shard: Trace) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _checked_pieces(path: Path) -> Iterator[Trace]:
+def _checked_pieces(path: Path, replay: Network | None) -> Iterator[Trace]:
     done = 0
-    for table, metadata, tail in read_pieces(path):
+    for table, metadata, tail in read_pieces(path, replay=replay):
         yield Trace(table, metadata, tail).checked(str(path), done)
         done += table.num_rows
+
+
+def _tail_metadata(tail: Tail | Network) -> dict[str, Any]:
+    """What the metadata say of a tail."""
+    if isinstance(tail, GraphTail):
+        return {"tail": "onnx", "tail_sha256": tail.sha256}
+    kinds = {IdentityTail: "identity", TanhTail: "tanh_mlp"}
+    return {"tail": kinds.get(type(tail), "replay")}
+
+
+def _schema_of(tail: str, columns: Iterable[str]) -> int:
+    """The first version of the schema that has all of it."""
+    return 2 if tail in ("onnx", "replay") or any(name in OF_TRANSFORMERS for name in columns) else 1
 
 
 def _check_heights(arrays: Mapping[str, pa.Array], origin: str) -> None:

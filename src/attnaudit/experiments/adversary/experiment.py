@@ -16,7 +16,9 @@ from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
+from attnaudit.experiments.adversary.through_tail import attention_within
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
+from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -72,7 +74,8 @@ class Adversary:
     """The largest JSD to the model's attention among attentions whose output is within TVD ``epsilon`` (ε-max JSD).
 
     ``method`` "exact" finds it for two classes by the vertices of the attentions allowed, and for more, or behind a tanh tail, draws an
-    attention and a bound together by branch and bound; "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps``
+    attention and a bound together by branch and bound; through any other tail a search finds an attention, and the bound is that of the
+    weights alone. "relaxed" is the paper's gradient search for ``k`` diverse attentions in ``steps``
     steps of Adam. Of what that search ends with, attentions within ``accept`` count (None: within ``epsilon``, as the paper says; the
     released code used 0.05 for every epsilon).
 
@@ -108,7 +111,11 @@ class Adversary:
     learning_rate: float = setting("relaxed: learning rate of Adam.", 0.01)
     penalty: float = setting("relaxed: weight λ of the change of the output.", 500.0)
     accept: float | None = setting("relaxed: change of the output up to which an attention counts; none for epsilon.", None)
-    refuses = staticmethod(no_single_decision)
+
+    def refuses(self, trace: Trace) -> str | None:
+        if self.method == "relaxed" and not has_compiled_tail(trace.readout):
+            return f"the gradient search goes through an identity or a tanh tail, not through {type(trace.tail).__name__}; use method exact"
+        return no_single_decision(trace)
 
     def __post_init__(self) -> None:
         require(self, "method", self.method in METHODS, f"one of {', '.join(METHODS)}", METHODS)
@@ -156,7 +163,10 @@ class Adversary:
         if one_logit_decides(readout):
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
             return found, divergence(found, alpha)
-        found, upper = bounded_attention(readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings)
+        if has_compiled_tail(readout):
+            found, upper = bounded_attention(readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings)
+        else:
+            found, upper = attention_within(readout, alpha, epsilon), unconstrained_bound(alpha)
         within = tvd(readout(found), readout(alpha)) <= epsilon + ROUNDING
         return alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values)), np.minimum(upper, unconstrained_bound(alpha))
 

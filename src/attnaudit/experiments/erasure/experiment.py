@@ -15,7 +15,9 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
+from attnaudit.experiments.erasure.through_tail import Choices, erase_through_tail
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
+from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
@@ -150,10 +152,8 @@ class Erasure:
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        streams, alpha = row_streams(trace, self.seed, self.name), trace.alpha
-        erased = erase(trace.readout, alpha, streams, OTHERS[self.other], self.orders, self.epsilon)
+        alpha, (erased, proven) = trace.alpha, self._erased(trace)
         columns = _columns(erased, alpha.lengths)
-        proven = (erased.removed[:, -1] == 1) | (not isinstance(trace.readout.tail, TanhTail))
         return (
             keys(trace)
             .with_columns(
@@ -164,6 +164,15 @@ class Erasure:
             .with_columns(cs.starts_with("flip_").cast(pl.Boolean))
         )
 
+    def _erased(self, trace: Trace) -> tuple[Erased, np.ndarray]:
+        """What was erased, and of which rows the smallest set is proven smallest."""
+        streams, choices = row_streams(trace, self.seed, self.name), (OTHERS[self.other], self.orders, self.epsilon)
+        if has_compiled_tail(trace.readout):
+            erased = erase(trace.readout, trace.alpha, streams, *choices)
+            return erased, (erased.removed[:, -1] == 1) | (not isinstance(trace.readout.tail, TanhTail))
+        gradient = trace.ragged("alpha_gradient") if trace.has("alpha_gradient") else None
+        return erase_through_tail(trace.readout, trace.alpha, streams, Choices(*choices), gradient)
+
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
 
@@ -171,15 +180,17 @@ class Erasure:
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips.
 
-        Rankings are compared over the rows that all of them flip (``common_…``).
+        Rankings are compared over the rows that all of them flip (``common_…``). A ranking that is not known keeps nothing, and is not
+        counted as one that never flips.
         """
         largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
-        flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() for name in (*RANKINGS, MINIMUM))
+        known = {name: pl.col(f"kept_{name}").is_not_null() for name in RANKINGS} | {MINIMUM: erased}
+        flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in (*RANKINGS, MINIMUM))
         return table.select(
             "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
             (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
             (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
-            *(pl.when(erased).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in (*RANKINGS, MINIMUM)),
+            *(pl.when(known[name]).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in (*RANKINGS, MINIMUM)),
             pl.when(erased).then(flips).alias("all_flip"),
             *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in (*RANKINGS, MINIMUM)),
             *(pl.when(flips).then(pl.col(f"times_minimum_{name}")).alias(f"common_times_minimum_{name}") for name in RANKINGS),

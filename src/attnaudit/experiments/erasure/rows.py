@@ -79,7 +79,7 @@ def _erase_row(row, stream, other, orders, epsilon, out):
     pooled = own_sum(row)
     logits, target = pooled_logits(pooled, row.head), pooled_prediction(pooled, row.head)
     decided = decision(logits, row)
-    _one_weight(row, decided, logits, target, _other_position(row.weights, stream, other), single)
+    _one_weight(row, decided, logits, target, other_position(row.weights, stream, other), single)
     order, count = _smallest_flip(row, decided)
     walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept)
     order, count = _the_smaller(order, count, walked, flips)
@@ -103,7 +103,7 @@ def _the_smaller(order, count, other, flips):
 
 
 @subroutine
-def _other_position(weights, stream, other):
+def other_position(weights, stream, other):
     """Any but that of the largest weight; as the released code draws it, any but the first, the largest too.
 
     Drawn with the number 0 of the row's stream, which no random order uses (`random_order`).

@@ -1,0 +1,182 @@
+"""Segments between two attentions, what they are worth, and a model of the outputs along them, for `through_tail`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int64
+from scipy.optimize import linprog
+from scipy.special import rel_entr, softmax
+
+COARSE, FINE = 33, 17  # points of a segment at which the model is looked at, and between two of these
+LEAST = 1e-12
+TINY = 1e-9
+
+
+class Segments(NamedTuple):
+    """Segments from one attention to another of the same row: at t the weights on ``tokens`` (m, k) are ``(1 − t) · start + t · end``.
+
+    The end also has the share ``own`` (m,) of the model's own attention.
+    """
+
+    rows: Int64[np.ndarray, " m"]
+    tokens: Int64[np.ndarray, "m k"]
+    start: Float[np.ndarray, "m k"]
+    end: Float[np.ndarray, "m k"]
+    own: Float[np.ndarray, " m"]
+
+    def take(self, chosen: np.ndarray) -> Segments:
+        return Segments(*(part[chosen] for part in self))
+
+    def weights(self, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, "m k"]:
+        return (1.0 - t)[:, None] * self.start + t[:, None] * self.end
+
+
+class Curves(NamedTuple):
+    """A model of the log-probabilities along segments, ``a + b t + c t (1 − t)``, each part (m, classes)."""
+
+    a: np.ndarray
+    b: np.ndarray
+    c: np.ndarray
+
+    @classmethod
+    def between(cls, start: np.ndarray, end: np.ndarray) -> Curves:
+        return cls(start, end - start, np.zeros_like(start))
+
+    def take(self, chosen: np.ndarray) -> Curves:
+        return Curves(*(part[chosen] for part in self))
+
+    def with_rows(self, rows: np.ndarray, other: Curves) -> Curves:
+        """The curves with those of ``rows`` replaced."""
+        parts = Curves(*(part.copy() for part in self))
+        for part, new in zip(parts, other, strict=True):
+            part[rows] = new
+        return parts
+
+    def at(self, t: Float[np.ndarray, "m g"]) -> np.ndarray:
+        """Probabilities (m, g, classes)."""
+        t = t[:, :, None]
+        return softmax(self.a[:, None] + t * self.b[:, None] + t * (1.0 - t) * self.c[:, None], axis=2)
+
+    def bent(self, t: Float[np.ndarray, " m"], log_p: np.ndarray) -> Curves:
+        """The curves that also pass through ``log_p`` at t."""
+        t = t[:, None]
+        missing = log_p - self.a - t * self.b - t * (1.0 - t) * self.c
+        return self._replace(c=self.c + missing / np.maximum(t * (1.0 - t), 1e-4))
+
+
+class Crossing(NamedTuple):
+    """Where segments come within ε by the model: the cell of the grid, the first point and one inside; ``miss`` is 0 where they do."""
+
+    cell: Int64[np.ndarray, " m"]
+    first: Float[np.ndarray, " m"]
+    inside: Float[np.ndarray, " m"]
+    miss: Float[np.ndarray, " m"]
+
+
+@dataclass
+class Walk:
+    """What is known of m segments: ``low`` is ``above`` beyond the limit, ``high``, NaN so far, is within it by ``-below``.
+
+    ``log_p`` are the log-probabilities at ``high``; ``tried`` holds the points read out before there was one.
+    """
+
+    low: np.ndarray
+    above: np.ndarray
+    high: np.ndarray
+    below: np.ndarray
+    log_p: np.ndarray
+    tried: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+    @classmethod
+    def of(cls, above: Float[np.ndarray, " m"], log_p: Float[np.ndarray, "m c"]) -> Walk:
+        return cls(np.zeros(len(above)), above.copy(), np.full(len(above), np.nan), np.zeros(len(above)), log_p.copy(), [])
+
+    def note(self, rows: np.ndarray, t: np.ndarray, beyond: np.ndarray, log_p: np.ndarray) -> None:
+        """Take in that the segments ``rows`` are ``beyond`` the limit at t: regula falsi, the Illinois way."""
+        within, first = beyond <= 0.0, np.isnan(self.high[rows])
+        self.tried.append((rows[first & ~within], t[first & ~within], beyond[first & ~within]))
+        inside, outside = rows[within], rows[~within & ~first]
+        self.high[inside], self.below[inside], self.log_p[inside] = t[within], beyond[within], log_p[within]
+        self.above[inside[~first[within]]] *= 0.5
+        self.low[outside], self.above[outside] = t[~within & ~first], beyond[~within & ~first]
+        self.below[outside] *= 0.5
+
+    def start_before_high(self) -> None:
+        """The last point tried before the first that is within the limit, where there is one, becomes ``low``."""
+        for rows, t, beyond in self.tried:
+            nearer = (t < self.high[rows]) & (t > self.low[rows])
+            self.low[rows[nearer]], self.above[rows[nearer]] = t[nearer], beyond[nearer]
+
+    def aim(self, rows: np.ndarray, expected: np.ndarray | None) -> np.ndarray:
+        """The next point of the segments ``rows``, between ``low`` and ``high``: where it is ``expected``, or by regula falsi."""
+        width = self.high[rows] - self.low[rows]
+        t = self.high[rows] - self.below[rows] * width / np.minimum(self.below[rows] - self.above[rows], -LEAST)
+        if expected is not None:
+            near = expected[rows] + 0.02 * width
+            t = np.where((near > self.low[rows]) & (near < self.high[rows]), near, t)
+        return np.clip(t, self.low[rows] + 0.02 * width, self.high[rows] - 0.02 * width)
+
+
+def pairs_of(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Segments:
+    """The segments from all attention on one token to all attention on another."""
+    m = len(rows)
+    first = np.tile([1.0, 0.0], (m, 1))
+    return Segments(rows, np.column_stack([start, end]), first, 1.0 - first, np.zeros(m))
+
+
+def crossing_of(curves: Curves, own: Float[np.ndarray, "m c"], limit: float) -> Crossing:
+    """Where the model comes within ``limit`` of the outputs ``own`` first: on a grid, then on a finer one within the cell found."""
+    grid = np.broadcast_to(np.linspace(0.0, 1.0, COARSE), (len(own), COARSE))
+    coarse = _on_grid(curves, own, limit, grid)
+    start = grid[np.arange(len(own)), coarse.cell]
+    return _on_grid(curves, own, limit, start[:, None] + np.linspace(0.0, 1.0 / (COARSE - 1), FINE))
+
+
+def _on_grid(curves: Curves, own: Float[np.ndarray, "m c"], limit: float, grid: Float[np.ndarray, "m g"]) -> Crossing:
+    """Between two points the output is taken to move straight: it passes within the limit only if both distances and the way allow it."""
+    p = curves.at(grid)
+    distance = 0.5 * np.abs(p - own[:, None]).sum(axis=2)
+    way = 0.5 * np.abs(np.diff(p, axis=1)).sum(axis=2)
+    short = distance[:, :-1] + distance[:, 1:] - way - 2.0 * limit
+    cell = np.where((short <= 0.0).any(axis=1), (short <= 0.0).argmax(axis=1), short.argmin(axis=1))
+    at = np.arange(len(own))
+    step, speed = grid[at, cell + 1] - grid[at, cell], np.maximum(way[at, cell], LEAST)
+    first = grid[at, cell] + step * np.clip((distance[at, cell] - limit) / speed, 0.0, 1.0)
+    inside = np.minimum(first + step * np.clip(limit / speed, 0.0, 2.0), 1.0)
+    return Crossing(cell, first, inside, np.maximum(short[at, cell], 0.0))
+
+
+def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """f of `exact.gain` of every weight: JSD is ½ ln 2 plus the gains of all weights."""
+    return 0.5 * (rel_entr(weight, 0.5 * (weight + old)) + rel_entr(old, weight + old))
+
+
+def linear_attention(
+    log_odds: Float[np.ndarray, "k c"], own: Float[np.ndarray, " c"], slopes: np.ndarray, limit: float
+) -> np.ndarray | None:
+    """The weights of largest ``slopes · weights`` that move the output by ``limit`` at most, to first order; None where there are none.
+
+    ``log_odds`` are the log-probabilities of each token alone minus those of the output ``own``; the softmax is linearised there.
+    """
+    size, classes = log_odds.shape
+    moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T
+    each = np.eye(classes)
+    total = np.concatenate([np.zeros(size), np.ones(classes)])
+    rows = np.block([[moved, -each], [-moved, -each]])
+    found = linprog(
+        np.concatenate([-slopes, np.zeros(classes)]), A_ub=np.vstack([rows, total]), b_ub=np.append(np.zeros(2 * classes), 2.0 * limit),
+        A_eq=1.0 - total[None], b_eq=[1.0], method="highs",
+    )  # fmt: skip
+    if found.x is None:
+        return None
+    weights = np.maximum(found.x[:size], 0.0)
+    return weights / weights.sum()
+
+
+def chords(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
+    """The mean slope of the gain from 0 to a weight, to 1 where there is none: the convex gain lies below."""
+    some = weight > TINY
+    return np.where(some, gains(weight, old) / np.where(some, weight, 1.0), gains(np.ones_like(old), old))

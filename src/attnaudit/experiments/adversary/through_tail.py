@@ -1,0 +1,332 @@
+"""The adversary through a tail that no kernel computes: attention of few tokens, found by calls of many rows at once.
+
+JSD is convex along the segment between two attentions, so that of the part within ε only the ends matter. The best single token is the one
+of least attention within ε. To exceed it an attention must lean on a token of less attention whose own output is not within ε. So every
+search walks from such a token to another attention, and looks for the first point within ε:
+
+1. to other single tokens, on a model of the log-probabilities that is linear between the two: the slab search of `exact`, approximately;
+2. of the best of these pairs the middle is read out, and the model bent to agree with it; the most promising are then followed on the tail
+   itself, by bracketing and regula falsi;
+3. from the tokens of least attention to the best attention so far, which becomes a triple, and once more.
+
+What is returned has been read out and is within ε. It is what was found; nothing says that it is the maximum.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.adversary.segments import (
+    LEAST,
+    TINY,
+    Crossing,
+    Curves,
+    Segments,
+    Walk,
+    chords,
+    crossing_of,
+    gains,
+    linear_attention,
+    pairs_of,
+)
+from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
+from attnaudit.stats.measures import LN2, jsd_terms
+from attnaudit.trace.readout import Readout
+
+TOKENS = 64  # single tokens, those of least attention, that are read out
+STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens that a pair may start from, and end at; of least attention among them
+MIDDLES = 24  # pairs whose middle is read out
+FOLLOWED = 6  # pairs that are followed on the tail itself
+ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
+AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
+CLASSES = 11  # whose probability is modelled; all others count together
+PROGRAMS = 3  # linear programs of a row with more than two classes, on one model
+SUPPORT = 16  # tokens with weight
+GAP = 1e-3  # from the bound, within which an attention is as good as proven the furthest
+FAR = 0.1  # from the bound, where the model is made anew at the best attention found
+STEP = 0.1  # towards a token, by which slopes are measured
+
+
+class Best(NamedTuple):
+    """The best attention of every row so far: its JSD, its weights on few tokens, its share of the model's own, its log-probabilities."""
+
+    value: np.ndarray
+    tokens: np.ndarray
+    weights: np.ndarray
+    own: np.ndarray
+    log_p: np.ndarray
+
+
+class Singles(NamedTuple):
+    """The single tokens read out, by row and rank of attention, least first; ``count`` (n,) of them, and rank ``first`` is within ε."""
+
+    tokens: Int64[np.ndarray, "n k"]
+    distance: Float[np.ndarray, "n k"]
+    log_p: Float[np.ndarray, "n k c"]
+    count: Int64[np.ndarray, " n"]
+    first: Int64[np.ndarray, " n"]
+
+
+def attention_within(readout: Readout, alpha: Ragged, epsilon: float) -> Ragged:
+    """For every row the furthest attention found whose output is within ``epsilon``; the model's own where nothing else is."""
+    values = alpha.values.copy()
+    for rows in row_blocks(alpha):
+        found = _Search(readout.take(rows), alpha.take(rows), epsilon).run()
+        values[alpha.positions(rows)] = found.values
+    return alpha.with_values(values)
+
+
+class _Search:
+    """Of some rows together: every step reads the outputs of all of them."""
+
+    def __init__(self, readout: Readout, alpha: Ragged, epsilon: float) -> None:
+        self.alpha, self.epsilon = alpha, epsilon
+        self.limit = max(epsilon - NOISE, 0.0)
+        self.outputs = Outputs.of(readout, alpha)
+        self.classes = _likeliest(two_classes(self.outputs.own))
+        self.own_p = self.modelled(self.outputs.own, np.arange(len(alpha)))
+        n = len(alpha)
+        self.best = Best(np.zeros(n), np.zeros((n, SUPPORT), np.int64), np.zeros((n, SUPPORT)), np.ones(n), np.log(self.own_p))
+
+    def run(self) -> Ragged:
+        singles = self.single_tokens()
+        rows = np.flatnonzero(singles.first > 0)  # where the token of least attention is within ε nothing is better
+        self.follow(*self.pairs(singles, rows))
+        several = self.own_p.shape[1] > 2
+        if several:
+            self.by_programs(singles, self.below_bound(singles, rows, GAP))
+        for _ in range(ROUNDS):
+            self.follow(*self.one_more(singles, rows))
+        if several:
+            far = self.below_bound(singles, rows, FAR)
+            self.by_programs(self.tangents(singles, far), far)
+            self.follow(*self.one_more(singles, far))
+        best = self.best
+        sparse = few_tokens(self.alpha.lengths, best.tokens, best.weights)
+        return sparse.with_values(sparse.values + sparse.spread(best.own) * self.alpha.values)
+
+    def single_tokens(self) -> Singles:
+        """The token of least attention first: where it is within ε, no other is read out."""
+        tokens, count = _by_attention(self.alpha)
+        n, most = tokens.shape
+        distance, log_p = np.full((n, most), np.inf), np.zeros((n, most, self.own_p.shape[1]))
+        for ranks in (np.arange(most) == 0, np.arange(most) > 0):
+            row, rank = np.nonzero(ranks & (np.arange(most) < count[:, None]) & ~(distance[:, :1] <= self.limit))
+            segments = pairs_of(row, tokens[row, rank], tokens[row, rank])
+            distance[row, rank], log_p[row, rank] = self.read(segments, np.zeros(len(row)))
+        within = distance <= self.limit
+        first = np.where(within.any(axis=1), within.argmax(axis=1), count)
+        row = np.flatnonzero(within.any(axis=1))
+        segments, start = pairs_of(row, tokens[row, first[row]], tokens[row, first[row]]), np.zeros(len(row))
+        self.keep(segments, start, self.worth(segments, start), log_p[row, first[row]])
+        return Singles(tokens, distance, log_p, count, first)
+
+    def pairs(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray]:
+        """The pairs worth following, by the model that agrees with the output at both tokens and in the middle."""
+        row, start, end = self._candidates(singles, rows)
+        segments = pairs_of(row, singles.tokens[row, start], singles.tokens[row, end])
+        chosen = np.concatenate([np.zeros(0, np.int64), *self._promising(singles, row, start, end, segments)])
+        segments, row, start, end = segments.take(chosen), row[chosen], start[chosen], end[chosen]
+        curves = Curves.between(singles.log_p[row, start], singles.log_p[row, end])
+        segments, curves = self._bent(segments, curves)
+        chosen = self.most_promising(segments, crossing_of(curves, self.own_p[row], self.limit), FOLLOWED)
+        return segments.take(chosen), curves.take(chosen), singles.distance[row, start][chosen]
+
+    def _candidates(self, singles: Singles, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row, rank where it starts and rank where it ends of every pair considered.
+
+        Both are the tokens of least attention, and those whose own output is nearest to the model's.
+        """
+        ranks = np.arange(singles.tokens.shape[1])
+        near = np.where(ranks < LEAST_ATTENDED, -1.0, singles.distance[rows])
+        ends = np.argsort(near, axis=1, kind="stable")[:, :PARTNERS]
+        starts = np.argsort(np.where(ranks < singles.first[rows, None], near, np.inf), axis=1, kind="stable")[:, :STARTS]
+        fits = (starts < singles.first[rows, None])[:, :, None] & (ends < singles.count[rows, None])[:, None, :]
+        row, start, end = np.nonzero(fits & (starts[:, :, None] != ends[:, None, :]))
+        return rows[row], starts[row, start], ends[row, end]
+
+    def _promising(self, singles: Singles, row: np.ndarray, start: np.ndarray, end: np.ndarray, segments: Segments) -> list[np.ndarray]:
+        """The pairs whose middle is to be read out, by the linear model; rows in pieces, since each pair has a grid of outputs."""
+        found = []
+        for low, high in pairwise(np.searchsorted(row, np.arange(0, len(self.alpha) + 8, 8))):
+            piece = np.arange(low, high)
+            curves = Curves.between(singles.log_p[row[piece], start[piece]], singles.log_p[row[piece], end[piece]])
+            crossing = crossing_of(curves, self.own_p[row[piece]], self.limit)
+            found.append(low + self.most_promising(segments.take(piece), crossing, MIDDLES))
+        return found
+
+    def by_programs(self, singles: Singles, rows: np.ndarray) -> None:
+        """Attention of several tokens: linear programs on a model that is shifted to agree with each output read out.
+
+        Between more than two classes a segment of two tokens may pass the outputs within ε by; several tokens together need not.
+        """
+        shift, margin = np.zeros((len(rows), self.own_p.shape[1])), np.full(len(rows), self.limit)
+        slopes = [gains(np.ones(singles.count[row]), self._least(singles, row)) for row in rows]
+        for number in range(PROGRAMS):
+            made = [self._program(singles, row, shift[k], slopes[k], margin[k]) for k, row in enumerate(rows)]
+            solved = np.array([one is not None for one in made], bool)
+            rows, margin, weights = rows[solved], margin[solved], [one for one in made if one is not None]
+            segments, start = _of_largest(rows, singles, weights), np.zeros(len(rows))
+            distance, log_p = self.read(segments, start)
+            value, within = self.worth(segments, start), distance <= self.limit
+            self.keep(segments.take(within), start[within], value[within], log_p[within])
+            if number == PROGRAMS - 1:
+                self._from_outside(segments, distance, log_p, ~within & (value > self.best.value[rows]))
+            shift = np.array([log_p[k] - w @ singles.log_p[rows[k], : len(w)] for k, w in enumerate(weights)]).reshape(log_p.shape)
+            margin = np.where(within, margin, 0.9 * margin)
+            slopes = [chords(w, self._least(singles, row)) for w, row in zip(weights, rows, strict=True)]
+
+    def _from_outside(self, segments: Segments, distance: np.ndarray, log_p: np.ndarray, chosen: np.ndarray) -> None:
+        """Follow segments from attentions that are not within ε to the model's own."""
+        segments = segments.take(chosen)
+        self.follow(*self._bent(segments, Curves.between(log_p[chosen], np.log(self.own_p[segments.rows]))), distance[chosen])
+
+    def _bent(self, segments: Segments, curves: Curves) -> tuple[Segments, Curves]:
+        """The segments, and their curves through the outputs in the middle."""
+        half = np.full(len(segments.rows), 0.5)
+        return segments, curves.bent(half, self.read(segments, half)[1])
+
+    def _least(self, singles: Singles, row: int) -> np.ndarray:
+        """The model's own attention to the tokens of a row that were read out."""
+        return self.alpha[row][singles.tokens[row, : singles.count[row]]]
+
+    def _program(self, singles: Singles, row: int, shift: np.ndarray, slopes: np.ndarray, margin: float) -> np.ndarray | None:
+        log_p = singles.log_p[row, : singles.count[row]] + shift
+        return linear_attention(log_p - np.log(self.own_p[row]), self.own_p[row], slopes, margin)
+
+    def below_bound(self, singles: Singles, rows: np.ndarray, gap: float) -> np.ndarray:
+        """The rows whose best is more than ``gap`` below all attention on the token of least attention, which no attention exceeds."""
+        least = self.alpha.values[self.alpha.offsets[rows] + singles.tokens[rows, 0]]
+        return rows[self.best.value[rows] < 0.5 * LN2 + gains(np.ones(len(rows)), least) - gap]
+
+    def tangents(self, singles: Singles, rows: np.ndarray) -> Singles:
+        """The log-probabilities of each single token by the slopes at the best attention so far."""
+        log_p, best = singles.log_p.copy(), self.best
+        row, rank = np.nonzero(np.arange(log_p.shape[1]) < singles.count[rows, None])
+        row = rows[row]
+        tokens = np.column_stack([singles.tokens[row, rank], best.tokens[row]])
+        start = np.zeros((len(row), SUPPORT + 1))
+        start[:, 0] = 1.0
+        segments = Segments(row, tokens, start, np.column_stack([np.zeros(len(row)), best.weights[row]]), best.own[row])
+        found = self.read(segments, np.full(len(row), 1.0 - STEP))[1]
+        log_p[row, rank] = best.log_p[row] + (found - best.log_p[row]) / STEP
+        return singles._replace(log_p=log_p)
+
+    def one_more(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray]:
+        """From the tokens of least attention to the best so far."""
+        best, ranks = self.best, np.arange(min(MORE, singles.tokens.shape[1]))
+        row, rank = np.nonzero(ranks < np.minimum(singles.first, singles.count)[rows, None])
+        row = rows[row]
+        token, tokens, end = singles.tokens[row, rank], best.tokens[row].copy(), best.weights[row]
+        known = (tokens == token[:, None]) & (end > 0.0)
+        column = np.where(known.any(axis=1), known.argmax(axis=1), (end == 0.0).argmax(axis=1))
+        tokens[np.arange(len(row)), column] = token
+        start = np.zeros_like(end)
+        start[np.arange(len(row)), column] = 1.0
+        segments = Segments(row, tokens, start, end, best.own[row])
+        return *self._bent(segments, Curves.between(singles.log_p[row, rank], best.log_p[row])), singles.distance[row, rank]
+
+    def follow(self, segments: Segments, curves: Curves, distance: Float[np.ndarray, " m"]) -> None:
+        """Read the outputs along segments, whose start is ``distance`` away, to the first point within ε, and keep what is best."""
+        walk = Walk.of(distance - self.limit, curves.a)
+        for _ in range(AIMS):
+            left = np.flatnonzero(np.isnan(walk.high))
+            t = crossing_of(curves.take(left), self.own_p[segments.rows[left]], self.limit).inside
+            curves = curves.with_rows(left, curves.take(left).bent(t, self._step(walk, segments, left, t)))
+        walk.start_before_high()
+        first = crossing_of(curves, self.own_p[segments.rows], self.limit).first
+        for number in range(STEPS):
+            reachable = np.maximum(self.worth(segments, walk.low), self.worth(segments, np.nan_to_num(walk.high)))
+            left = np.flatnonzero((reachable > self.best.value[segments.rows]) & (walk.high - walk.low > 1e-7))
+            self._step(walk, segments, left, walk.aim(left, first if number == 0 else None))
+        known = np.flatnonzero(~np.isnan(walk.high))
+        segments, t = segments.take(known), walk.high[known]
+        self.keep(segments, t, self.worth(segments, t), walk.log_p[known])
+
+    def _step(self, walk: Walk, segments: Segments, left: np.ndarray, t: np.ndarray) -> np.ndarray:
+        """Read out a point of each of the segments ``left``; returns the log-probabilities there."""
+        distance, log_p = self.read(segments.take(left), t)
+        walk.note(left, t, distance - self.limit, log_p)
+        return log_p
+
+    def most_promising(self, segments: Segments, crossing: Crossing, most: int) -> Int64[np.ndarray, " k"]:
+        """Of every row the ``most`` segments of largest JSD where they come within ε, those that miss it after all others."""
+        score = np.where(crossing.miss > 0.0, -crossing.miss, self.worth(segments, crossing.first))
+        useful = (score <= 0.0) | (score > self.best.value[segments.rows])
+        order = np.lexsort((-score, segments.rows))
+        order = order[useful[order]]
+        rows = segments.rows[order]
+        place = np.arange(len(order)) - np.searchsorted(rows, rows)
+        return np.sort(order[place < most])
+
+    def modelled(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Probabilities of the classes modelled, and of all others together where there are any."""
+        both = two_classes(prediction)
+        if self.classes is None:
+            return np.maximum(both, LEAST)
+        kept = np.take_along_axis(both, self.classes[rows], axis=1)
+        return np.maximum(np.hstack([kept, 1.0 - kept.sum(axis=1, keepdims=True)]), LEAST)
+
+    def read(self, segments: Segments, t: Float[np.ndarray, " m"]) -> tuple[np.ndarray, np.ndarray]:
+        """TVD from the model's output (m,) and modelled log-probabilities (m, classes) at a point of every segment."""
+
+        def measure(prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            return np.hstack([self.outputs.distance(prediction, rows)[:, None], np.log(self.modelled(prediction, rows))])
+
+        found = self.outputs.under(segments.rows, lambda chosen: self.attention(segments.take(chosen), t[chosen]), measure)
+        return found[:, 0], found[:, 1:]
+
+    def attention(self, segments: Segments, t: Float[np.ndarray, " m"]) -> Ragged:
+        """The attention at a point of every segment."""
+        made = few_tokens(self.alpha.lengths[segments.rows], segments.tokens, segments.weights(t))
+        if not segments.own.any():
+            return made
+        return made.with_values(made.values + made.spread(t * segments.own) * self.alpha.take(segments.rows).values)
+
+    def worth(self, segments: Segments, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
+        """JSD to the model's own attention at a point of every segment."""
+        old = self.alpha.values[self.alpha.offsets[segments.rows][:, None] + segments.tokens]
+        value = 0.5 * LN2 + gains(segments.weights(t), old).sum(axis=1)
+        mixed = np.flatnonzero(segments.own)
+        made = self.attention(segments.take(mixed), t[mixed])
+        value[mixed] = made.with_values(jsd_terms(made.values, self.alpha.take(segments.rows[mixed]).values)).sum()
+        return value
+
+    def keep(self, segments: Segments, t: np.ndarray, value: np.ndarray, log_p: np.ndarray) -> None:
+        """Take what is better than the best so far, of several segments of a row the best."""
+        order = np.lexsort((-value, segments.rows))
+        order = order[value[order] > self.best.value[segments.rows[order]]]
+        rows, first = np.unique(segments.rows[order], return_index=True)
+        chosen, width, best = order[first], segments.tokens.shape[1], self.best
+        best.value[rows], best.log_p[rows], best.own[rows] = value[chosen], log_p[chosen], (t * segments.own)[chosen]
+        best.weights[rows] = 0.0
+        best.tokens[rows, :width], best.weights[rows, :width] = segments.tokens[chosen], segments.weights(t)[chosen]
+
+
+def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -> Segments:
+    """From the `SUPPORT` largest weights of every row, scaled to sum to 1, to the model's own attention."""
+    start, places = np.zeros((len(rows), SUPPORT)), np.zeros((len(rows), SUPPORT), np.int64)
+    for k, weight in enumerate(weights):
+        largest = np.argsort(-weight, kind="stable")[:SUPPORT]
+        kept = np.where(weight[largest] > TINY, weight[largest], 0.0)
+        places[k, : len(largest)], start[k, : len(largest)] = singles.tokens[rows[k], largest], kept / kept.sum()
+    return Segments(rows, places, start, np.zeros_like(start), np.ones(len(rows)))
+
+
+def _likeliest(prediction: Float[np.ndarray, "n C"]) -> Int64[np.ndarray, "n k"] | None:
+    """The classes modelled one by one; None for all."""
+    return None if prediction.shape[1] <= CLASSES + 1 else np.argsort(-prediction, axis=1, kind="stable")[:, :CLASSES]
+
+
+def _by_attention(alpha: Ragged) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:
+    """The positions of every row by attention, least first, `TOKENS` of them at most, and how many there are."""
+    count = np.minimum(alpha.lengths, TOKENS)
+    tokens = np.zeros((len(alpha), int(count.max(initial=0))), np.int64)
+    for row, weights in enumerate(alpha):
+        tokens[row, : count[row]] = np.argsort(weights, kind="stable")[: count[row]]
+    return tokens, count

@@ -1,0 +1,128 @@
+"""What is left of the attention after removals in given orders, for outputs through a tail that no kernel computes; many at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int64, UInt64
+
+from attnaudit.core.kernels import over_rows
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.permutation import shuffle_rows
+from attnaudit.experiments.through_tail import Outputs
+
+SIZES = 128  # numbers of removals that are tried along an order before those between two of them are
+CHUNK = 4
+
+
+@dataclass(frozen=True)
+class Removals:
+    """Removals along the orders ``ranks`` (orders, N), the place of every position in each; every request is one alternative of m."""
+
+    outputs: Outputs
+    ranks: Int64[np.ndarray, "orders N"]
+
+    def measured(
+        self,
+        rows: Int64[np.ndarray, " m"],
+        order: Int64[np.ndarray, " m"],
+        count: Int64[np.ndarray, " m"],
+        keep: Bool[np.ndarray, " m"],
+        measure: Callable[[Float[np.ndarray, "b C"], Int64[np.ndarray, " b"]], Float[np.ndarray, " b"]],
+    ) -> Float[np.ndarray, " m"]:
+        """A measure of the outputs without the first ``count`` of an order, or with them alone where ``keep``.
+
+        NaN where no weight is left.
+        """
+        alpha = self.outputs.alpha
+
+        def attention(chosen: np.ndarray) -> Ragged:
+            left, mass = self._left(rows[chosen], order[chosen], count[chosen], keep[chosen])
+            whole = alpha.take(rows[chosen]).values  # stands in where nothing is left, and is not counted
+            total = left.spread(mass)
+            return left.with_values(np.where(total > 0.0, left.values / np.where(total > 0.0, total, 1.0), whole))
+
+        found = self.outputs.under(rows, attention, measure).astype(np.float64)
+        return np.where(self.mass(rows, order, count, keep) > 0.0, found, np.nan)
+
+    def mass(self, rows: np.ndarray, order: np.ndarray, count: np.ndarray, keep: np.ndarray) -> Float[np.ndarray, " m"]:
+        """The weight that is left."""
+        pieces = Ragged.from_lengths(np.zeros(0), self.outputs.alpha.lengths[rows]).blocks(1 << 20)
+        parts = [self._left(rows[piece], order[piece], count[piece], keep[piece])[1] for piece in pieces]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def _left(self, rows: np.ndarray, order: np.ndarray, count: np.ndarray, keep: np.ndarray) -> tuple[Ragged, Float[np.ndarray, " m"]]:
+        taken = self.outputs.alpha.take(rows)
+        among_first = self.ranks[taken.spread(order), self.outputs.alpha.positions(rows)] < taken.spread(count)
+        left = taken.with_values(np.where(among_first == taken.spread(keep), taken.values, 0.0))
+        return left, left.sum()
+
+    def first(self, rows: np.ndarray, order: np.ndarray, keep: bool, happens: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        """After how many removals, or with how many kept, ``happens(predictions, rows)`` is first true; 0 where it never is.
+
+        Of a row of more than `SIZES` + 1 positions so many sizes, evenly spaced, are tried, and those between the last that is not and the
+        first that is.
+        """
+        lengths = self.outputs.alpha.lengths[rows]
+        sizes, found = np.minimum(lengths - 1, SIZES), np.zeros(len(rows), np.int64)
+        start, chunk = 0, CHUNK
+        while True:
+            pending = np.flatnonzero((found == 0) & (sizes > start))
+            if len(pending) == 0:
+                break
+            steps = np.arange(start, start + chunk)
+            counts = np.where(steps < sizes[pending, None], _size(steps, sizes[pending, None], lengths[pending, None]), 0)
+            found[pending] = self._first_of(rows[pending], order[pending], counts, keep, happens)
+            start, chunk = start + chunk, 2 * chunk
+        return self._between(rows, order, keep, happens, found)
+
+    def _between(self, rows: np.ndarray, order: np.ndarray, keep: bool, happens: Callable, found: np.ndarray) -> np.ndarray:
+        lengths = self.outputs.alpha.lengths[rows]
+        longer = np.flatnonzero((lengths - 1 > SIZES) & (found > 1))
+        if len(longer) == 0:
+            return found
+        span = 2 + int(lengths.max()) // SIZES
+        counts = found[longer, None] - np.arange(span, 0, -1)
+        step = np.arange(SIZES)
+        tried = _size(step, np.full((len(longer), 1), SIZES), lengths[longer, None])
+        before = np.where(tried < found[longer, None], tried, 0).max(axis=1)
+        earlier = self._first_of(rows[longer], order[longer], np.where(counts > before[:, None], counts, 0), keep, happens)
+        found[longer] = np.where(earlier > 0, earlier, found[longer])
+        return found
+
+    def _first_of(self, rows: np.ndarray, order: np.ndarray, counts: Int64[np.ndarray, "m k"], keep: bool, happens: Callable) -> np.ndarray:
+        """The first of each row's ``counts`` at which it happens, 0 where at none; counts of 0 are not tried."""
+        which, column = np.nonzero(counts)
+        count = counts[which, column]
+        true = np.zeros(counts.shape, bool)
+        true[which, column] = self.measured(rows[which], order[which], count, np.full(len(which), keep), happens) == 1.0
+        return np.where(true.any(axis=1), counts[np.arange(len(rows)), true.argmax(axis=1)], 0)
+
+
+def _size(step: np.ndarray, sizes: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Number of removals ``step`` of ``sizes``, evenly spaced from 1 to T − 1."""
+    return 1 + np.round(step * (lengths - 2) / np.maximum(sizes - 1, 1)).astype(np.int64)
+
+
+def ranks_of(score: Ragged) -> Int64[np.ndarray, " N"]:
+    """The place of every position, the largest score of its row first, equal ones as they stand."""
+    order = np.lexsort((-score.values, score.row_of_value))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = _within(score)
+    return ranks
+
+
+def random_ranks(alpha: Ragged, streams: UInt64[np.ndarray, " n"], number: int) -> Int64[np.ndarray, " N"]:
+    """The place of every position in random order ``number`` of its row, that of `removal.random_order`."""
+    order = _within(alpha).astype(np.float64)
+    over_rows(shuffle_rows, len(alpha), order, alpha.offsets, streams, number)
+    ranks = np.empty(len(order), np.int64)
+    ranks[alpha.spread(alpha.offsets[:-1]) + order.astype(np.int64)] = _within(alpha)
+    return ranks
+
+
+def _within(rows: Ragged) -> Int64[np.ndarray, " N"]:
+    """The number of every value in its row."""
+    return np.arange(int(rows.offsets[-1])) - rows.spread(rows.offsets[:-1])

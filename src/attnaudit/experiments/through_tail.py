@@ -1,0 +1,114 @@
+"""Outputs under other attention for a tail that no kernel computes, such as a stored network: many rows at once, in few calls.
+
+A call costs far more than a row of it, so that callers collect the alternatives of many rows, and memory bounds each call. A prediction
+may differ in its last digits with the batch that it is computed in. Decisions and limits leave that much room (`NOISE`), so that results do
+not depend on batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.measures import predicted_class, tvd
+from attnaudit.trace.readout import IdentityTail, Readout, TanhTail
+
+NUMBERS = 1 << 21  # contributions and outputs of one call
+BLOCK = 1 << 14  # positions of the rows whose alternatives are considered together
+NOISE = 2e-6  # of a probability: what a float32 network gives for the same attention in another batch
+
+
+def has_compiled_tail(readout: Readout) -> bool:
+    """Whether kernels compute the tail; all other tails are called."""
+    return isinstance(readout.tail, IdentityTail | TanhTail)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The outputs of ``readout`` compared with those under the model's own attention ``alpha``: ``own`` (n, C), ``decided`` (n,)."""
+
+    readout: Readout
+    alpha: Ragged
+    own: Float[np.ndarray, "n C"]
+    decided: Int64[np.ndarray, " n"]
+
+    @classmethod
+    def of(cls, readout: Readout, alpha: Ragged) -> Outputs:
+        own = np.concatenate([readout.take(rows)(alpha.take(rows)) for rows in _calls(readout, alpha.lengths, outputs=1)])
+        return cls(readout, alpha, own, predicted_class(own))
+
+    def under(
+        self,
+        rows: Int64[np.ndarray, " m"],
+        attention: Callable[[Int64[np.ndarray, " b"]], Ragged],
+        measure: Callable[[Float[np.ndarray, "b C"], Int64[np.ndarray, " b"]], np.ndarray],
+    ) -> np.ndarray:
+        """``measure(predictions, rows)`` under m alternatives, of the rows ``rows``, which may repeat.
+
+        ``attention(chosen)`` makes the chosen of the m alternatives, and is asked for as many as memory allows, so that never all of them,
+        nor all of their predictions, are held.
+        """
+        parts = [
+            measure(self.readout.take(rows[chosen])(attention(chosen)), rows[chosen])
+            for chosen in _calls(self.readout, self.alpha.lengths[rows], self.own.shape[1])
+        ]
+        return np.concatenate(parts) if parts else measure(self.own[:0], rows)
+
+    def distance(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+        """TVD from the output under the model's own attention."""
+        return tvd(prediction, self.own[rows])
+
+    def lead(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+        """Probability of the class decided for minus that of the likeliest other; another one is decided for where this is below 0."""
+        both = two_classes(prediction)
+        at = np.arange(len(rows)), self.decided[rows]
+        rivals = both.copy()
+        rivals[at] = -np.inf
+        return both[at] - rivals.max(axis=1, initial=-1.0)
+
+    def flips(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> np.ndarray:
+        """Whether another class is decided for."""
+        return is_flip(self.lead(prediction, rows))
+
+    def probability(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
+        """Probability of the class decided for."""
+        return two_classes(prediction)[np.arange(len(rows)), self.decided[rows]]
+
+
+def is_flip(lead: np.ndarray) -> np.ndarray:
+    """Whether a lead of the class decided for is lost, by more than `NOISE` in both probabilities."""
+    return lead < -2 * NOISE
+
+
+def row_blocks(alpha: Ragged) -> Iterator[Int64[np.ndarray, " b"]]:
+    """The rows in runs whose alternatives are considered together."""
+    return alpha.blocks(BLOCK)
+
+
+def two_classes(prediction: Float[np.ndarray, "b C"]) -> np.ndarray:
+    """The prediction with a column for every class: one sigmoid output stands for two."""
+    return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction
+
+
+def one_hots(lengths: Int64[np.ndarray, " m"], position: Int64[np.ndarray, " m"]) -> Ragged:
+    """For every alternative all attention on one position."""
+    return few_tokens(lengths, position[:, None], np.ones((len(position), 1)))
+
+
+def few_tokens(lengths: Int64[np.ndarray, " m"], tokens: Int64[np.ndarray, "m k"], weights: Float[np.ndarray, "m k"]) -> Ragged:
+    """Attention of which k tokens at most have any; where a token is named twice it has both weights."""
+    made = Ragged.from_lengths(np.zeros(lengths.sum()), lengths)
+    np.add.at(made.values, made.offsets[:-1, None] + tokens, weights)
+    return made
+
+
+def _calls(readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int) -> list[Int64[np.ndarray, " b"]]:
+    """The alternatives cut into calls of about `NUMBERS` numbers."""
+    positions = int(lengths.sum())
+    total = positions * readout.contribution.values.shape[1] + len(lengths) * outputs
+    per_call = max(NUMBERS * positions // max(total, 1), 1)
+    return list(Ragged.from_lengths(np.zeros(0), lengths).blocks(per_call))

@@ -1,0 +1,252 @@
+"""Collect: a transformer and texts give a trace with a row for every head of the layers asked for, at the query that the prediction reads."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import forward
+from attnaudit.hf.encoded import SPECIAL, Encoded
+from attnaudit.hf.gate import Gate, Layer, evaluating
+from attnaudit.hf.network import Replay
+from attnaudit.hf.replay import Query, states_of
+from attnaudit.hf.resume import layers_around, record
+from attnaudit.hf.tail import MOST_PARAMETERS, Tail, write_tail_graph
+from attnaudit.trace import Trace, concatenate
+from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
+
+OPERATION = "collect"
+SHARD_TEXTS = 64
+BUDGET = 4096  # padded positions of a batch
+SINK = "<sink>"  # the token of a sink: a position that takes attention and gives nothing
+Layers = str | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """An attention whose rows are collected: its number in a pass, its layer, its heads."""
+
+    number: int
+    layer: Layer
+    heads: tuple[int, ...]
+
+
+def choose_layers(gate: Gate, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False) -> tuple[Chosen, ...]:
+    """The attentions of ``layers`` ("last", "all" or numbers from 0) and ``heads`` ("all" or numbers), of cross-attention with ``cross``.
+
+    Raises InputError for a model whose prediction reads no single query, and for layers and heads that it does not have.
+    """
+    if gate.task is None or gate.reads is None:
+        got = "a class of an unknown task" if gate.task is None else "a prediction that is read from several positions, such as their mean"
+        expected = "a classifier that reads one position, a causal language model or an encoder–decoder"
+        raise InputError(OPERATION, gate.model, got, expected)
+    stack = "cross" if cross else "decoder" if any(layer.stack == "cross" for layer in gate.layers) else gate.layers[-1].stack
+    found = {layer.layer: (number, layer) for number, layer in enumerate(gate.layers) if layer.stack == stack}
+    if not found:
+        raise InputError(OPERATION, gate.model, "no cross-attention", "an encoder–decoder", "leave out --cross")
+    wanted = [max(found)] if layers == "last" else sorted(found) if layers == "all" else list(layers)
+    for layer in wanted:
+        if layer not in found:
+            raise InputError(OPERATION, f"layer {layer}", f"no such layer of {stack} attention", f"0 to {max(found)}, last or all")
+    return tuple(Chosen(*found[layer], _heads(found[layer][1], heads)) for layer in dict.fromkeys(wanted))  # type: ignore[arg-type]
+
+
+def _heads(layer: Layer, heads: str | Sequence[int]) -> tuple[int, ...]:
+    wanted = range(layer.heads) if heads == "all" else heads
+    for head in wanted:
+        if not isinstance(head, int) or not 0 <= head < layer.heads:
+            raise InputError(OPERATION, f"head {head}", f"layer {layer.layer} has {layer.heads} heads", f"0 to {layer.heads - 1}, or all")
+    return tuple(dict.fromkeys(map(int, wanted)))
+
+
+def collect_shards(
+    model: Any, encoded: Encoded, gate: Gate, chosen: Sequence[Chosen], folder: Path | None = None, *, class_names: Sequence[str],
+    metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int = SHARD_TEXTS, progress: Progress = silent,
+) -> Iterator[Trace]:  # fmt: skip
+    """The trace of encoded texts, ``shard_texts`` of them at a time, each with a row for every head that is ``chosen`` (`choose_layers`).
+
+    Where only the last layer is chosen and what follows it can be exported, the tail is an ONNX graph, written into ``folder`` (a temporary
+    one by default); else the model is the tail (`Replay`). ``budget`` bounds the padded positions of a batch, and with it memory.
+    """
+    with tempfile.TemporaryDirectory() as temporary, evaluating(model):
+        work = _Work(model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), dict(metadata or {}), budget)
+        for start in range(0, len(encoded), shard_texts):
+            yield work.shard(encoded.take(np.arange(start, min(start + shard_texts, len(encoded)))))
+            progress("collect", min(start + shard_texts, len(encoded)), len(encoded))
+
+
+@dataclass(frozen=True)
+class _Text:
+    """What one text left: logits (C,), the weights (H, K) and values (H, K, D) of each chosen attention at the query, hidden states (W,)."""
+
+    query: int
+    logits: np.ndarray
+    weights: tuple[np.ndarray, ...]
+    values: tuple[np.ndarray, ...]
+    hidden: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What all shards of a trace share."""
+
+    model: Any
+    gate: Gate
+    chosen: tuple[Chosen, ...]
+    encoded: Encoded
+    folder: Path
+    class_names: tuple[str, ...]
+    metadata: dict[str, Any]
+    budget: int
+
+    @cached_property
+    def network(self) -> Replay:
+        return Replay(self.model, self.gate)
+
+    @cached_property
+    def layers(self) -> nn.ModuleList | None:
+        """The layers around the last chosen attention, where the tail is a graph."""
+        return layers_around(self.model, self.chosen[-1].layer.path)
+
+    @cached_property
+    def tail(self) -> GraphTail | Replay:
+        if len(self.chosen) > 1 or self.chosen[0].layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
+            return self.network
+        first = self.encoded.take(np.array([0]))
+        inputs = first.batch([0], self.model.device)
+        states = states_of(self.model, inputs, Query(self._task, self._query(first, 0)))
+        tail = Tail(self.model, states, self.chosen[0].number)
+        place = self.folder / GRAPH_FILE
+        if not write_tail_graph(tail, torch.zeros(ROWS, tail.taken), place):
+            return self.network
+        return GraphTail.of(place)
+
+    @property
+    def _task(self) -> Any:
+        return self.gate.task
+
+    def _query(self, encoded: Encoded, row: int) -> int:
+        assert self.gate.reads is not None
+        queries = (encoded.ids if encoded.written is None else encoded.written).lengths[row]
+        return int(self.gate.reads % queries)
+
+    def shard(self, encoded: Encoded) -> Trace:
+        texts: dict[int, _Text] = {}
+        for rows in encoded.batches(self.budget, self.gate.batching):
+            texts |= dict(self._of_batch(encoded, rows))
+        found = [self._trace(encoded, texts, k, head) for k, one in enumerate(self.chosen) for head in one.heads]
+        trace = concatenate(found)
+        per_layer = np.tile(np.arange(len(encoded)), len(found)), np.repeat(np.arange(len(found)), len(encoded))
+        return trace.take(np.lexsort((per_layer[1], per_layer[0])))
+
+    def _of_batch(self, encoded: Encoded, rows: np.ndarray) -> Iterator[tuple[int, _Text]]:
+        inputs = encoded.batch(rows, self.model.device)
+        graph = isinstance(self.tail, GraphTail)
+        recorded = record(self.model, inputs, self.layers) if graph and self.layers is not None else None
+        seen = recorded.seen if recorded is not None else forward(self.model, inputs)
+        hidden = None
+        if recorded is not None:
+            call = recorded.call_of(self.chosen[-1].number)
+            assert call is not None
+            hidden = recorded.calls[call].hidden
+        attentions = [seen.attentions[one.number] for one in self.chosen]
+        for k, row in enumerate(rows.tolist()):
+            query = self._query(encoded, row)
+            logits = seen.output.logits[k] if self._task == "classification" else seen.output.logits[k, query]
+            keys = [self._keys(encoded, row, one.layer) for one in self.chosen]
+            yield row, _Text(
+                query, _plain(logits),
+                tuple(_plain(one.weights[k, :, query, :size]) for one, size in zip(attentions, keys, strict=True)),
+                tuple(_plain(one.values[k, :, :size]) for one, size in zip(attentions, keys, strict=True)),
+                np.zeros(0, np.float32) if hidden is None else _plain(hidden[k, query]),
+            )  # fmt: skip
+
+    @staticmethod
+    def _keys(encoded: Encoded, row: int, layer: Layer) -> int:
+        own = encoded.ids if encoded.written is None or layer.stack != "decoder" else encoded.written
+        return int(own.lengths[row])
+
+    def _trace(self, encoded: Encoded, texts: Mapping[int, _Text], k: int, head: int) -> Trace:
+        """The rows of one head, one for each text."""
+        one, rows = self.chosen[k], range(len(encoded))
+        written = encoded.written is not None and one.layer.stack == "decoder"
+        tokens = encoded.written_tokens if written and encoded.written_tokens is not None else encoded.tokens
+        special = [list(row) for row in encoded.special] if not written else [[False] * len(row) for row in tokens]
+        word_id = [row.tolist() for row in encoded.word_id] if not written else [list(range(len(row))) for row in tokens]
+        alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
+        rationale = None if encoded.rationale is None or written else [marks or None for marks in encoded.rationale]
+        if one.layer.sink:
+            tokens = [[*row, SINK] for row in tokens]
+            special, word_id = [[*row, True] for row in special], [[*row, SPECIAL] for row in word_id]
+            alpha = [np.append(row, max(1.0 - float(row.sum()), 0.0)).astype(np.float32) for row in alpha]
+            readout = [np.concatenate([row, np.zeros_like(row[:1])]) for row in readout]
+            rationale = None if rationale is None else [marks and [*marks, False] for marks in rationale]
+        graph = isinstance(self.tail, GraphTail)
+        offset = [self._offset(texts[row], k, head) if graph else np.zeros(one.layer.width, np.float32) for row in rows]
+        return Trace.from_arrays(
+            activation="softmax", class_names=self.class_names, metadata=self.metadata, tail=self.tail, origin=f"{one.layer.path}, head {head}",
+            instance=encoded.instance, split=encoded.split, label=self._labels(encoded), tokens=tokens, alpha=Ragged.from_rows(alpha),
+            readout=Ragged.from_rows(readout), offset=np.stack(offset),
+            prediction=np.stack([_softmax(texts[row].logits) for row in rows]), rationale=rationale,
+            special=special, word_id=word_id, stack=[one.layer.stack] * len(rows), layer=np.full(len(rows), one.layer.layer, np.int32),
+            head=np.full(len(rows), head, np.int32), query=np.array([texts[row].query for row in rows], np.int32),
+            sink=np.full(len(rows), one.layer.sink), **self._ids(encoded),
+        )  # fmt: skip
+
+    def _offset(self, text: _Text, k: int, head: int) -> np.ndarray:
+        """The attended sums of the other heads, zeros in place of this one's, and the hidden state that the layer was given."""
+        sums = np.einsum("hk,hkd->hd", text.weights[k].astype(np.float64), text.values[k]).astype(np.float32)
+        sums[head] = 0.0
+        return np.concatenate([sums.reshape(-1), text.hidden])
+
+    def _ids(self, encoded: Encoded) -> dict[str, Any]:
+        """What the model was given, for replays; a trace with a graph needs it not."""
+        if isinstance(self.tail, GraphTail):
+            return {}
+        columns = {"ids": encoded.ids, "type_ids": encoded.type_ids, "written_ids": encoded.written}
+        return {name: [row.tolist() for row in column] for name, column in columns.items() if column is not None}
+
+    def _labels(self, encoded: Encoded) -> np.ndarray | None:
+        if encoded.next_ids is not None:
+            return np.array([row[-1] for row in encoded.next_ids], np.int32)
+        return encoded.label
+
+
+def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tuple[str, ...]:
+    """The names of a model's outputs: its classes, or the tokens of its vocabulary, each once; an output that is no token has its number."""
+    if class_names:
+        return tuple(class_names)
+    if type(model).__name__.endswith("ForSequenceClassification"):
+        return tuple(str(model.config.id2label.get(number, number)) for number in range(model.config.num_labels))
+    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer)
+    names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
+    taken: set[str] = set()
+    for number, name in enumerate(names):
+        names[number] = f"<{number}>" if name is None or name in taken else name
+        taken.add(names[number])
+    return tuple(names)
+
+
+def _output_size(model: Any) -> int:
+    output = model.get_output_embeddings()
+    return 0 if output is None else int(output.weight.numel())
+
+
+def _plain(values: Tensor) -> np.ndarray:
+    return values.float().cpu().numpy()
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits.astype(np.float64) - logits.max())
+    return (powers / powers.sum()).astype(np.float32)

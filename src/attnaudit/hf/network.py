@@ -1,0 +1,106 @@
+"""A transformer at hand, as the tail of traces that store none: it is run again from the attended sum of a row on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from jaxtyping import Float, Int64
+
+from attnaudit.core.errors import TraceError
+from attnaudit.hf.gate import Gate, evaluating
+from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
+from attnaudit.models.fingerprint import weights_fingerprint
+
+AT_ONCE = 64  # replays of one text in a pass
+SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
+
+
+class Replay:
+    """A checked model of the transformers library (`check_model`), for audits of traces whose tail is ``replay``."""
+
+    def __init__(self, model: Any, gate: Gate) -> None:
+        self.model, self.gate = model, gate
+        self.numbers = {(layer.stack, layer.layer): number for number, layer in enumerate(gate.layers)}
+        self.kept = Kept()
+
+    def __repr__(self) -> str:
+        return f"Replay({self.gate.model}, {self.fingerprint[:12]}…)"
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """sha256 of the weights."""
+        return weights_fingerprint(self.model)
+
+    def of_rows(self, table: pa.Table) -> Rows:
+        """The tail of the rows of a trace. Raises TraceError for rows that do not say where their attention stands."""
+        missing = [name for name in ("ids", "stack", "layer", "head", "query") if name not in table.column_names]
+        if missing:
+            raise TraceError("replay", f"column {missing[0]}", "no such column", "the text and the place of every attention")
+        return Rows(self, table)
+
+    def inputs(self, row: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+        """What the model was given for a row."""
+        inputs = {"input_ids": torch.tensor([row["ids"]]), "attention_mask": torch.ones(1, len(row["ids"]), dtype=torch.long)}
+        names = {"type_ids": "token_type_ids", "written_ids": "decoder_input_ids"}
+        inputs |= {names[name]: torch.tensor([row[name]]) for name in names if row.get(name) is not None}
+        return {name: value.to(self.model.device) for name, value in inputs.items()}
+
+    def states(self, row: Mapping[str, Any]) -> States:
+        """What replays of a row's text start from."""
+        key = tuple(tuple(row.get(name) or ()) for name in ("ids", "type_ids", "written_ids"))
+        assert self.gate.task is not None
+        return self.kept.get(key, lambda: states_of(self.model, self.inputs(row), Query(self.gate.task, row["query"])))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The tail of some rows, ``(pooled (n, P), rows (n,)) -> logits (n, C)``."""
+
+    network: Replay
+    table: pa.Table
+
+    @cached_property
+    def _places(self) -> list[dict[str, Any]]:
+        names = [name for name in ("ids", "type_ids", "written_ids", "stack", "layer", "head", "query") if name in self.table.column_names]
+        return self.table.select(names).to_pylist()
+
+    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]:
+        groups: defaultdict[Any, list[int]] = defaultdict(list)
+        for k, row in enumerate(rows.tolist()):
+            place = self._places[row]
+            groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), place["stack"], place["layer"]].append(k)
+        found: dict[int, np.ndarray] = {}
+        with evaluating(self.network.model):
+            for group in groups.values():
+                found |= self._of_text(pooled, rows, group)
+        return np.stack([found[k] for k in range(len(rows))]) if found else np.zeros((0, 1))
+
+    def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
+        """The logits of rows of one text and layer."""
+        network, place = self.network, self._places[rows[group[0]]]
+        number = network.numbers[place["stack"], place["layer"]]
+        states = network.states(place)
+        own = states.sums[number]
+        found: dict[int, np.ndarray] = {}
+        changed: list[int] = []
+        for k in group:
+            head = own[self._places[rows[k]]["head"]].double().cpu().numpy()
+            if np.abs(pooled[k] - head).max() <= SAME * max(np.abs(head).max(), 1e-30):
+                found[k] = states.logits[0].double().cpu().numpy()
+            else:
+                changed.append(k)
+        for start in range(0, len(changed), AT_ONCE):
+            part = changed[start : start + AT_ONCE]
+            sums = own.repeat(len(part), 1, 1)
+            for place_in_part, k in enumerate(part):
+                sums[place_in_part, self._places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
+            logits = replayed(network.model, states, {number: sums}, network.gate.layers[number].way).double().cpu().numpy()
+            found |= dict(zip(part, logits, strict=True))
+        return found

@@ -1,0 +1,292 @@
+"""What a model predicts when the attention of one query is replaced, by the shortest pass that gives what the whole one gives.
+
+The query is the position that the prediction reads: what a classifier pools, or the last position of a model that writes. Ways to get
+there, from the shortest to the whole pass (`WAYS`):
+
+- ``position``: one position of the last layer and what comes after it.
+- ``step``: the step of a decoder that writes one more token, with keys and values of the earlier ones kept, from the layer on.
+- ``whole step``: that step from the first layer on, for models whose layers hand on more than their hidden states.
+- ``upper``: all positions, from the layer on.
+- ``full``: everything.
+
+In each the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, are put in place of the model's own. Which of them a layer
+allows is tried on the model itself (`ways`).
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from attnaudit.hf.capture import Attention, Mixture, Pass, forward
+from attnaudit.hf.resume import Call, layers_around, record, repeated, resumed
+
+ModelTask = Literal["classification", "causal-lm", "seq2seq"]
+WAYS = ("position", "step", "whole step", "upper", "full")
+TRIALS = 5
+EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
+APART = 1e-6  # of logits: a position of the last layer hears of the others by its attention alone
+NOISE = (0.1, 0.3, 1.0)  # standard deviations of the states that are put at other positions, over their own
+KEPT = 1 << 30  # bytes of states of texts that are kept
+FAILS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError, AssertionError, NotImplementedError)
+Sums = Mapping[int, Float[Tensor, "N H D"]]  # by the number of an attention: attended sums of the query, of every head
+Exchange = Callable[[Attention], Tensor | Mixture | None]
+
+
+@dataclass(frozen=True)
+class Query:
+    """Where the prediction of a model for one text is read: at ``position`` of its queries."""
+
+    task: ModelTask
+    position: int
+
+
+@dataclass(frozen=True)
+class States:
+    """What a pass of one text left: ``sums`` (H, D) of every attention at the query, the calls of the layers around each, the logits.
+
+    ``prefix`` are keys and values of all positions of a decoder but the last; ``encoded`` is what its encoder gave.
+    """
+
+    inputs: Mapping[str, Tensor]
+    query: Query
+    sums: tuple[Tensor, ...]
+    calls: Mapping[int, tuple[tuple[Call, ...], int]]
+    logits: Float[Tensor, "1 C"]
+    prefix: Any = None
+    encoded: Any = None
+
+    @property
+    def size(self) -> int:
+        """Bytes, about: a hidden state is the output of one call and the input of the next, keys and values are two more of its size."""
+        lists = {id(calls): calls for calls, _ in self.calls.values()}
+        return 3 * sum(call.hidden.nbytes for calls in lists.values() for call in calls) + self.logits.nbytes
+
+
+def task_of(model: Any) -> ModelTask | None:
+    """What a model predicts, by its class; None for classes that are none of these."""
+    name = type(model).__name__
+    if name.endswith("ForSequenceClassification"):
+        return "classification"
+    if model.config.is_encoder_decoder:
+        return "seq2seq"
+    return "causal-lm" if name.endswith(("ForCausalLM", "LMHeadModel")) else None
+
+
+def logits_at_query(output: Any, task: ModelTask) -> Float[Tensor, "N C"]:
+    """The logits that a prediction follows from: those of a text, or of the last position."""
+    return output.logits if task == "classification" else output.logits[:, -1]
+
+
+def whole(model: nn.Module, inputs: Mapping[str, Tensor], query: Query, weights: Mapping[int, Tensor]) -> Float[Tensor, "N C"]:
+    """The logits with ``weights`` (N, H, K) of the query in place of the model's own, by a pass of the whole model for each of N."""
+
+    def exchange(found: Attention) -> Tensor | None:
+        if found.index not in weights:
+            return None
+        own = found.weights.clone()
+        own[:, :, query.position] = weights[found.index]
+        return own
+
+    number = len(next(iter(weights.values())))
+    return logits_at_query(forward(model, _copies(inputs, number), exchange).output, query.task)
+
+
+def states_of(model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pass | None = None) -> States:
+    """Run one text and keep what replays start from; ``first`` is a pass of it that was made already."""
+    first = forward(model, inputs) if first is None else first
+    calls: dict[int, tuple[tuple[Call, ...], int]] = {}
+    for layers in {id(found): found for one in first.attentions if (found := layers_around(model, one.path))}.values():
+        recorded = record(model, inputs, layers)
+        for one in first.attentions:
+            call = recorded.call_of(one.index)
+            if call is not None and one.index not in calls:
+                calls[one.index] = recorded.calls, call
+    sums = tuple(_sums(one)[0, :, min(query.position, one.weights.shape[2] - 1)] for one in first.attentions)
+    return States(inputs, query, sums, calls, logits_at_query(first.output, query.task), *_prefix(model, inputs, query.task))
+
+
+def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> int | None:
+    """The one query of the last attention that a class of a text depends on, counted from 0; None where it depends on several.
+
+    The weights of every query in turn are replaced by random ones, one in each row of a batch.
+    """
+    last = seen.attentions[-1]
+    queries = last.weights.shape[2]
+    drawn = torch.rand(last.weights.shape[1:], generator=torch.Generator().manual_seed(0))
+    drawn = drawn / drawn.sum(dim=-1, keepdim=True)
+
+    def exchange(found: Attention) -> Tensor | None:
+        if found.index != last.index:
+            return None
+        weights = found.weights.clone()
+        for query in range(queries):
+            weights[query, :, query] = drawn[:, query]
+        return weights
+
+    logits, own = forward(model, _copies(inputs, queries), exchange).output.logits, seen.output.logits
+    moved = ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
+    return moved[0] if len(moved) == 1 else None
+
+
+def replayed(model: Any, states: States, sums: Sums, way: str) -> Float[Tensor, "N C"]:
+    """The logits with ``sums`` in place of the model's own, by one of `WAYS`. Raises one of `FAILS` where the model does not allow it."""
+    query, number = states.query, len(next(iter(sums.values())))
+    if way == "full":
+        seen = forward(model, _copies(states.inputs, number), _exchange(sums, query.position))
+        return logits_at_query(seen.output, query.task)
+    calls, first = states.calls[min(sums)]
+    begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
+    if way == "position":
+        if len(sums) > 1 or first != len(calls) - 1 or query.task == "seq2seq":
+            raise ValueError("other positions are read above this layer")
+        inputs = {name: value[:, query.position : query.position + 1].repeat(number, 1) for name, value in states.inputs.items()}
+        exchange, chosen = _exchange(sums, 0, begun + skipped), repeated(number, query.position)
+    elif way == "upper":
+        inputs, chosen = _copies(states.inputs, number), repeated(number)
+        exchange = _exchange(sums, query.position, skipped, begun)
+    else:
+        inputs, chosen = _step(states, number), repeated(number, query.position)
+        if way == "whole step":
+            return logits_at_query(forward(model, inputs, _exchange(sums, 0, begun)).output, query.task)
+        exchange = _exchange(sums, 0, begun + skipped)
+    with resumed(calls, first, chosen):
+        return logits_at_query(forward(model, inputs, exchange).output, query.task)
+
+
+def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
+    """For every attention of ``seen`` the shortest way whose predictions are those of the whole pass, and how far they differ (TVD).
+
+    Tried with `TRIALS` random attentions of all heads. A layer that no way replays is given as ``none``.
+    """
+    random = torch.Generator().manual_seed(0)
+    for one in seen.attentions:
+        own = one.weights[0, :, min(states.query.position, one.weights.shape[2] - 1)]
+        drawn = torch.rand((TRIALS, *own.shape), generator=random) ** 4
+        drawn = drawn / drawn.sum(dim=-1, keepdim=True) * own.sum(dim=-1, keepdim=True)
+        sums = {one.index: torch.einsum("nhk,hkd->nhd", drawn, one.values[0])}
+        expected = whole(model, states.inputs, states.query, {one.index: drawn})
+        tried = ((way, _difference(model, states, sums, way, expected)) for way in WAYS)
+        yield next(((way, found) for way, found in tried if found <= EXACT), ("none", float("inf")))
+
+
+def _difference(model: Any, states: States, sums: Sums, way: str, expected: Tensor) -> float:
+    """How far the predictions by a way differ from those expected; infinity where the model does not allow it."""
+    try:
+        if way == "position" and not _stands_alone(model, states, min(sums)):
+            return float("inf")
+        return tvd(replayed(model, states, sums, way), expected)
+    except FAILS:
+        return float("inf")
+
+
+def _stands_alone(model: Any, states: States, number: int) -> bool:
+    """Whether the logits stay the same when the last layer is given other states at all positions but the query, whose sums are kept."""
+    calls, first = states.calls[number]
+    hidden, position = calls[first].hidden, states.query.position
+    random = torch.Generator().manual_seed(0)
+    others = [hidden, hidden.roll(1, dims=1), *(torch.randn(hidden.shape, generator=random) * hidden.std() * scale for scale in NOISE)]
+    given = torch.cat(others)
+    given[:, position] = hidden[:, position]
+
+    def chosen(tensor: Tensor) -> Tensor:
+        return given if tensor is hidden else repeated(len(given))(tensor)
+
+    begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
+    kept = {number: states.sums[number].expand(len(given), -1, -1)}
+    with resumed(calls, first, chosen):
+        seen = forward(model, _copies(states.inputs, len(given)), _exchange(kept, position, skipped, begun))
+    own, *rest = logits_at_query(seen.output, states.query.task)
+    return all(bool((own - other).abs().max() <= APART * own.abs().max()) for other in rest)
+
+
+def tvd(logits: Float[Tensor, "N C"], others: Float[Tensor, "N C"]) -> float:
+    """The largest total variation distance of the predictions of two lots of logits."""
+    gap = (logits.double().softmax(dim=-1) - others.double().softmax(dim=-1)).abs().sum(dim=-1)
+    return float(gap.max() / 2) if bool(gap.isfinite().all()) else float("inf")
+
+
+def _sums(found: Attention) -> Float[Tensor, "B H Q D"]:
+    return found.weights @ found.values
+
+
+def _copies(inputs: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
+    return {name: value.repeat(number, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
+
+
+def _exchange(sums: Sums, position: int, skipped: int = 0, since: int = 0) -> Exchange:
+    """Puts the sums in place of the model's own at ``position``, in a pass that leaves out ``skipped`` attentions from ``since`` on."""
+
+    def exchange(found: Attention) -> Mixture | None:
+        number = found.index + (skipped if found.index >= since else 0)
+        if number not in sums:
+            return None
+        mixed = _sums(found)
+        mixed[:, :, position] = sums[number]
+        return Mixture(mixed)
+
+    return exchange
+
+
+def _prefix(model: Any, inputs: Mapping[str, Tensor], task: ModelTask) -> tuple[Any, Any]:
+    """Keys and values of all positions of a decoder but the last, and what the encoder gave; None where there are none."""
+    if task == "classification":
+        return None, None
+    try:
+        with torch.no_grad():
+            if task == "causal-lm":
+                earlier = {name: value[:, :-1] for name, value in inputs.items()}
+                return (model(**earlier, use_cache=True).past_key_values if earlier["input_ids"].shape[1] else None), None
+            own = {name: value for name, value in inputs.items() if not name.startswith("decoder_")}
+            encoded, written = model.get_encoder()(**own), inputs["decoder_input_ids"][:, :-1]
+            if not written.shape[1]:
+                return None, encoded
+            found = model(encoder_outputs=encoded, attention_mask=inputs["attention_mask"], decoder_input_ids=written, use_cache=True)
+            return found.past_key_values, encoded
+    except FAILS:
+        return None, None  # a model without a cache is replayed by another way
+
+
+def _step(states: States, number: int) -> dict[str, Any]:
+    """The inputs of the step that writes after the last token, ``number`` times."""
+    if states.query.task == "classification":
+        raise ValueError("a classifier writes no tokens")
+    inputs, last = _copies(states.inputs, number), "input_ids" if states.query.task == "causal-lm" else "decoder_input_ids"
+    given: dict[str, Any] = {last: inputs[last][:, -1:], "attention_mask": inputs["attention_mask"]}
+    if states.prefix is not None:
+        cache = copy.deepcopy(states.prefix)
+        cache.batch_repeat_interleave(number)
+        given |= {"past_key_values": cache, "use_cache": True}
+    elif inputs[last].shape[1] > 1:
+        raise ValueError("keys and values are not kept")
+    if states.encoded is not None:
+        encoded = copy.copy(states.encoded)
+        encoded["last_hidden_state"] = encoded[0].repeat(number, 1, 1)
+        given["encoder_outputs"] = encoded
+    return given
+
+
+class Kept:
+    """States of the texts used last, up to `KEPT` bytes."""
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[Any, States] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: Any, make: Callable[[], States]) -> States:
+        """The states of a text, made where they are not kept."""
+        if key in self._found:
+            self._found.move_to_end(key)
+            return self._found[key]
+        states = self._found[key] = make()
+        self._size += states.size
+        while self._size > KEPT and len(self._found) > 1:
+            self._size -= self._found.popitem(last=False)[1].size
+        return states

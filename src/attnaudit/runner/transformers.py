@@ -1,0 +1,211 @@
+"""A run of a transformer that was saved on disk: check → collect → audit → report → manifest."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.extras import require
+from attnaudit.core.files import content_key, write_with_digest
+from attnaudit.core.progress import Progress, silent
+from attnaudit.core.settings import check_settings, setting
+from attnaudit.plans.spec import SCHEMA
+from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
+from attnaudit.runner.store import Store, alone, check_place, versions
+
+if TYPE_CHECKING:
+    from attnaudit.hf.collect import Chosen
+    from attnaudit.hf.encoded import Encoded
+    from attnaudit.hf.network import Replay
+    from attnaudit.hf.texts import Texts
+
+OF_TEXTS = {"classification": "classification", "causal-lm": "language_modelling", "seq2seq": "seq2seq"}
+
+
+@dataclass(frozen=True)
+class TransformerSettings:
+    """Which attention of a transformer is collected, of which texts."""
+
+    layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
+    heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
+    sample: int | None = setting("Texts of the split that are audited, drawn by the seed; none for all.", 500, flag="--sample", least=1)
+    split: str = setting("Split of the corpus that is audited.", "test", flag="--split")
+    max_tokens: int | None = setting("Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1)
+    batch: int = setting("Padded tokens of a batch.", 4096, least=1)
+
+    def __post_init__(self) -> None:
+        check_settings(self, "collect")
+
+    def numbers(self, name: str) -> str | tuple[int, ...]:
+        """``layers`` or ``heads`` as a word or as numbers. Raises InputError."""
+        value: str = getattr(self, name)
+        if value in ("all", "last"):
+            return value
+        try:
+            return tuple(int(part) for part in value.split(","))
+        except ValueError as error:
+            expected = "last, all or numbers, as 0,3" if name == "layers" else "all or numbers, as 0,3"
+            raise InputError("read settings", f"--{name}", value, expected) from error
+
+
+@dataclass(frozen=True)
+class TransformerSpec:
+    """The audit of a model folder on a corpus: what is collected, which experiments with which settings, the seed of the sample.
+
+    ``corpus`` are options of the corpus reader; ``cross`` chooses cross-attention of an encoder–decoder.
+    """
+
+    kind: ClassVar[str] = "transformer"
+    model: Path
+    source: str
+    collect: TransformerSettings = TransformerSettings()
+    cross: bool = False
+    battery: Battery = Battery((), {})
+    seed: int = 0
+    corpus: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """``<corpus>-<model>``, the default name of the run's folder."""
+        return f"{Path(self.source).name.split('.')[0] or 'corpus'}-{self.model.resolve().name}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``spec.json`` holds, apart from the fingerprints of corpus and model."""
+        plain = {
+            "schema": SCHEMA, "kind": self.kind, "corpus": {**self.corpus, "source": self.source}, "cross": self.cross, "seed": self.seed,
+            "collect": {name: value for name, value in asdict(self.collect).items() if name != "batch"},
+            "experiments": self.battery.settings, "chosen": self.battery.chosen, "model": {"name": self.model.resolve().name},
+        }  # fmt: skip
+        plain["corpus"].pop("data_dir", None)
+        return json.loads(json.dumps(plain))
+
+
+def audit_transformer(
+    model: str | Path, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, *, task: str | None = None,
+    cross: bool = False, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None, seed: int = 0,
+    collect: Mapping[str, Any] | None = None, **corpus: Any,
+) -> Path:  # fmt: skip
+    """Audit the transformer that ``save_pretrained`` has written to the folder ``model`` on the texts of ``source``; returns the run's folder.
+
+    ``task`` is what the model predicts (classification, causal-lm or seq2seq), checked where it is given; ``collect`` are fields of
+    `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments. A run that was stopped is
+    resumed, a finished one left as it is. Raises InputError for bad input and for a model that cannot be audited, and RunError where ``out``
+    holds something else.
+    """
+    operation = f"audit {model}"
+    require("hf", operation)
+    battery = choose(experiments, settings or {})
+    spec = TransformerSpec(Path(model), str(source), TransformerSettings(**(collect or {})), cross, battery, seed, corpus)
+    place, progress = Path(out or Path("runs") / spec.name), progress or silent
+    check_place(place, spec.to_json())
+    work = _Work.of(spec, task, progress)
+    plain = {**spec.to_json(), "fingerprint": content_key(work.texts.fingerprint, work.network.fingerprint)}
+    check_place(place, plain)
+    with alone(place) as store:
+        work.run(store, plain)
+    return place
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A spec with its model and texts read and checked."""
+
+    spec: TransformerSpec
+    texts: Texts
+    encoded: Encoded
+    network: Replay
+    chosen: tuple[Chosen, ...]
+    names: tuple[str, ...]
+    progress: Progress
+
+    @classmethod
+    def of(cls, spec: TransformerSpec, task: str | None, progress: Progress) -> _Work:
+        from attnaudit.hf.collect import choose_layers, output_names
+        from attnaudit.hf.encode import encode, load_tokenizer
+        from attnaudit.hf.gate import check_model
+        from attnaudit.hf.load import load_pretrained
+        from attnaudit.hf.network import Replay
+        from attnaudit.hf.replay import task_of
+        from attnaudit.hf.texts import read_texts
+
+        progress("read the model", 0, 0)
+        model, tokenizer = load_pretrained(spec.model), load_tokenizer(spec.model)
+        known = task_of(model)
+        if task is not None and task != known:
+            raise InputError("audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}")
+        progress("check the model", 0, 0)
+        gate = check_model(model)
+        chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
+        assert known is not None  # else no layer could be chosen
+        texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
+        encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip")
+        if not len(encoded):
+            raise InputError("audit", texts.name, "no text with a token", "one or more")
+        return cls(spec, texts, encoded, Replay(model, gate), chosen, output_names(model, tokenizer, encoded.class_names), progress)
+
+    def run(self, store: Store, plain: Mapping[str, Any]) -> None:
+        """Every step that is not done yet."""
+        collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"])
+        if not (store.out / "spec.json").exists():
+            write_with_digest(store.out / "spec.json", plain)
+        store.step("collect", collected, ("trace",), self._collect)
+        trace = store.out / "trace"
+        audit_step(store, trace, self.spec.battery, plain, self.progress, replay=self.network)
+        report_step(store, self.progress, audit_page())
+        store.close(self._manifest())
+
+    def _collect(self, folder: Path) -> dict[str, Any]:
+        from attnaudit.hf.collect import collect_shards
+        from attnaudit.trace import write_shards
+
+        trace = folder / "trace"
+        trace.mkdir()
+        shards = collect_shards(
+            self.network.model, self.encoded, self.network.gate, self.chosen, trace, class_names=self.names, metadata=self._origin(),
+            budget=self.spec.collect.batch, progress=self.progress,
+        )  # fmt: skip
+        return {"shards": len(write_shards(trace, shards))}
+
+    def _origin(self) -> dict[str, Any]:
+        """What the trace says of itself."""
+        network, texts = self.network, self.texts
+        return {
+            "corpus": {
+                "name": texts.name, "task": OF_TEXTS[texts.kind], "fingerprint": texts.fingerprint, "notes": self._notes(),
+            },
+            "model": {"name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint},
+            "gate": network.gate.to_json(),
+            "seed": self.spec.seed,
+            "versions": versions(),
+        }  # fmt: skip
+
+    def _notes(self) -> list[str]:
+        cut, empty = self.encoded.cut, self.encoded.empty
+        notes = list(self.texts.notes)
+        notes += [f"{cut} of {len(self.encoded)} texts were longer than the model reads, and cut"] if cut else []
+        return notes + ([f"{empty} texts without a token were skipped"] if empty else [])
+
+    def _manifest(self) -> dict[str, Any]:
+        return {
+            "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes(),
+            "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(self.encoded)},
+            "skipped": [asdict(row) for row in self.texts.skipped],
+        }  # fmt: skip
+
+
+def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
+    """The rows of the split, or as many of them as are asked for, drawn by the seed and in their order."""
+    known = sorted(set(texts.split))
+    if spec.collect.split not in known:
+        raise InputError("audit", f"--split {spec.collect.split}", f"a corpus with {', '.join(known)}", "one of its splits")
+    chosen = texts.of_split(spec.collect.split)
+    size = spec.collect.sample
+    if size is None or len(chosen) <= size:
+        return chosen
+    return chosen.take(np.sort(np.random.default_rng([spec.seed, len(chosen)]).permutation(len(chosen))[:size]))
