@@ -119,9 +119,9 @@ def test_weight_decay_on_attention_is_the_presets(preset: str, decay: float) -> 
 
 
 def optimizer_of(model: AttentionModel, settings: Any) -> torch.optim.Optimizer:
-    from attnaudit.training.loop import _optimizer
+    from attnaudit.training.loop import adam
 
-    return _optimizer(model, settings)
+    return adam(model, settings)
 
 
 def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:

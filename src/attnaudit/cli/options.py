@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -19,8 +19,8 @@ from attnaudit.models.presets import ATTENTIONS, ENCODERS, PRESETS
 Command = TypeVar("Command", bound=Callable[..., None])
 
 
-def takes(spec: type) -> Callable[[Command], Command]:
-    """Give a command, in place of its ``**options``, an option for each field of ``spec`` that has a flag (`setting`).
+def takes(spec: type, without: Collection[str] = ()) -> Callable[[Command], Command]:
+    """Give a command, in place of its ``**options``, an option for each field of ``spec`` that has a flag (`setting`), ``without`` some.
 
     Name, type, bounds and help are the field's; an option that is not given is None, so that its default is defined once.
     """
@@ -29,7 +29,7 @@ def takes(spec: type) -> Callable[[Command], Command]:
         signature = inspect.signature(command, eval_str=True)
         own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
         hints = get_type_hints(spec)
-        options = [_parameter(field, hints[field.name]) for field in fields(spec) if field.metadata["flag"]]
+        options = [_parameter(field, hints[field.name]) for field in fields(spec) if field.metadata["flag"] and field.name not in without]
         setattr(command, "__signature__", signature.replace(parameters=[*own, *options]))  # noqa: B010  (pyright knows no such attribute)
         return command
 

@@ -276,6 +276,19 @@ def _measured(check: Check) -> str:
     return check.reason if check.figure is None else f"{check.figure:.2g}"
 
 
+def show_training(training: Mapping[str, Any], folder: str, as_json: bool) -> None:
+    """Scores of a trained transformer, what the user should know of its corpus, and where it lies; the JSON is ``training.json``."""
+    if as_json:
+        show_json({"folder": folder, **training})
+        return
+    scores, rows = training["scores"], training["corpus"]["rows"]
+    title = f"{training['config']} on {training['corpus']['name']}, seed {training['seed']}"
+    table = [(name, rows[name], *scores[name].values()) for name in scores]
+    _print(title, ("split", "rows", *(name.replace("_", "-") for name in scores["dev"])), table)
+    kept = f"epoch {training['best_epoch'] + 1} of {len(training['history'])}, the best on dev, in {duration(training['seconds'])}"
+    _tell(_console(), [kept, *training["corpus"]["notes"]], model=Path(folder))
+
+
 def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> None:
     """Where a corpus is now, and what it holds in short."""
     if as_json:

@@ -174,7 +174,7 @@ class _Watch(TorchFunctionMode):
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
         scale: float | None = None, enable_gqa: bool = False,
     ) -> Tensor:  # fmt: skip
-        """What the function of torch computes, by its documentation, in two steps; dropout is 0 in a model that does not train."""
+        """What the function of torch computes, by its documentation, in two steps."""
         groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
         key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
         scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
@@ -184,6 +184,7 @@ class _Watch(TorchFunctionMode):
             scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
         nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # a query without any key attends to nothing
         weights = scores.softmax(dim=-1).masked_fill(nothing, 0.0)
+        weights = functional.dropout(weights, dropout_p) if dropout_p else weights  # of a model that trains
         return self._product(_Matmul(weights, value), _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention")
 
 

@@ -79,7 +79,7 @@ def read_texts(
         return _of_pairs(from_plain(ParallelSpec, {"source": str(source), **plain}, "corpus"), seed, progress)
     if kind == "causal-lm" and (isinstance(source, Path) or source not in CORPORA):
         return _of_prompts(from_plain(CorpusSpec, {"source": str(source), **plain}, "corpus"), progress)
-    texts = _of_corpus(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain))
+    texts = texts_of(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain))
     if kind == "classification":
         return texts
     if texts.second is not None:
@@ -87,7 +87,8 @@ def read_texts(
     return replace(texts, kind=kind, label=None, class_names=(), spans=None)
 
 
-def _of_corpus(corpus: Corpus) -> Texts:
+def texts_of(corpus: Corpus) -> Texts:
+    """The texts of a corpus, its words joined by blanks where it does not keep them (`read_corpus` with ``raw``)."""
     rows = {name: corpus.splits[name].raw or list(_joined(corpus.splits[name])) for name in SPLITS}
     raw = [row for name in SPLITS for row in rows[name]]
     splits = [corpus.splits[name] for name in SPLITS]

@@ -130,10 +130,13 @@ class RunSpec:
     @property
     def name(self) -> str:
         """``<corpus>-<encoder>-<attention>-s<seed>``, the default name of the run directory."""
-        base = Path(self.corpus.source).name.split(".")[0] or "corpus"
-        parent = Path(self.corpus.source).parent.name
-        corpus = parent if base in ("all", "data") and parent else base
-        return f"{corpus}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+        return f"{called(self.corpus.source)}-{self.model.encoder}-{self.model.attention}-s{self.seed}"
+
+
+def called(source: str) -> str:
+    """The name of a corpus in the default name of a folder: a file by its stem, or by its folder where that says nothing."""
+    base, parent = Path(source).name.split(".")[0] or "corpus", Path(source).parent.name
+    return parent if base in ("all", "data") and parent else base
 
 
 @dataclass(frozen=True)

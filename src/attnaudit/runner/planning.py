@@ -98,7 +98,7 @@ def plan_study(
 def _plan_copying(study: Copying, out: Path, progress: Progress) -> Plan:
     """One line for each seed, although all are trained side by side: its part of the time."""
     check_place(out, specified(study))
-    steps, recorded = study.steps + study.pretraining, _recorded(out)
+    steps, recorded = study.steps + study.pretraining, recorded_seconds(out)
     done = 0 if recorded is not None else steps_done(out)
     state: State = "finished" if recorded is not None else "unfinished" if done else "missing"
     if recorded is None:
@@ -142,15 +142,15 @@ class _Estimates:
     def plan(self, jobs: Sequence[tuple[str, Path, Any]], notes: Sequence[str] = ()) -> Plan:
         """Of the name, the folder and the spec of each training."""
         for _, folder, spec in jobs:
-            if (seconds := _recorded(folder)) is not None:
+            if (seconds := recorded_seconds(folder)) is not None:
                 self.recorded.setdefault(_kind(spec), []).append(seconds)
         return Plan(tuple(self._planned(*job) for job in jobs), tuple(notes))
 
     def _planned(self, name: str, folder: Path, spec: Any) -> Planned:
         of_this = Planned(name, str(folder), "finished", _length(spec.training))
-        if (recorded := _recorded(folder)) is not None:
+        if (recorded := recorded_seconds(folder)) is not None:
             return replace(of_this, seconds=recorded, source="recorded")
-        done = _epochs_done(folder)
+        done = epochs_done(folder)
         of_this = replace(of_this, state="unfinished" if (folder / "spec.json").exists() else "missing", done=done)
         try:
             seconds, source = self._estimate(name, spec)
@@ -184,7 +184,7 @@ def _length(training: TrainingSettings) -> str:
     return f"{'up to ' if training.patience is not None else ''}{training.epochs} epochs"
 
 
-def _recorded(folder: Path) -> float | None:
+def recorded_seconds(folder: Path) -> float | None:
     """Seconds that a finished training and its traces took; None where there is no whole manifest, as it is then made again."""
     with contextlib.suppress(RunError):
         steps = read_manifest(folder)["steps"]
@@ -192,7 +192,7 @@ def _recorded(folder: Path) -> float | None:
     return None
 
 
-def _epochs_done(folder: Path) -> int:
+def epochs_done(folder: Path) -> int:
     """Epochs that the checkpoint of an unfinished training holds."""
     from attnaudit.training.checkpoint import load_checkpoint
 

@@ -276,9 +276,9 @@ def trace_digests(trace: Path) -> list[str]:
     return [sha256(file) for file in (*shards, *([tail] if tail else []))]
 
 
-def versions() -> dict[str, str]:
-    """Python and every package that computes; one that is not installed is skipped."""
-    return {"python": platform.python_version()} | {name: found for name in PACKAGES if (found := _installed(name))}
+def versions(*more: str) -> dict[str, str]:
+    """Python and every package that computes, and those of ``more``; one that is not installed is skipped."""
+    return {"python": platform.python_version()} | {name: found for name in (*PACKAGES, *more) if (found := _installed(name))}
 
 
 def _installed(name: str) -> str | None:

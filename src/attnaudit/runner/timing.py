@@ -6,13 +6,14 @@ import contextlib
 import math
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from attnaudit.core.progress import silent
+from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.pipeline import resolve_device
 from attnaudit.runner.store import Store
 from attnaudit.runner.tasks import Job, task_of
@@ -48,9 +49,8 @@ def timed(spec: Any, corpus: Any) -> Speed:
         job = Job(spec, spec.to_json(), corpus, device, Store(Path(folder)), silent)
         started = time.perf_counter()
         model, _ = task.build(job)
-        build, steps = time.perf_counter() - started, _Steps()
-        with contextlib.suppress(_EnoughError):
-            task.fit(job, model, seed=spec.seed, device=device, progress=steps)
+        build = time.perf_counter() - started
+        steps = timed_steps(lambda progress: task.fit(job, model, seed=spec.seed, device=device, progress=progress))
         train, dev, rows = (len(part) for part in (corpus.splits["train"], corpus.splits["dev"], task.traced(job)))
         row = 0.0 if spec.model.attention == "none" else _traced(job, model)
     return Speed(build, steps.each, steps.total, steps.each * steps.total * DEV * dev / train, row, rows)
@@ -75,13 +75,21 @@ def _traced(job: Job, model: Any) -> float:
     return (time.perf_counter() - started) / len(chosen)
 
 
+def timed_steps(fit: Callable[[Progress], Any]) -> Steps:
+    """How many optimizer steps a training takes, and how long each: of ``fit``, which is given a progress, a few seconds are run."""
+    steps = Steps()
+    with contextlib.suppress(_EnoughError):
+        fit(steps)
+    return steps
+
+
 class _EnoughError(Exception):
     """Training was timed for long enough."""
 
 
 @dataclass
-class _Steps:
-    """Takes the progress of a training: of how many steps an epoch is, and how long each takes, the first apart, which loads code."""
+class Steps:
+    """Takes the progress of a training: how many steps there are, and how long each takes, the first apart, which loads code."""
 
     total: int = 1
     began: float = 0.0

@@ -18,13 +18,10 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import sha256
 from attnaudit.core.progress import Progress
 from attnaudit.models.batch import Inputs, PairInputs
-from attnaudit.models.classifier import AttentionModel
-from attnaudit.models.seq2seq import EncoderDecoder
 from attnaudit.trace.probe import STEP_FOLDER
 from attnaudit.training.checkpoint import load_checkpoint, save_checkpoint
 from attnaudit.training.settings import TrainingSettings
 
-Trainable = AttentionModel | EncoderDecoder
 CHECKPOINT = "checkpoint.safetensors"
 LEAST = 1e-30  # in place of a weight of 0, before its logarithm is taken
 
@@ -69,10 +66,36 @@ class TrainingSplit:
     scores: Callable[[Any, str], tuple[float, float]]  # of model and `TrainingSettings.select`: the score that selects, and accuracy
 
 
+def adam(model: Any, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Adam with the weight decay as an L2 penalty, of which the model's settings may spare its attention."""
+    attention = [] if model.settings.attention_decay else list(model.attention.parameters())
+    spared = {id(parameter) for parameter in attention}
+    groups = [
+        {"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": settings.weight_decay},
+        {"params": attention, "weight_decay": 0.0},
+    ]
+    return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
+
+
+def _constant(step: int, steps: int) -> float:
+    return 1.0
+
+
+@dataclass(frozen=True)
+class Updates:
+    """How weights are updated: the ``optimizer`` of a model, and the ``share`` of the learning rate that a step of so many takes."""
+
+    optimizer: Callable[[Any, TrainingSettings], torch.optim.Optimizer] = adam
+    share: Callable[[int, int], float] = _constant
+
+
+ADAM = Updates()
+
+
 def minimise(
-    model: Trainable, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, *, seed: int = 0,
+    model: nn.Module, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, *, seed: int = 0,
     device: str | torch.device = "cpu", checkpoint: Path | None = None, progress: Progress | None = None,
-    callback: StepCallback | None = None,
+    callback: StepCallback | None = None, updates: Updates = ADAM,
 ) -> list[Epoch]:  # fmt: skip
     """Minimise the loss on ``data`` in place, and leave ``model`` with the weights of the epoch with the best score on ``dev``.
 
@@ -80,30 +103,30 @@ def minimise(
     folder, and an interrupted training resumes from it with the same result. Raises InputError for a loss that is not finite.
     """
     with threads_an_operation(settings.threads):
-        return _minimise(model.to(device), data, dev, settings, seed, checkpoint, progress, callback)
+        return _minimise(model.to(device), data, dev, settings, seed, checkpoint, progress, callback, updates)
 
 
 def _minimise(
-    model: Trainable, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, seed: int, checkpoint: Path | None,
-    progress: Progress | None, callback: StepCallback | None,
+    model: nn.Module, data: TrainingSplit, dev: TrainingSplit, settings: TrainingSettings, seed: int, checkpoint: Path | None,
+    progress: Progress | None, callback: StepCallback | None, updates: Updates,
 ) -> list[Epoch]:  # fmt: skip
-    optimizer = _optimizer(model, settings)
+    optimizer = updates.optimizer(model, settings)
     history, best = _resume(checkpoint, model, optimizer)
     steps = len(data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng(seed)))  # as many in every epoch
     if callback is not None and not history:
         callback(0)
     epochs = settings.epochs if settings.steps is None else math.ceil(settings.steps / steps)  # the last may be cut short
+    every = settings.steps or epochs * steps
     for number in range(len(history), epochs):
         if settings.steps is None and _exhausted(history, settings):
             break
         started = time.perf_counter()
-        for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * 0.5 ** halvings(history, settings.plateau)
+        rate = _rate(settings.learning_rate * 0.5 ** halvings(history, settings.plateau), updates.share, every)
         with _dropout_seed(seed, number):
             batches = data.inputs.shuffled_batches(settings.batch_size, np.random.default_rng((seed, number)))
             left = len(batches) if settings.steps is None else settings.steps - number * steps
-            report = None if progress is None else _step_progress(progress, number, epochs, settings.steps or epochs * steps)
-            loss = _epoch(model, optimizer, data, settings, batches[:left], number * steps, callback, report)
+            report = None if progress is None else _step_progress(progress, number, epochs, every)
+            loss = _epoch(model, optimizer, data, rate, batches[:left], number * steps, callback, report)
         history.append(Epoch(number, loss, *dev.scores(model, settings.select), time.perf_counter() - started))
         if best_epoch(history) is history[-1]:
             best = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
@@ -116,6 +139,11 @@ def _minimise(
 def _step_progress(progress: Progress, number: int, epochs: int, steps: int) -> Callable[[int], None]:
     """Reports optimizer steps done, of those of all epochs."""
     return lambda done: progress(f"train, epoch {number + 1} of {epochs}", done, steps)
+
+
+def _rate(highest: float, share: Callable[[int, int], float], steps: int) -> Callable[[int], float]:
+    """The learning rate of a step, by its number from 0."""
+    return lambda step: highest * share(step, steps)
 
 
 @contextmanager
@@ -137,7 +165,7 @@ def halvings(history: list[Epoch], plateau: int | None) -> int:
     return count
 
 
-def passes(model: Trainable, inputs: Inputs | PairInputs, budget: int) -> Iterator[tuple[np.ndarray, Any, Any]]:
+def passes(model: Any, inputs: Inputs | PairInputs, budget: int) -> Iterator[tuple[np.ndarray, Any, Any]]:
     """Every batch of ``inputs``, its row numbers first, and what a forward pass over it leaves, without gradients and without dropout."""
     device = next(model.parameters()).device
     with torch.inference_mode(), evaluating(model):
@@ -169,25 +197,17 @@ def evaluating(model: nn.Module) -> Iterator[None]:
             module.training = training
 
 
-def _optimizer(model: Trainable, settings: TrainingSettings) -> torch.optim.Adam:
-    attention = [] if model.settings.attention_decay else list(model.attention.parameters())
-    spared = {id(parameter) for parameter in attention}
-    groups = [
-        {"params": [p for p in model.parameters() if id(p) not in spared], "weight_decay": settings.weight_decay},
-        {"params": attention, "weight_decay": 0.0},
-    ]
-    return torch.optim.Adam([g for g in groups if g["params"]], lr=settings.learning_rate, amsgrad=settings.amsgrad, fused=True)
-
-
 def _epoch(
-    model: Trainable, optimizer: torch.optim.Adam, data: TrainingSplit, settings: TrainingSettings, batches: list[np.ndarray], before: int,
-    callback: StepCallback | None, report: Callable[[int], None] | None,
+    model: nn.Module, optimizer: torch.optim.Optimizer, data: TrainingSplit, rate: Callable[[int], float], batches: list[np.ndarray],
+    before: int, callback: StepCallback | None, report: Callable[[int], None] | None,
 ) -> float:  # fmt: skip
     """The mean loss of the rows of these batches; ``before`` counts the steps of earlier epochs."""
     device = next(model.parameters()).device
     total = 0.0
     model.train()
     for done, rows in enumerate(batches):
+        for group in optimizer.param_groups:
+            group["lr"] = rate(before + done)
         loss = data.loss(model, rows, device)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
@@ -195,7 +215,7 @@ def _epoch(
         value = float(loss.detach())
         if not math.isfinite(value):
             expected, do = "a finite one", "lower training.learning_rate, or look for huge values in --vectors"
-            raise InputError("train", f"learning rate {settings.learning_rate:g}", f"a loss of {value}", expected, do)
+            raise InputError("train", f"learning rate {rate(before + done):g}", f"a loss of {value}", expected, do)
         total += value * len(rows)
         if callback is not None:
             callback(before + done + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -15,22 +15,37 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Corpus, Split
 from attnaudit.corpora.prepare.derived import marks
-from attnaudit.models.batch import Inputs, padded
-from attnaudit.models.classifier import AttentionModel, Forward
+from attnaudit.models.batch import Batch, Inputs, padded
+from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.classification import classification_scores
-from attnaudit.stats.measures import predicted_class
+from attnaudit.stats.measures import Activation, predicted_class
 from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes
 from attnaudit.training.settings import Adversary, Deceive, Objective, TrainingSettings
 
 BUDGET = 32_768  # padded positions of one evaluation batch
-Loss = Callable[[Forward, np.ndarray], Tensor]
-"""The loss of a batch, a mean over its rows: of its forward pass and the row numbers in the split."""
+Loss = Callable[[Any, np.ndarray], Tensor]
+"""The loss of a batch, a mean over its rows: of its forward pass, with ``logits`` and ``alpha``, and the row numbers in the split."""
+
+
+@runtime_checkable
+class Classifier(Protocol):
+    """A module that returns ``logits`` (B, K) and, where an objective needs it, ``alpha`` (B, L) or (B, H, L) of a batch of texts."""
+
+    @property
+    def activation(self) -> Activation: ...
+    @property
+    def outputs(self) -> int: ...
+    @property
+    def has_question(self) -> bool: ...
+    def inputs(self, split: Split) -> Inputs: ...
+    def probabilities(self, logits: Float[Tensor, "*n K"]) -> Float[Tensor, "*n K"]: ...
+    def __call__(self, batch: Batch) -> Any: ...
 
 
 def train(
-    model: AttentionModel, corpus: Corpus, settings: TrainingSettings, objective: Objective | None = None, **options: Any
+    model: Any, corpus: Corpus, settings: TrainingSettings, objective: Objective | None = None, **options: Any
 ) -> list[Epoch]:  # fmt: skip
-    """Train ``model`` in place and leave it with the weights of its best epoch on dev; returns every epoch.
+    """Train ``model``, a `Classifier`, in place and leave it with the weights of its best epoch on dev; returns every epoch.
 
     It minimises the loss on labels, or ``objective``; ``options`` are those of `minimise`. The test split is not used. Raises InputError
     for a split that lacks what the objective needs and for a loss that is not finite.
@@ -39,7 +54,7 @@ def train(
     return minimise(model, data, dev, settings, **options)
 
 
-def _split(model: AttentionModel, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> TrainingSplit:
+def _split(model: Classifier, corpus: Corpus, name: str, weighted: bool, objective: Objective | None) -> TrainingSplit:
     """``weighted``: positives weigh as much as there are negatives per positive in train."""
     split, learned = corpus.splits[name], corpus.splits["train"].label
     positives = max(int((learned == 1).sum()), 1)
@@ -47,10 +62,10 @@ def _split(model: AttentionModel, corpus: Corpus, name: str, weighted: bool, obj
     measure = measure if objective is None else objective_loss(objective, model, split, measure)
     inputs = model.inputs(split)
 
-    def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> Tensor:
+    def loss(model: Classifier, rows: np.ndarray, device: torch.device) -> Tensor:
         return measure(model(inputs.batch(rows, device)), rows)
 
-    def scores(model: AttentionModel, select: str) -> tuple[float, float]:
+    def scores(model: Classifier, select: str) -> tuple[float, float]:
         probabilities = predict(model, inputs)
         predicted = predicted_class(probabilities)
         accuracy = float((predicted == split.label).mean())
@@ -64,7 +79,7 @@ def _split(model: AttentionModel, corpus: Corpus, name: str, weighted: bool, obj
     return TrainingSplit(inputs, loss, scores)
 
 
-def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
+def predict(model: Classifier, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     """Probabilities of every row, in order, without gradients and without dropout."""
     out = np.zeros((len(inputs), model.outputs))
     for rows, _, done in passes(model, inputs, BUDGET):
@@ -72,11 +87,11 @@ def predict(model: AttentionModel, inputs: Inputs) -> Float[np.ndarray, "n K"]:
     return out
 
 
-def labels_loss(model: AttentionModel, label: np.ndarray, positive_weight: float) -> Loss:
+def labels_loss(model: Classifier, label: np.ndarray, positive_weight: float) -> Loss:
     """One sigmoid output: binary cross-entropy, positives weighted. A softmax: cross-entropy."""
     gold = torch.from_numpy(label.astype(np.int64))
 
-    def measure(done: Forward, rows: np.ndarray) -> Tensor:
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
         target = gold[rows].to(done.logits.device)
         if model.activation == "softmax":
             return functional.cross_entropy(done.logits, target)
@@ -86,7 +101,7 @@ def labels_loss(model: AttentionModel, label: np.ndarray, positive_weight: float
     return measure
 
 
-def objective_loss(objective: Objective, model: AttentionModel, split: Split, labels: Loss) -> Loss:
+def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss) -> Loss:
     """The loss of an objective on a split; ``labels`` is that on its labels. Raises InputError where the split lacks what it needs."""
     return _adversary_loss(objective, model, split) if isinstance(objective, Adversary) else _deceive_loss(objective, split, labels)
 
@@ -99,7 +114,7 @@ def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -
     share = 0.5 if objective.scaling == "released" else 1.0
     attention, prediction = split.attention, torch.from_numpy(split.prediction.astype(np.float32))
 
-    def measure(done: Forward, rows: np.ndarray) -> Tensor:
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
         device = done.alpha.device
         distance = model.distance(model.probabilities(done.logits), prediction[rows].to(device))
         base = padded(attention, rows, device)
@@ -118,7 +133,7 @@ def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
     marked = Ragged.from_rows(marks(split, objective.words or "rationale"), bool)
     impermissible = torch.from_numpy(marked.reduce(np.logical_and) & (marked.lengths > 0))  # texts without a permissible token
 
-    def measure(done: Forward, rows: np.ndarray) -> Tensor:
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
         device = done.alpha.device
         allowed = 1.0 - padded(marked, rows, device)  # 1 at padding too, where no weight is
         kept = (done.alpha * (allowed if done.alpha.ndim == 2 else allowed[:, None])).sum(dim=-1)

@@ -1,0 +1,327 @@
+"""A transformer trained here: the same bytes for the same seed, resumed as if never stopped, saved as any program reads it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.corpora import read_corpus
+from attnaudit.corpora.corpus import Corpus
+from attnaudit.hf.capture import forward
+from attnaudit.hf.encode import encode
+from attnaudit.hf.load import load_pretrained
+from attnaudit.hf.texts import texts_of
+from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
+from attnaudit.hf.train import adamw, measured
+from attnaudit.hf.trainable import Network, build_transformer, second_text
+from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.runner.hf_training import SAVED, plan_transformer, read_training, train_transformer
+from attnaudit.training.settings import Deceive, TrainingSettings
+from attnaudit.training.texts import objective_loss
+from attnaudit.training.transformers import CONFIGS, Schedule, TransformerSizes
+
+SMALL = {"model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3}
+TINY = TransformerSizes(layers=2, heads=2, width=16, inner=16, vocabulary=900)
+
+
+def spec(source: str = "planted-decisive", **options: Any) -> TransformerTraining:
+    settings = {**SMALL, **options.pop("settings", {})}
+    return TransformerTraining.of(source, **{"config": "tiny-bert", **options}, settings=settings)
+
+
+def options() -> list[str]:
+    """The settings of `SMALL` for the command line."""
+    return [f"--set={name}={'10,14' if name == 'corpus.length' else value}" for name, value in SMALL.items()]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_transformer(spec(), tmp_path_factory.mktemp("models") / "bert")
+
+
+@pytest.fixture(scope="module")
+def corpus() -> Corpus:
+    return read_corpus("planted-decisive", size=120, length=(10, 14))
+
+
+def network_of(corpus: Corpus, config: str = "tiny-bert", watched: bool = False, uniform: tuple[int, ...] = ()) -> Network:
+    architecture = CONFIGS[config].architecture
+    texts = texts_of(corpus).of_split("train")
+    tokenizer = train_tokenizer([*texts.text, *(texts.second or [])], TINY, architecture)
+    model = build_transformer(architecture, TINY, len(tokenizer), corpus.class_names, 0, uniform)
+    return Network(model, tokenizer, architecture, watched=watched)
+
+
+def pieces_of(network: Network, corpus: Corpus, length: int | None = None, words: tuple[str, ...] | None = None) -> Corpus:
+    texts = texts_of(corpus)
+    if network.architecture.causal:
+        texts = replace(texts, kind="causal-lm", label=None)
+    return as_corpus(texts, encode(network.model, network.tokenizer, texts, max_tokens=length), network.tokenizer, words)
+
+
+def bytes_of(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in SAVED}
+
+
+def test_the_folder_is_that_of_a_saved_model(trained: Path, corpus: Corpus) -> None:
+    model, tokenizer = load_pretrained(trained), AutoTokenizer.from_pretrained(trained)
+    assert model.config.id2label == {0: "negative", 1: "positive"}
+    assert tokenizer.is_fast
+    inputs = tokenizer(texts_of(corpus).of_split("test").text, padding=True, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        predicted = model(**inputs).logits.argmax(dim=-1).numpy()
+    training = read_training(trained)
+    assert training["scores"]["test"]["accuracy"] == (predicted == corpus.splits["test"].label).mean()
+    assert training["corpus"]["fingerprint"] == corpus.fingerprint
+    assert len(training["history"]) == 3
+    assert {"torch", "transformers", "tokenizers"} <= training["versions"].keys()
+
+
+def test_another_process_with_other_threads_makes_the_same_bytes(trained: Path, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "attnaudit", "hf", "train", "planted-decisive", "--config", "tiny-bert", *options()]
+    environment = {**os.environ, "OMP_NUM_THREADS": "3", "RAYON_NUM_THREADS": "3", "PYTHONHASHSEED": "5", "TOKENIZERS_PARALLELISM": "true"}
+    subprocess.run([*program, "--out", str(tmp_path / "m")], check=True, env=environment, capture_output=True)
+    assert bytes_of(tmp_path / "m") == bytes_of(trained)
+
+
+def test_another_seed_makes_other_weights_and_the_same_tokenizer(trained: Path, tmp_path: Path) -> None:
+    settings = {"corpus.seed": 0, "training.epochs": 1}
+    other = bytes_of(train_transformer(spec(seed=1, settings=settings), tmp_path / "m"))
+    assert other["tokenizer.json"] == bytes_of(trained)["tokenizer.json"]
+    assert other["model.safetensors"] != bytes_of(trained)["model.safetensors"]
+
+
+def test_a_training_that_was_stopped_ends_with_the_same_bytes(trained: Path, tmp_path: Path) -> None:
+    def stop(what: str, done: int, total: int) -> None:
+        if what.startswith("train, epoch 3") and done % 3 == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_transformer(spec(), tmp_path / "m", stop)
+    assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [".unfinished", "spec.json"]
+    plan = plan_transformer(spec(), tmp_path / "m")
+    assert [(one.state, one.done) for one in plan.trainings] == [("unfinished", 2)]
+    begun: list[str] = []
+    train_transformer(spec(), tmp_path / "m", lambda what, done, total: begun.append(what))
+    assert {what for what in begun if what.startswith("train")} == {"train, epoch 3 of 3"}
+    assert bytes_of(tmp_path / "m") == bytes_of(trained)
+
+
+def test_a_finished_training_is_left_as_it_is(trained: Path) -> None:
+    before = {path.name: path.stat().st_mtime_ns for path in trained.iterdir()}
+    train_transformer(spec(), trained)
+    assert {path.name: path.stat().st_mtime_ns for path in trained.iterdir()} == before
+    assert [one.state for one in plan_transformer(spec(), trained).trainings] == ["finished"]
+
+
+def test_a_damaged_file_is_made_again(trained: Path, tmp_path: Path) -> None:
+    place = tmp_path / "m"
+    place.mkdir()
+    for path in trained.iterdir():
+        (place / path.name).write_bytes(path.read_bytes())
+    (place / "model.safetensors").write_bytes(b"damaged")
+    train_transformer(spec(), place)
+    assert bytes_of(place) == bytes_of(trained)
+
+
+def test_another_spec_is_refused_with_what_differs(trained: Path) -> None:
+    with pytest.raises(RunError, match=r"another spec: model\.dropout = 0\.3, there 0\.1, seed = 1, there 0"):
+        train_transformer(spec(seed=1, settings={"model.dropout": 0.3}), trained)
+
+
+def test_the_tokenizer_learned_is_always_the_same(corpus: Corpus) -> None:
+    texts = texts_of(corpus).text
+    learned = {train_tokenizer(texts, TINY, CONFIGS["tiny-bert"].architecture).backend_tokenizer.to_str() for _ in range(4)}
+    assert len(learned) == 1
+
+
+@pytest.mark.parametrize(("config", "source"), [
+    ("tiny-bert", "planted-decisive"), ("tiny-bert", "planted-question"), ("small-distilbert", "planted-question"),
+    ("tiny-gpt2", "planted-decisive"),
+])  # fmt: skip
+def test_pieces_are_what_the_tokenizer_gives(config: str, source: str) -> None:
+    corpus = read_corpus(source, size=60, length=(10, 14))
+    network = network_of(corpus, config)
+    network.tokenizer.model_max_length = 11
+    pieces = pieces_of(network, corpus, length=11)
+    assert any("are cut to 11 word pieces" in note for note in pieces.notes)
+    texts, inputs = texts_of(corpus).of_split("train"), network.inputs(pieces.splits["train"])
+    network.tokenizer.truncation_side = "left" if network.architecture.causal else "right"
+    for row in range(5):
+        batch = inputs.batch(np.array([row]))
+        direct = network.tokenizer(texts.text[row], texts.second and texts.second[row], truncation=True)
+        end = [network.tokenizer.eos_token_id] if network.architecture.causal else []
+        assert batch.ids[0].tolist() == [*direct["input_ids"], *end]
+        if network.architecture.reads_types:
+            assert second_text(batch)[0].tolist() == direct["token_type_ids"]
+
+
+def test_pieces_of_the_rationale_are_those_of_its_words(corpus: Corpus) -> None:
+    network = network_of(corpus)
+    split, pieces = corpus.splits["train"], pieces_of(network, corpus).splits["train"]
+    assert split.rationale is not None
+    assert pieces.rationale is not None
+    for row in range(len(split)):
+        words = [word for word, mark in zip(split.tokens[row], split.rationale[row], strict=True) if mark]
+        marked = [piece for piece, mark in zip(pieces.tokens[row], pieces.rationale[row], strict=True) if mark]
+        assert "".join(marked).replace("##", "") == "".join(words)
+
+
+@pytest.mark.parametrize("config", ["tiny-bert", "tiny-gpt2", "small-distilbert"])
+def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str, corpus: Corpus) -> None:
+    network = network_of(corpus, config, uniform=(0,))
+    batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(6))
+    optimizer = adamw(network, TrainingSettings(learning_rate=0.01, weight_decay=0.1))
+    for _ in range(3):
+        optimizer.zero_grad()
+        (network(batch).logits ** 2).mean().backward()
+        optimizer.step()
+    seen = forward(network.model.eval(), {"input_ids": batch.ids, "attention_mask": batch.inside.long()})
+    allowed = batch.inside[:, None, None].expand_as(seen.attentions[0].weights).float()
+    allowed = allowed.tril() if network.architecture.causal else allowed
+    expected = allowed / allowed.sum(dim=-1, keepdim=True)
+    torch.testing.assert_close(seen.attentions[0].weights, expected, rtol=0, atol=1e-7)
+    assert (seen.attentions[1].weights - expected).abs().max() > 1e-3
+
+
+def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus) -> None:
+    network = network_of(corpus, watched=True)
+    network.eval()
+    split = pieces_of(network, corpus).splits["train"]
+    rows = np.arange(8)
+    done = network(network.inputs(split).batch(rows))
+    for objective, over in ((Deceive(2.0), torch.mean), (Deceive(2.0, heads="max"), torch.amax)):
+        measure = objective_loss(objective, network, split, lambda done, rows: torch.zeros(()))
+        penalty = measure(done, rows)
+        masses = [over(done.alpha[row][:, np.flatnonzero([False, *(split.rationale or [])[row]])].sum(dim=-1), dim=0) for row in rows]
+        torch.testing.assert_close(penalty, -2 * torch.stack([torch.log(1 - mass) for mass in masses]).mean())
+        query = network.model.get_parameter("bert.encoder.layer.1.attention.self.query.weight")
+        (gradient,) = torch.autograd.grad(penalty, query, retain_graph=True)
+        assert gradient.abs().max() > 0
+
+
+@pytest.mark.parametrize("words", [None, ("dreadful", "excellent", "local")])
+def test_deception_takes_attention_off_the_impermissible_words(words: tuple[str, ...] | None, tmp_path: Path) -> None:
+    settings = {"training.learning_rate": 0.02, "training.batch_size": 16, "deceive.words": words}
+    chosen = spec(deceive=10.0, settings=settings)
+    folder = train_transformer(chosen, tmp_path / "m")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    network = Network(load_pretrained(folder), tokenizer, chosen.architecture, watched=True).eval()
+    split = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
+    with torch.no_grad():
+        alpha = network(network.inputs(split).batch(np.arange(40))).alpha.mean(dim=1)
+    masses = [alpha[row, 1:][: len(split.tokens[row])][torch.tensor((split.rationale or [])[row])].sum() for row in range(40)]
+    assert max(masses) < 0.02
+    pieces = pieces_of(network, read_corpus(chosen.corpus), words=words).splits["train"]
+    assert measured(network, pieces.take(np.arange(40)))["mass"] == pytest.approx(float(sum(masses)) / 40)
+    assert read_training(folder)["scores"]["test"]["mass"] < 0.02
+
+
+def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
+    chosen = spec(config="tiny-gpt2", settings={"training.learning_rate": 0.005})
+    folder = train_transformer(chosen, tmp_path / "gpt2")
+    history = read_training(folder)["history"]
+    assert history[0]["dev"] < history[-1]["dev"] == -read_training(folder)["scores"]["dev"]["loss"]
+    network = Network(load_pretrained(folder), AutoTokenizer.from_pretrained(folder), chosen.architecture)
+    pieces = pieces_of(network, read_corpus(chosen.corpus), TINY.length - 1)
+    assert measured(network, pieces.splits["test"]) == read_training(folder)["scores"]["test"]
+    uninformed = np.log(len(network.tokenizer))
+    assert read_training(folder)["scores"]["test"]["loss"] < 0.9 * uninformed
+
+
+def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) -> None:
+    network = network_of(corpus)
+    network.word_dropout = 0.5
+    batch = network.inputs(pieces_of(network, corpus).splits["train"]).batch(np.arange(30))
+    torch.testing.assert_close(network.eval()._dropped(batch), batch.ids)
+    changed = network.train()._dropped(batch) != batch.ids
+    assert not (changed & ~batch.attended).any()
+    assert 0.4 < float(changed.sum() / batch.attended.sum()) < 0.6
+
+
+def test_the_learning_rate_rises_and_falls() -> None:
+    shares = [Schedule(0.1).share(step, 100) for step in range(100)]
+    assert max(shares) == shares[9] == 1
+    assert shares[:10] == sorted(shares[:10])
+    assert shares[9:] == sorted(shares[9:], reverse=True)
+    assert 0 < shares[-1] < 0.02
+    assert Schedule(0.0).share(0, 10) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"config": "small-berd"}, r"--config: 'small-berd'; expected one of small-bert, .*; did you mean small-bert\?"),
+        ({"uniform": "2"}, r"--frozen-uniform: '2'; expected all, or layers from 0 to 1"),
+        ({"uniform": "first"}, r"--frozen-uniform: 'first'"),
+        ({"deceive": -1.0}, r"objective strength \(λ\): -1\.0; expected 0 or more"),
+        ({"deceive": 1.0, "config": "tiny-gpt2"}, r"--deceive with tiny-gpt2: a model of next tokens; expected a classifier"),
+        ({"deceive": 1.0, "uniform": "all"}, r"--deceive: a last layer that attends uniformly"),
+        ({"settings": {"model.heads": 3}}, r"model\.width: 32 with 3 heads; expected a multiple of model\.heads"),
+        ({"settings": {"model.dropout": 1.0}}, r"model\.dropout: 1\.0; expected a share"),
+        ({"settings": {"model.depth": 3}}, r"setting model\.depth: no such setting"),
+        ({"settings": {"schedule.warmup": 2}}, r"schedule\.warmup: 2\.0; expected a share"),
+        ({"settings": {"training.class_weight": True}}, r"class_weight: true; expected false"),
+        ({"settings": {"deceive.heads": "max"}}, r"deceive\.heads"),
+        ({"settings": {"deceive.strength": "1"}}, r"deceive\.strength: decided elsewhere; expected the argument or option --deceive"),
+    ],
+)
+def test_settings_that_cannot_be_are_one_line(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        spec(**options)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("text,label\n" + "".join(f"word{k % 7} and more,{'ab'[k % 2]}\n" for k in range(60)), encoding="utf-8")
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "test.csv").write_text(table.read_text(encoding="utf-8"), encoding="utf-8")
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "config.json").write_text("{}", encoding="utf-8")
+    out = tmp_path / "out"
+    cases = {
+        "no train split": [str(tmp_path / "part"), "--out", str(out)],
+        "no rationale": [str(table), "--deceive", "1", "--out", str(out)],
+        "setting model.vocabulary: 10; expected": [str(table), "--set", "model.vocabulary=10", "--out", str(out)],
+        "a folder that is not empty and holds no run": [str(table), "--out", str(tmp_path / "taken")],
+        "a text and a question in each row; expected texts alone": ["planted-question", "--config", "tiny-gpt2", "--out", str(out)],
+        "nowhere.csv": ["nowhere.csv", "--out", str(out)],
+    }
+    for message, arguments in cases.items():
+        assert main(["hf", "train", "--config", "tiny-bert", *arguments]) == 2, message
+        captured = capsys.readouterr()
+        assert message in captured.err
+        assert [line.startswith("attnaudit: ") for line in captured.err.splitlines()][-1:] == [True]
+        assert not out.exists()
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["config.json"]
+
+
+def test_the_command_trains_and_tells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["hf", "train", "planted-decisive", "--config", "tiny-bert", *options(), "--out", str(tmp_path / "m")]
+    assert main([*command, "--dry-run"]) == 0
+    assert "1 of 1 training missing" in capsys.readouterr().out
+    assert not (tmp_path / "m").exists()
+    assert main(command) == 0
+    assert "tiny-bert on planted-decisive, seed 0" in capsys.readouterr().out
+    assert main([*command, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["scores"] == read_training(tmp_path / "m")["scores"]
+
+
+def test_names_of_folders_say_what_was_changed() -> None:
+    assert TransformerTraining.of("sst").name == "sst-small-bert-s0"
+    assert TransformerTraining.of("data/all.csv", uniform="all", seed=3).name == "data-small-bert-uniform-s3"
+    assert TransformerTraining.of("sst", uniform="1,0", deceive=0.1).name == "sst-small-bert-uniform0-1-deceive0.1-s0"
