@@ -157,7 +157,7 @@ def _gained(case: Case, baseline: list[Tensor]) -> Float[Tensor, " B"]:
     return case.prediction.gather(1, case.predicted[:, None])[:, 0] - begin
 
 
-def alpha_gradients(case: Case) -> list[Float[Tensor, "B H K"]]:
+def alpha_gradients(case: Case) -> list[Float[Tensor, "B H _"]]:
     """``∂ŷ/∂alpha`` of every attention, at the query that the prediction reads, signed; in the order of the gate's layers.
 
     ŷ is the probability of the predicted output; what follows an attention, later attention included, takes part. In an encoder that is
