@@ -339,6 +339,12 @@ def test_alpha_gradients_are_finite_differences(name: str) -> None:
     own = [float(found[index][0, head, key]) for index, head, key in places]
     assert_allclose(own, expected, rtol=5e-3, atol=5e-3 * max(map(abs, expected)))
     assert any((one < 0).any() for one in found)
+    with frozen(case.model):
+        together = alpha_gradients(case_of(name, double=True))
+    for one, batched in zip(found, together, strict=True):
+        keys = one.shape[2]
+        torch.testing.assert_close(batched[1:2, :, :keys], one, atol=1e-6, rtol=1e-4)
+        assert not batched[1, :, keys:].any()
 
 
 def test_integrated_gradients_are_captums() -> None:

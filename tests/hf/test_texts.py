@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +215,9 @@ def classifier(**names: Any) -> Any:
 def test_classes_are_matched_by_name_by_number_or_by_count() -> None:
     names, output = numbered_classes(classifier(**NAMED), ("negative", "positive"))
     assert (names, output.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
+    found = encode(classifier(**NAMED), tokenizer("wordpiece"), replace(given("one", "mill"), class_names=("negative", "positive")))
+    assert found.label is not None
+    assert (found.class_names, found.label.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
     assert numbered_classes(classifier(), ("x", "y", "z"))[0] == ("x", "y", "z")
     assert numbered_classes(classifier(**NAMED), ("0", "1"))[1].tolist() == [0, 1]
 
