@@ -182,6 +182,9 @@ def test_rationales_mark_the_pieces_of_their_characters() -> None:
         shown = [token for token, mark in zip(found.tokens[0], found.rationale[0], strict=True) if mark]
         assert "".join(shown) == "WOODEN"
         assert (found.rationale[1], any(found.rationale[2]), len(found.rationale[2])) == ([], False, len(found.tokens[2]))
+        pair = encode(small(name), tokenizer(kind), replace(marked, second=["the narrow mill"] * 3))
+        assert pair.rationale is not None
+        assert sum(pair.rationale[0]) == sum(found.rationale[0])
 
 
 def test_pieces_are_summed_to_words() -> None:
@@ -200,6 +203,14 @@ def test_pieces_are_summed_to_words() -> None:
         np.testing.assert_allclose(words[row], naive)
     assert join_tokens(found.tokens, found.word_id) == found.words
     assert len(to_words(Ragged.from_rows([], np.float64), Ragged.from_rows([], np.int32))) == 0
+
+
+def test_neighbouring_special_tokens_and_texts_are_not_one_word() -> None:
+    word_id = Ragged.from_rows([[-1, -1, 0, 0], [0, 1], [-1], [], [-1]], np.int32)
+    scores = word_id.with_values(np.arange(1.0, 9.0))
+    assert [row.tolist() for row in to_words(scores, word_id)] == [[1, 2, 7], [5, 6], [7], [], [8]]
+    tokens = [["a", "b", "c", "d"], ["e", "f"], ["g"], [], ["h"]]
+    assert join_tokens(tokens, word_id) == [["a", "b", "cd"], ["e", "f"], ["g"], [], ["h"]]
 
 
 NAMED = {"id2label": {0: "Positive", 1: "NEGATIVE"}, "label2id": {"Positive": 0, "NEGATIVE": 1}}
