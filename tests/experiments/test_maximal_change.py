@@ -84,7 +84,7 @@ def test_single_tokens_alone_are_found_to_fall_short(monkeypatch: pytest.MonkeyP
 def test_the_bound_is_the_maximum_where_one_class_gains_all():
     """Three classes: what the loser of the best single token loses is proven."""
     trace = make_trace(80, (2, 10), 3, seed=4)
-    assert MaximalChange()(trace)["max_delta_y_proven"].mean() > 0.5
+    assert MaximalChange()(trace)["max_delta_y_proven"].sum() > 40
 
 
 @pytest.mark.parametrize("kind", [{"outputs": 1}, {"outputs": 3}, {"outputs": 3, "hidden": 6}])

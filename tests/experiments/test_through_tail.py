@@ -19,6 +19,7 @@ from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import left, through_tail
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.through_tail import Outputs
+from attnaudit.results.charts import Boxes
 from attnaudit.trace import Trace
 from attnaudit.trace.table import _to_arrow
 from tests.oracles.adversary import brute_force_adversary
@@ -104,6 +105,13 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
     assert rows["never_gradient"]["value"] is None
     assert rows["all_flip"]["value"] > 0.5
     assert rows["common_removed_attention"]["n"] > 15
+    chart = Erasure.figures[0].charts[0]
+    assert isinstance(chart, Boxes)
+    assert list(chart.known(result.table).names.values()) == ["random", "attention", "smallest set"]
+    assert chart.known(Erasure()(trace)) == chart
+    caption = Erasure.figures[0].caption
+    assert not isinstance(caption, str)
+    assert "No ranking flips" in caption(result.table)
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 0.05])
