@@ -9,8 +9,8 @@ import numpy as np
 from scipy.special import erf
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail, Readout, Tail
-from tests.traces import _rounded, make_trace
+from attnaudit.trace.readout import Readout, Tail
+from tests.traces import make_trace
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,17 @@ def _norm(x: np.ndarray) -> np.ndarray:
 
 def layer_trace(n: int = 30, lengths: Any = (1, 20), outputs: int = 1, seed: int = 0, width: int = 8, **options: Any) -> Trace:
     """A random trace whose tail is a `Layer`."""
-    base, rng = make_trace(n, lengths, outputs, seed, hidden=width, loo=False, gradient=False), np.random.default_rng(seed)
+    base, rng = make_trace(n, lengths, outputs, seed, hidden=width, loo=False), np.random.default_rng(seed)
     tail = Layer.random(width, outputs, seed, **options)
-    alpha = _rounded(base.ragged("alpha").with_values(base.ragged("alpha").values.astype(np.float64)))
-    contribution = base.ragged("readout")
-    contribution = contribution.with_values((0.3 * contribution.values + 0.1 * rng.normal(size=contribution.values.shape)).astype(np.float32))
+    alpha = base.alpha
+    values = base.ragged("readout").values
+    values = (0.3 * values + 0.1 * rng.normal(size=values.shape)).astype(np.float32)
+    contribution = base.ragged("readout").with_values(values)
     activation = "sigmoid" if outputs == 1 else "softmax"
-    readout = Readout(contribution.with_values(contribution.values.astype(np.float64)), base.readout.offset, activation, tail)
-    columns = {name: base.table.column(name).to_pylist() for name in ("tokens", "label", "rationale", "split")}
+    readout = Readout(contribution.with_values(values.astype(np.float64)), base.readout.offset, activation, tail)
+    columns: dict[str, Any] = {name: base.table.column(name).to_pylist() for name in ("tokens", "label", "rationale", "split")}
+    columns["gradient"] = base.ragged("gradient")
     return Trace.from_arrays(
         activation=activation, class_names=base.class_names, tail=tail, instance=base.instance, alpha=base.ragged("alpha"),
         readout=contribution, offset=base.readout.offset.astype(np.float32), prediction=readout(alpha).astype(np.float32), **columns,
     )  # fmt: skip
-
-
-def is_compiled(trace: Trace) -> bool:
-    return isinstance(trace.tail, IdentityTail)

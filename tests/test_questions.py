@@ -51,7 +51,8 @@ def test_the_trace_has_questions_and_a_tail(finished: Path) -> None:
 
 def test_every_experiment_runs(finished: Path) -> None:
     assert {path.stem for path in (finished / "results").glob("*.parquet")} == {
-        "prediction", "correlation", "permutation", "adversary", "erasure", "comprehensiveness", "plausibility",
+        "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
+        "plausibility",
     }  # fmt: skip
     table = pl.read_parquet(finished / "results" / "adversary.parquet")
     assert (table["delta_y"] <= 0.05 + 1e-6).all()

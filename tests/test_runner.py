@@ -26,7 +26,10 @@ from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
-EXPERIMENTS = ("prediction", "correlation", "permutation", "adversary", "erasure", "comprehensiveness", "plausibility")
+EXPERIMENTS = (
+    "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
+    "plausibility",
+)  # fmt: skip
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,
     "permutation.permutations": 5,

@@ -64,5 +64,8 @@ def test_plausibility_and_prediction(trace: Trace):
     results = audit(trace)
     assert results["plausibility"].table["precision_attention"].to_list() == pytest.approx([1.0, 1.0, 0.0, None, None])
     assert results["prediction"].table["correct"].to_list() == [True, False, True, False, True]
-    assert list(results) == ["prediction", "correlation", "permutation", "adversary", "erasure", "comprehensiveness", "plausibility"]
+    assert list(results) == [
+        "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
+        "plausibility",
+    ]  # fmt: skip
     assert results.left_out == {"alignment": "for traces of translations with reference alignments only"}

@@ -12,8 +12,11 @@ from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.gate import check_model
+from attnaudit.hf.capture import forward
+from attnaudit.hf.gate import Gate, check_model
+from attnaudit.hf.replay import Query, replayed, states_of, tvd, whole
 from tests.hf.classes import AUDITED, REFUSED, tiny
+from tests.hf.encoding import random_texts
 
 
 @pytest.mark.parametrize("name", AUDITED)
@@ -28,6 +31,28 @@ def test_classes_that_pass_do_so_exactly(name: str) -> None:
     assert {(one.heads, one.width) for one in gate.layers} <= {(4, 8), (2, 8), (4, 16)}
     stacks = [(one.stack, one.layer) for one in gate.layers]
     assert len(set(stacks)) == len(stacks) == (6 if model.config.is_encoder_decoder else 2)
+    if name != "BertForMaskedLM":
+        assert_replays_are_passes_of_the_whole_model(model, gate)
+
+
+def assert_replays_are_passes_of_the_whole_model(model: PreTrainedModel, gate: Gate) -> None:
+    """On another text than the gate's, under five attentions of all heads of every layer: by sums, and by the weights themselves."""
+    assert gate.task is not None
+    assert gate.reads is not None
+    texts = random_texts(model, seed=3)
+    row = int((texts.ids if texts.written is None else texts.written).lengths.argmax())
+    inputs = texts.batch([row])
+    seen = forward(model, inputs)
+    states = states_of(model, inputs, Query(gate.task, gate.reads % seen.attentions[-1].weights.shape[2]), seen)
+    for number, layer in enumerate(gate.layers):
+        if not layer.way:
+            continue
+        own = seen.attentions[number]
+        drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample((5, own.weights.shape[1]))
+        expected = whole(model, inputs, states.query, {number: drawn})
+        sums = {number: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
+        assert tvd(replayed(model, states, sums, layer.way), expected) <= 1e-5
+        assert tvd(states.logits.expand(5, -1), expected) > 1e-4
 
 
 @pytest.mark.parametrize("name", REFUSED)

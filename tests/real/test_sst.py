@@ -11,13 +11,17 @@ from scipy.stats import kendalltau
 
 from attnaudit.experiments import audit
 from attnaudit.experiments.adversary.experiment import Adversary
+from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
+from tests.oracles.identifiability import weight_range
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
+from tests.oracles.maximal_change import sampled_change, single_changes, single_flips
 from tests.oracles.permutation import surprise
 from tests.smallest import assert_smallest
+from tests.tails import opaque
 
 SAMPLE = 12
 
@@ -87,12 +91,43 @@ def test_the_smallest_flipping_set_is_that_of_exhaustive_search(sst_run: Path, s
     assert_smallest(sst_trace, pl.read_parquet(sst_run / "results" / "erasure.parquet"), flipped=50)
 
 
+def test_the_largest_change_is_that_of_a_single_token(sst_run: Path, sst_trace: Trace, rows: list[int]) -> None:
+    found, flips = column(sst_run, "maximal_change", "max_delta_y"), column(sst_run, "maximal_change", "flips")
+    for row in rows:
+        assert found[row] == pytest.approx(max(single_changes(sst_trace, row)), abs=1e-9)
+        assert flips[row] == single_flips(sst_trace, row)
+        assert sampled_change(sst_trace, row, 100) <= found[row] + 1e-12
+    assert (found >= column(sst_run, "permutation", "median_delta_y") - 1e-9).all()
+    assert (found >= column(sst_run, "adversary", "delta_y") - 1e-9).all()
+
+
+def test_attentions_with_the_same_sum(sst_run: Path, sst_trace: Trace, rows: list[int]) -> None:
+    """One number a position: T − 2 dimensions, and the ranges of linear programs."""
+    dimension, width = column(sst_run, "identifiability", "null_dimension"), column(sst_run, "identifiability", "largest_weight_range")
+    assert (dimension == sst_trace.alpha.lengths - 2).all()
+    for row in rows:
+        least, most = weight_range(sst_trace, row, int(np.argmax(sst_trace.alpha[row])))
+        assert width[row] == pytest.approx(most - least, abs=1e-6)
+
+
+def test_through_any_tail(sst_run: Path, sst_trace: Trace) -> None:
+    """With the tail hidden from the kernels: removals are the same, and the adversary found is the exact one but for its room for noise."""
+    some = np.random.default_rng(3).choice(len(sst_trace), 150, replace=False)
+    hidden = opaque(sst_trace.take(some))
+    exact, found = column(sst_run, "adversary", "emax_jsd")[some], Adversary()(hidden)["emax_jsd"].to_numpy()
+    assert (found <= exact + 1e-9).all()
+    assert np.mean(exact - found) < 1e-3
+    erased, known = Erasure()(hidden), pl.read_parquet(sst_run / "results" / "erasure.parquet")
+    for name in ("removed_random", "removed_attention", "kept_attention", "delta_js"):
+        np.testing.assert_allclose(erased[name], known[name].to_numpy()[some], atol=1e-9, equal_nan=True, err_msg=name)
+
+
 def test_results_do_not_depend_on_shards_or_order(sst_run: Path, sst_trace: Trace, tmp_path: Path) -> None:
     order = np.random.default_rng(2).permutation(len(sst_trace))
     for number, part in enumerate(np.array_split(order, 3)):
         shard = sst_trace.take(part).write(tmp_path / "shard")
         shard.rename(tmp_path / f"part-{number:05d}.parquet")
     turned = audit(tmp_path)
-    for name in ("correlation", "permutation", "adversary", "prediction"):
+    for name in ("correlation", "permutation", "maximal_change", "adversary", "identifiability", "prediction"):
         whole = pl.read_parquet(sst_run / "results" / f"{name}.parquet")
         assert turned[name].table.sort("instance").equals(whole.sort("instance")), name

@@ -130,10 +130,16 @@ def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, 
         median = np.empty(len(alpha))
         over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, permutations, median)
         return median
-    width = readout.contribution.values.shape[1]
     through, together = (_median_through_tail, 1) if has_compiled_tail(readout) else (_median_of_many, permutations)
-    blocks = alpha.blocks(max(BLOCK // (width * together), 1))
+    blocks = alpha.blocks(max(BLOCK // (_numbers(readout, alpha) * together), 1))
     return np.concatenate([through(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
+
+
+def _numbers(readout: Readout, alpha: Ragged) -> int:
+    """How many numbers a position takes in the general way: what it contributes, and its share of the outputs of its row."""
+    first = np.zeros(1, np.int64)
+    outputs = readout.take(first)(alpha.take(first)).shape[1]
+    return readout.contribution.values.shape[1] + outputs * len(alpha) // len(alpha.values)
 
 
 def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,8 @@ class Boxes:
     """For each of ``names`` (column to name) the share of rows without a value, then median, quartiles and 5 to 95 % of the values.
 
     The values are those of the rows that lack none, so that the boxes can be compared. ``missing`` is what the share is called; the names
-    in ``marked`` have a colour of their own.
+    in ``marked`` have a colour of their own. ``computed`` gives for a column another one that has values where it was computed: where
+    neither has any, it was not, and has no box.
     """
 
     names: Mapping[str, str]
@@ -115,10 +116,17 @@ class Boxes:
     missing: str = "undefined"
     marked: tuple[str, ...] = ()
     title: str = ""
+    computed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
         return tuple(self.names)
+
+    def known(self, rows: pl.DataFrame) -> Boxes:
+        """The chart without what was not computed."""
+        empty = {name for name in rows.columns if rows[name].null_count() == rows.height}
+        absent = {column for column, other in self.computed.items() if {column, other} <= empty}
+        return replace(self, names={column: name for column, name in self.names.items() if column not in absent})
 
     def common(self, rows: pl.DataFrame) -> pl.DataFrame:
         """The rows that have a value in every column."""

@@ -166,9 +166,9 @@ class _Search:
         Between more than two classes a segment of two tokens may pass the outputs within ε by; several tokens together need not.
         """
         shift, margin = np.zeros((len(rows), self.own_p.shape[1])), np.full(len(rows), self.limit)
-        slopes = [gains(np.ones(singles.count[row]), self._least(singles, row)) for row in rows]
+        slopes = [gains(np.ones(singles.count[row]), self._least(singles, row)) for row in rows.tolist()]
         for number in range(PROGRAMS):
-            made = [self._program(singles, row, shift[k], slopes[k], margin[k]) for k, row in enumerate(rows)]
+            made = [self._program(singles, row, shift[k], slopes[k], margin[k]) for k, row in enumerate(rows.tolist())]
             solved = np.array([one is not None for one in made], bool)
             rows, margin, weights = rows[solved], margin[solved], [one for one in made if one is not None]
             segments, start = _of_largest(rows, singles, weights), np.zeros(len(rows))
@@ -179,7 +179,7 @@ class _Search:
                 self._from_outside(segments, distance, log_p, ~within & (value > self.best.value[rows]))
             shift = np.array([log_p[k] - w @ singles.log_p[rows[k], : len(w)] for k, w in enumerate(weights)]).reshape(log_p.shape)
             margin = np.where(within, margin, 0.9 * margin)
-            slopes = [chords(w, self._least(singles, row)) for w, row in zip(weights, rows, strict=True)]
+            slopes = [chords(w, self._least(singles, row)) for w, row in zip(weights, rows.tolist(), strict=True)]
 
     def _from_outside(self, segments: Segments, distance: np.ndarray, log_p: np.ndarray, chosen: np.ndarray) -> None:
         """Follow segments from attentions that are not within ε to the model's own."""

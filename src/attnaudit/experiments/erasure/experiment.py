@@ -38,11 +38,14 @@ REMOVED = {
 }  # fmt: skip
 
 
-_REMOVAL = Boxes(REMOVED, Scale("share of the tokens removed"), missing="never flips", marked=("smallest set",))
+_COMPUTED = {f"removed_{name}": f"kept_{name}" for name in ("gradient", "gradient_attention")}  # through any tail: given in the trace
+_REMOVAL = Boxes(
+    REMOVED, Scale("share of the tokens removed"), missing="never flips", marked=("smallest set",), computed=_COMPUTED,
+)  # fmt: skip
 
 
 def _removal_caption(rows: pl.DataFrame) -> str:
-    common, proven = _REMOVAL.common(rows), rows["minimum_proven"].mean()
+    common, proven = _REMOVAL.known(rows).common(rows), rows["minimum_proven"].mean()
     times = common["times_minimum_attention"].median()
     compared = f" By attention that is a median of {times:.1f} times the smallest set." if isinstance(times, float) else ""
     shown = f" (proven for {percent(proven)})" if isinstance(proven, float) else ""
@@ -129,7 +132,7 @@ class Erasure:
     figures = (
         FigureSpec(
             "removal", "How much must be removed before the prediction flips?",
-            (_REMOVAL,), _removal_caption, reads=("times_minimum_attention", "minimum_proven"),
+            (_REMOVAL,), _removal_caption, reads=("times_minimum_attention", "minimum_proven", *_COMPUTED.values()),
             of=lambda rows: rows.filter(pl.col("minimum_proven").is_not_null()),
         ),
         FigureSpec(

@@ -26,13 +26,12 @@ MOST_TOKENS = 10_000
 
 def _caption(rows: pl.DataFrame) -> str:
     reach, share = rows["max_tvd_alpha"].fill_nan(None).mean(), rows["null_share"].mean()
-    dimension = (
-        f" Changes of the weights have T − 1 dimensions, of which {percent(share)} change no output." if isinstance(share, float) else ""
-    )
+    mean = figure(reach if isinstance(reach, float) else None)
+    dimension = f" Of the T − 1 dimensions of the weights {percent(share)} change no output." if isinstance(share, float) else ""
     return (
-        "Largest total variation distance found from the model's own attention to an attention with exactly the same attended sum, and so "
-        f"with the same output. Mean {figure(reach if isinstance(reach, float) else None)}. At 0 the attended sum determines the weights; the "
-        f"farther right, the less it does.{dimension} {of_peaked(rows, 'max_tvd_alpha')}"
+        "Largest total variation distance found from the model's own attention to one with exactly the same attended sum, and so with the "
+        f"same output. Mean {mean}. At 0 the attended sum determines the weights; the farther right, the less it does.{dimension} "
+        f"{of_peaked(rows, 'max_tvd_alpha')}"
     )
 
 
@@ -63,9 +62,10 @@ class Identifiability:
         Measure("max_tvd_alpha", "largest distance of an attention with the same attended sum, found",
                 "Largest total variation distance found from the attention to one with the same attended sum, 0 to 1.", "lower"),
         Measure("max_tvd_alpha_upper", "largest distance of an attention with the same attended sum, upper bound",
-                "Total variation distance that no attention with the same attended sum exceeds, 0 to 1.", "lower"),
+                "Total variation distance that no attention with the same attended sum exceeds, 0 to 1."),
         Measure("weight_range", "mean width of the range of a weight",
-                "Width of the range of each weight among attentions with the same attended sum, mean over the most attended tokens.", "lower"),
+                "Width of the range of each weight among attentions with the same attended sum, mean over the most attended tokens.",
+                "lower"),
         Measure("largest_weight_range", "width of the range of the largest weight",
                 "Width of the range of the largest weight among attentions with the same attended sum, 0 to 1.", "lower"),
     )  # fmt: skip

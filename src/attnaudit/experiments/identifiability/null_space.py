@@ -76,7 +76,7 @@ def _of_line(value: Float[np.ndarray, " T"], alpha: Float[np.ndarray, " T"], top
         share = np.where(gap > 0.0, value[above] / np.where(gap > 0.0, gap, 1.0), 1.0)  # of the token below
         kept = np.minimum(share, alpha[part, None]) + np.minimum(1.0 - share, alpha[above])
         reach = max(reach, float((1.0 - kept).max(initial=0.0)))
-    ranges = np.array([_range_on_line(value, t) for t in top])
+    ranges = np.array([_range_on_line(value, t) for t in top.tolist()])
     return Movement(len(alpha) - 2, reach, reach, np.minimum(ranges[:, 0], alpha[top]), np.maximum(ranges[:, 1], alpha[top]))
 
 

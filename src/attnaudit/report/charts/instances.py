@@ -377,7 +377,7 @@ def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
         case Crosstab():
             return crosstab_chart(rows.drop_nulls(chart.columns), chart)
         case Boxes():
-            return box_chart(rows, chart)
+            return box_chart(rows, chart.known(rows))
         case Drawing():
             return chart.draw(rows)
 

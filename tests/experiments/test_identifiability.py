@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.identifiability import null_space
+from attnaudit.experiments.identifiability.experiment import Identifiability
+from attnaudit.experiments.identifiability.null_space import movement
+from attnaudit.trace import Trace
+from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
+from tests.tails import layer_trace, opaque
+from tests.traces import make_trace, sigmoid_rows
+
+KINDS: list[dict[str, Any]] = [{"outputs": 1}, {"outputs": 2}, {"outputs": 3}, {"outputs": 3, "hidden": 4}]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: dict[str, Any]):
+    trace = make_trace(20, (1, 7), seed=1, zeros=0.1, **kind)
+    table = Identifiability(tokens=10)(trace)
+    exact = 0
+    for row in range(len(trace)):
+        moved = movement(trace.readout.contribution[row], trace.alpha[row], 10)
+        assert table["null_dimension"][row] == null_dimension(trace, row)
+        for k, token in enumerate(np.argsort(-trace.alpha[row], kind="stable").tolist()):
+            assert (moved.least[k], moved.most[k]) == pytest.approx(weight_range(trace, row, token), abs=1e-6)
+        largest = largest_distance(trace, row)
+        assert moved.reach <= largest + 1e-6 <= moved.upper + 2e-6
+        exact += moved.reach > largest - 1e-6
+    assert exact >= (20 if kind == {"outputs": 1} else 16)
+
+
+def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
+    """Whatever the width; the numbers are those of the programs."""
+    base = make_trace(10, (3, 9), seed=2)
+    line = [r @ np.array([[0.6, -1.2, 0.3]]) for r in base.readout.contribution]
+    programs = [_by_programs(r, a) for r, a in zip(line, base.alpha, strict=True)]
+    monkeypatch.setattr(null_space, "linprog", None)
+    for r, a, known in zip(line, base.alpha, programs, strict=True):
+        moved = movement(r, a, 20)
+        np.testing.assert_allclose([moved.least, moved.most], [known.least, known.most], atol=1e-7)
+        assert moved.reach >= known.reach - 1e-7
+        assert moved.upper <= known.upper + 1e-7
+
+
+def _by_programs(contribution: np.ndarray, alpha: np.ndarray) -> null_space.Movement:
+    spanned = null_space.directions(contribution)
+    top = np.argsort(-alpha, kind="stable")
+    return null_space._by_programs(np.vstack([spanned.T, np.ones(len(alpha))]), alpha, top, len(alpha) - 2)
+
+
+def test_wide_readouts_determine_the_weights(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(null_space, "linprog", None)
+    table = Identifiability()(layer_trace(20, (1, 8), seed=3, width=8))
+    assert table["identifiable"].all()
+    assert table.select("max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range").sum().row(0) == (0, 0, 0, 0)
+
+
+def test_equal_readouts_determine_nothing():
+    """All weight may move to the token of least attention."""
+    table = Identifiability()(sigmoid_rows(Ragged.from_rows([[0.7, 0.2, 0.1], [0.5, 0.5]]), np.full(5, 2.0)))
+    assert table["null_share"].to_list() == [1.0, 1.0]
+    assert table["max_tvd_alpha"].to_list() == pytest.approx([0.9, 0.5])
+    assert table["largest_weight_range"].to_list() == [1.0, 1.0]
+
+
+def test_rounding_to_float32_is_no_direction():
+    """Readouts that are equal but for their rounding do not determine the weights."""
+    rng = np.random.default_rng(0)
+    same = np.tile(rng.normal(size=4), (5, 1))
+    rounded = same * (1.0 + rng.choice([-1, 1], same.shape) * 2.0**-25)
+    alpha = np.array([0.4, 0.3, 0.1, 0.1, 0.1])
+    assert movement(rounded, alpha, 5).dimension == 4
+    assert movement(same + 1e-4 * rng.normal(size=same.shape), alpha, 5).dimension == 0
+
+
+def test_one_token_has_one_attention():
+    table = Identifiability()(sigmoid_rows(Ragged.from_rows([[1.0]]), np.ones(1)))
+    assert table.select("identifiable", "null_dimension", "null_share", "max_tvd_alpha").row(0) == (True, 0, None, 0.0)
+
+
+def test_the_tail_does_not_matter():
+    trace = make_trace(10, (1, 8), 3, seed=4, hidden=4)
+    assert Identifiability()(opaque(trace)).equals(Identifiability()(trace))
+
+
+def test_the_order_of_rows_with_programs():
+    trace = make_trace(12, (3, 8), 3, seed=5)
+    order = np.random.default_rng(0).permutation(12)
+    assert Identifiability()(trace.take(order)).equals(Identifiability()(trace)[order])
+
+
+def test_rows_too_large_for_programs_have_their_dimension(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(null_space, "LARGEST", 10)
+    trace: Trace = make_trace(5, (6, 8), 3, seed=6)
+    table = Identifiability()(trace)
+    assert table["null_dimension"].to_list() == [null_dimension(trace, row) for row in range(5)]
+    assert table["max_tvd_alpha"].null_count() == table["weight_range"].null_count() == 5
+
+
+@pytest.mark.parametrize("bug", ["no sum of weights", "coarse"])
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+    """Weights that need not sum to 1, and a tolerance that merges directions."""
+    trace = make_trace(20, (3, 7), 2, seed=7)
+    if bug == "coarse":
+        monkeypatch.setattr(null_space, "TOLERANCE", 0.3)
+    else:
+        honest = null_space._maximise
+        monkeypatch.setattr(null_space, "_maximise", lambda rows, alpha, goals: honest(rows[:-1], alpha, goals))
+    table = Identifiability(tokens=10)(trace)
+    wrong = 0
+    for row in range(len(trace)):
+        wrong += table["null_dimension"][row] != null_dimension(trace, row)
+        token = int(np.argmax(trace.alpha[row]))
+        wrong += (table["largest_weight_least"][row], table["largest_weight_most"][row]) != pytest.approx(
+            weight_range(trace, row, token), abs=1e-6
+        )
+    assert wrong > 3
+
+
+def test_no_token_is_refused():
+    with pytest.raises(InputError, match=r"identifiability\.tokens"):
+        Identifiability(tokens=0)

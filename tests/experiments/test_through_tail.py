@@ -1,0 +1,236 @@
+"""Experiments through a tail that no kernel computes: compared with the compiled way, with the papers' loops, and with themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.core.errors import TraceError
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments import audit, make_experiment
+from attnaudit.experiments.adversary import segments
+from attnaudit.experiments.adversary.exact import unconstrained_bound
+from attnaudit.experiments.adversary.experiment import Adversary, divergence
+from attnaudit.experiments.adversary.through_tail import attention_within
+from attnaudit.experiments.comprehensiveness import Comprehensiveness
+from attnaudit.experiments.erasure import left, through_tail
+from attnaudit.experiments.erasure.experiment import Erasure
+from attnaudit.experiments.through_tail import Outputs
+from attnaudit.results.charts import Boxes
+from attnaudit.trace import Trace
+from attnaudit.trace.table import _to_arrow
+from tests.oracles.adversary import brute_force_adversary
+from tests.oracles.adversary_several import sampled_adversary
+from tests.oracles.erasure import after_removal, exhaustive_minimum, flips, naive_first_flip, weight_gradient
+from tests.oracles.readout import naive_prediction, naive_tvd
+from tests.tails import layer_trace, opaque
+from tests.traces import make_trace, sigmoid_rows
+
+KINDS: list[dict[str, Any]] = [{"outputs": 1}, {"outputs": 3, "candidates": True}, {"outputs": 1, "hidden": 6}, {"outputs": 3, "hidden": 6}]
+NAMES = ("permutation", "erasure", "comprehensiveness", "adversary", "maximal_change")
+
+
+def with_gradient(trace: Trace) -> Trace:
+    """With the column ``alpha_gradient``, in double precision."""
+    gradient = Ragged.from_rows([weight_gradient(trace, row) for row in range(len(trace))])
+    return Trace(trace.table.append_column("alpha_gradient", _to_arrow("alpha_gradient", gradient)), trace.metadata, trace.tail)
+
+
+def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]) -> None:
+    for name in columns:
+        one, other = (table[name].cast(pl.Float64).to_numpy() for table in (found, expected))
+        np.testing.assert_allclose(one, other, atol=1e-9, equal_nan=True, err_msg=name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_removals_are_those_of_the_compiled_way(kind: dict[str, Any]):
+    trace = with_gradient(make_trace(30, (1, 20), seed=1, zeros=0.1, **kind))
+    found, expected = Erasure()(opaque(trace)), Erasure()(trace)
+    names = [name for name in expected.columns if name.startswith(("removed_", "mass_", "kept_", "flip_", "delta_"))]
+    assert_equal(found, expected, [name for name in names if "minimum" not in name])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_smallest_set(kind: dict[str, Any]):
+    """Exhaustive search finds none smaller where it is said to be proven, none with fewer tokens where a ranking flips, and it flips."""
+    trace = make_trace(15, (1, 7), seed=2, **kind)
+    table = Erasure()(opaque(trace))
+    best = 0
+    for row, length in enumerate(trace.alpha.lengths):
+        found, expected = table["removed_minimum"][row], exhaustive_minimum(trace, row)
+        size = None if found is None else round(found * length)
+        assert size is None or (expected is not None and size >= expected)
+        best += size == expected
+        if table["minimum_proven"][row]:
+            assert size == expected
+        if size is not None:
+            positions = table["minimum"][row].to_list()
+            assert len(positions) == size
+            assert flips(trace, row, positions)
+    assert best >= 13
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_falls_are_those_of_the_compiled_way(kind: dict[str, Any]):
+    trace = make_trace(30, (1, 20), seed=3, **kind)
+    found, expected = Comprehensiveness()(opaque(trace)), Comprehensiveness()(trace)
+    names = [name for name in expected.columns if name.startswith(("comprehensiveness", "sufficiency")) and "_at_" not in name]
+    assert_equal(found, expected, names)
+
+
+def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.MonkeyPatch):
+    """With few steps the first flip is found between two of them, where one flip is the first of a run of flips."""
+    trace = opaque(make_trace(12, (20, 30), seed=4, sharpness=0.5))
+    outputs = Outputs.of(trace.readout, trace.alpha)
+    ranks = left.ranks_of(trace.alpha)[None]
+    rows = np.arange(len(trace))
+    exact = left.Removals(outputs, ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
+    monkeypatch.setattr(left, "SIZES", 6)
+    coarse = left.Removals(outputs, ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
+    order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
+    assert exact.tolist() == [naive_first_flip(trace, row, order[row]) or 0 for row in rows.tolist()]
+    lasting = [row for row in rows.tolist() if all(flips(trace, row, order[row][:k]) for k in range(exact[row], len(order[row])))]
+    assert len(lasting) > 3
+    assert coarse[lasting].tolist() == exact[lasting].tolist()
+
+
+def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_that_never_flips():
+    trace = make_trace(30, (2, 12), seed=5)
+    result = audit(opaque(trace), ["erasure"])["erasure"]
+    assert result.table.select("removed_gradient", "kept_gradient_attention", "times_minimum_gradient").null_count().row(0) == (30, 30, 30)
+    rows = {row["measure"]: row for row in result.summary.filter(group="all").iter_rows(named=True)}
+    assert rows["never_gradient"]["value"] is None
+    assert rows["all_flip"]["value"] > 0.5
+    assert rows["common_removed_attention"]["n"] > 15
+    chart = Erasure.figures[0].charts[0]
+    assert isinstance(chart, Boxes)
+    assert list(chart.known(result.table).names.values()) == ["random", "attention", "smallest set"]
+    assert chart.known(Erasure()(trace)) == chart
+    caption = Erasure.figures[0].caption
+    assert not isinstance(caption, str)
+    assert "No ranking flips" in caption(result.table)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.05])
+def test_the_adversary_of_two_classes_falls_short_of_the_exact_one_by_the_room_for_noise(epsilon: float):
+    trace = make_trace(50, (1, 20), seed=6)
+    exact, found = Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy(), Adversary(epsilon=epsilon)(opaque(trace))
+    assert (found["delta_y"] <= epsilon).all()
+    assert (found["emax_jsd"].to_numpy() <= exact + 1e-9).all()
+    np.testing.assert_allclose(found["emax_jsd"], exact, atol=2e-3)
+    np.testing.assert_allclose(found["emax_jsd_upper"], unconstrained_bound(trace.alpha), atol=1e-12)
+
+
+def test_the_adversary_of_short_rows_is_brute_force():
+    trace = make_trace(15, (2, 6), seed=7)
+    found = Adversary(epsilon=0.05)(opaque(trace))["emax_jsd"]
+    for row in range(len(trace)):
+        assert found[row] == pytest.approx(brute_force_adversary(trace, row, 0.05)[0], abs=2e-3)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_the_adversary_through_a_layer_of_a_transformer(outputs: int):
+    """Within ε for the true tail, never above its bound, and no sample differs more."""
+    trace = layer_trace(15, (1, 10), outputs, seed=2, strength=0.3)
+    table = Adversary(epsilon=0.05)(trace)
+    for row in range(len(trace)):
+        attention = table["alpha"][row].to_numpy()
+        moved = naive_tvd(naive_prediction(trace, row, attention), naive_prediction(trace, row, trace.alpha[row]))
+        assert moved <= 0.05 + 1e-5
+        assert attention.sum() == pytest.approx(1.0)
+        assert attention.min() >= 0.0
+        assert sampled_adversary(trace, row, 0.05, samples=300) <= table["emax_jsd"][row] + 0.01
+    assert (table["emax_jsd"] <= table["emax_jsd_upper"]).all()
+    assert table["certified"].sum() > 1
+
+
+def test_several_classes_need_more_than_pairs(monkeypatch: pytest.MonkeyPatch):
+    """Programs find mixtures of several tokens where no pair is within ε."""
+    trace = make_trace(25, (6, 15), 4, seed=8)
+    exact, readout = Adversary()(trace)["emax_jsd"].mean(), opaque(trace).readout
+    found = divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean()
+    assert isinstance(exact, float)
+    assert exact - 0.05 < found <= exact + 1e-9
+    monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.linear_attention", lambda *arguments: None)
+    assert divergence(attention_within(readout, trace.alpha, 0.01), trace.alpha).mean() < exact - 0.1
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("hidden", [None, 5])
+def test_neither_order_nor_company_of_rows_matters(name: str, hidden: int | None):
+    """To the last digit where the tail computes each row by itself."""
+    trace = opaque(make_trace(24, (1, 12), 3, seed=9, hidden=hidden))
+    experiment, order = make_experiment(name), np.random.default_rng(0).permutation(24)
+    whole = experiment(trace)
+    assert experiment(trace.take(order)).equals(whole[order])
+    assert pl.concat([experiment(trace.take(part)) for part in np.array_split(np.arange(24), 5)]).equals(whole)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_of_any_size_give_the_same(name: str, monkeypatch: pytest.MonkeyPatch):
+    trace = layer_trace(12, (1, 9), 3, seed=3)
+    experiment = make_experiment(name)
+    whole = experiment(trace)
+    monkeypatch.setattr("attnaudit.experiments.through_tail.NUMBERS", 400)
+    monkeypatch.setattr("attnaudit.experiments.through_tail.BLOCK", 20)
+    pieces = experiment(trace)
+    for column in whole.columns:
+        if whole[column].dtype == pl.Float64:
+            np.testing.assert_allclose(pieces[column], whole[column], atol=2e-3, equal_nan=True, err_msg=column)
+
+
+def test_attention_that_cannot_change_changes_nothing():
+    """One token, and tokens that all say the same."""
+    trace = opaque(sigmoid_rows(Ragged.from_rows([[1.0], [0.25, 0.75]]), np.array([1.0, 2.0, 2.0])))
+    assert Erasure()(trace)["removed_minimum"].to_list() == [None, None]
+    adversary = Adversary()(trace)
+    assert adversary["emax_jsd"][0] == 0.0
+    assert adversary["emax_jsd"][1] == pytest.approx(unconstrained_bound(trace.alpha)[1])
+    assert adversary["delta_y"].max() == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_gradient_search_is_refused():
+    with pytest.raises(TraceError, match="not through Opaque; use method exact"):
+        audit(opaque(make_trace(3)), ["adversary"], {"adversary": {"method": "relaxed"}})
+
+
+def test_two_sigmoids_are_refused():
+    base = make_trace(3, (2, 4), 2)
+    trace = Trace(base.table, base.metadata | {"activation": "sigmoid"}, opaque(base).tail)
+    with pytest.raises(TraceError, match="several sigmoid outputs"):
+        audit(trace, ["erasure"])
+
+
+@pytest.mark.parametrize("bug", ["not rescaled", "kept for removed", "worth without the partner"])
+def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+    trace = make_trace(25, (2, 8), seed=10)
+    if bug == "worth without the partner":
+        honest = segments.gains
+        monkeypatch.setattr("attnaudit.experiments.adversary.through_tail.gains", lambda w, a: honest(w, a) * (np.arange(w.shape[-1]) == 0))
+        exact = Adversary(epsilon=0.05)(trace)["emax_jsd"].to_numpy()
+        assert (Adversary(epsilon=0.05)(opaque(trace))["emax_jsd"].to_numpy() < exact - 2e-3).sum() > 3
+        return
+    honest_left = left.Removals._left
+    if bug == "kept for removed":
+        monkeypatch.setattr(left.Removals, "_left", lambda self, r, o, c, keep: honest_left(self, r, o, c, ~keep))
+    else:
+        unscaled = lambda self, *request: (honest_left(self, *request)[0], np.ones(len(request[0])))  # noqa: E731
+        monkeypatch.setattr(left.Removals, "_left", unscaled)
+    table = Erasure()(opaque(trace))
+    order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
+    expected = [naive_first_flip(trace, row, order[row]) for row in range(25)]
+    found = [None if share is None else round(share * n) for share, n in zip(table["removed_attention"], trace.alpha.lengths, strict=True)]
+    assert sum(one != other for one, other in zip(found, expected, strict=True)) > 3
+
+
+def test_the_single_removals_are_the_papers():
+    trace = make_trace(12, (2, 8), 3, seed=11, hidden=5)
+    table = Erasure()(opaque(trace))
+    for row in range(len(trace)):
+        largest = int(np.argmax(trace.alpha[row]))
+        assert table["flip_max"][row] == flips(trace, row, [largest])
+        assert after_removal(trace, row, [largest]) is not None
+    assert through_tail.TRIED > 1

@@ -1,0 +1,40 @@
+"""The largest change of the output by any attention: single tokens, a grid of mixtures, and random attentions, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attnaudit.trace import Trace
+from tests.oracles.erasure import decided
+from tests.oracles.readout import naive_prediction, naive_tvd
+
+
+def single_changes(trace: Trace, row: int) -> list[float]:
+    """The change with all attention on each token."""
+    return [change_under(trace, row, corner) for corner in np.eye(len(trace.alpha[row]))]
+
+
+def single_flips(trace: Trace, row: int) -> bool:
+    """Whether another class is likelier with all attention on some token."""
+    own = decided(naive_prediction(trace, row, trace.alpha[row]))
+    return any(decided(naive_prediction(trace, row, corner)) != own for corner in np.eye(len(trace.alpha[row])))
+
+
+def sampled_change(trace: Trace, row: int, samples: int = 300, seed: int = 0) -> float:
+    """The largest change among random attentions, most of them of few tokens."""
+    return max((change_under(trace, row, attention) for attention in samples_of(len(trace.alpha[row]), samples, seed)), default=0.0)
+
+
+def change_under(trace: Trace, row: int, attention: np.ndarray) -> float:
+    return naive_tvd(naive_prediction(trace, row, attention), naive_prediction(trace, row, trace.alpha[row]))
+
+
+def samples_of(length: int, samples: int, seed: int) -> Iterator[np.ndarray]:
+    rng = np.random.default_rng([seed, length])
+    for _ in range(samples):
+        chosen = rng.choice(length, min(int(rng.integers(1, 5)), length), replace=False)
+        point = np.zeros(length)
+        point[chosen] = rng.dirichlet(np.ones(len(chosen)))
+        yield point
