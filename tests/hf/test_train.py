@@ -294,7 +294,8 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.
     out = tmp_path / "out"
     cases = {
         "no train split": [str(tmp_path / "part"), "--out", str(out)],
-        "no rationale": [str(table), "--deceive", "1", "--out", str(out)],
+        "no rationales in train": [str(table), "--deceive", "1", "--out", str(out)],
+        "words he, she: none in train": [str(table), "--deceive", "1", "--set", "deceive.words=he,she", "--out", str(out)],
         "setting model.vocabulary: 10; expected": [str(table), "--set", "model.vocabulary=10", "--out", str(out)],
         "a folder that is not empty and holds no run": [str(table), "--out", str(tmp_path / "taken")],
         "a text and a question in each row; expected texts alone": ["planted-question", "--config", "tiny-gpt2", "--out", str(out)],
