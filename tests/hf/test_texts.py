@@ -246,7 +246,7 @@ def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path) -> No
     assert (len(skipped), skipped.empty, skipped.instance.tolist()) == (2, 1, [0, 2])
     with pytest.raises(InputError, match="max_tokens: 2"):
         encode(model, own, given("one"), max_tokens=2)
-    with pytest.raises(InputError, match="a causal-lm for texts of a classifier"):
+    with pytest.raises(InputError, match="texts read for classification; expected texts for causal-lm"):
         encode(small("GPT2LMHeadModel"), own, given("one"))
     with pytest.raises(InputError, match=r"no tokenizer\.json"):
         load_tokenizer(tmp_path)

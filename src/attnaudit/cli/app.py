@@ -140,8 +140,9 @@ class ListsStudies(TyperCommand):
 
 @app.command(short_help="Audit an existing trace.", cls=ListsExperiments)
 def audit(
-    trace: o.TracePath, experiments: o.Experiments = None, settings: o.ExperimentSettings = None, out: o.Out = None, as_json: o.Json = False
-) -> None:
+    trace: o.TracePath, experiments: o.Experiments = None, settings: o.ExperimentSettings = None, replay: o.ReplayModel = None,
+    out: o.Out = None, as_json: o.Json = False,
+) -> None:  # fmt: skip
     """Audit an existing trace from any tool.
 
     Writes results/, summary.json and report.html into DIR, by default a folder <run>-audit or <trace>-audit next to the trace. Overwrites
@@ -151,12 +152,13 @@ def audit(
     Examples:
       attnaudit audit runs/sst-bilstm-additive-s0 --experiment adversary --set adversary.epsilon=0.05
       attnaudit audit path/to/trace --out audits/mine --json
+      attnaudit audit runs/lm --replay models/gpt2 --experiment permutation
     """
     from attnaudit.cli.show import show_summary
     from attnaudit.runner import audit_into
 
     with progress() as bar:
-        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar)
+        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay and hf.network(replay))
     show_summary(folder, as_json)
 
 

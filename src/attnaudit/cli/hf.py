@@ -70,6 +70,10 @@ Cross = Annotated[bool, typer.Option("--cross", help="Cross-attention of an enco
 Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, as 0,3.")]
 Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, as 0,3.")]
 Sample = Annotated[int | None, typer.Option("--sample", min=1, show_default="500", help="Texts that are audited, drawn by the seed.")]
+Scores = Annotated[
+    list[str] | None,
+    typer.Option("--score", metavar="NAME", show_default=False, help="Only this measure of importance; repeatable. Default: all but flow."),
+]
 Split = Annotated[str | None, typer.Option("--split", show_default="test", help="Split of the corpus that is audited.")]
 
 
@@ -88,7 +92,7 @@ def hf() -> None:
 @o.takes(CorpusSpec)
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
-    sample: Sample = None, split: Split = None, seed: o.Seed = 0, experiments: o.Experiments = None, settings: o.ExperimentSettings = None,
+    sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0, experiments: o.Experiments = None, settings: o.ExperimentSettings = None,
     out: o.Out = None, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
@@ -109,13 +113,24 @@ def audit(
     from attnaudit.runner.transformers import audit_transformer
 
     cut = texts.pop("max_tokens", None)
-    collect = o.given(layers=layers, heads=heads, sample=sample, split=split, max_tokens=cut)
+    collect = o.given(layers=layers, heads=heads, sample=sample, split=split, max_tokens=cut, scores=tuple(scores) if scores else None)
     with progress() as bar:
         folder = audit_transformer(
             model, corpus, out, bar, task=task, cross=cross, experiments=experiments or (), settings=o.assigned(settings), seed=seed,
             collect=collect, **o.given(**texts),
         )  # fmt: skip
     show_run(folder, as_json)
+
+
+def network(model: Path) -> Any:
+    """The checked model of a folder, for a trace that stores no tail."""
+    require("hf", f"replay {model}")
+    from attnaudit.hf.gate import check_model
+    from attnaudit.hf.load import load_pretrained
+    from attnaudit.hf.network import Replay
+
+    loaded = load_pretrained(model)
+    return Replay(loaded, check_model(loaded))
 
 
 @app.command(short_help="Show whether the attention of a model can be read and replaced exactly.")

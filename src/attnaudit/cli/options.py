@@ -212,5 +212,12 @@ Experiments = Annotated[
         autocompletion=_begin(_experiments),
     ),
 ]
+ReplayModel = Annotated[
+    Path | None,
+    typer.Option(
+        "--replay", metavar="MODEL_DIR", show_default=False,
+        help="The transformer that the trace was collected from, for a trace without a tail of its own.",
+    ),
+]  # fmt: skip
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

@@ -86,3 +86,8 @@ DEYOUNG2020 = Paper(
     "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
     "Proceedings of ACL 2020", 2020, pages="4443--4458", doi="10.18653/v1/2020.acl-main.408",
 )  # fmt: skip
+BRUNNER2020 = Paper(
+    "brunner2020",
+    "Brunner, Gino and Liu, Yang and Pascual, Damián and Richter, Oliver and Ciaramita, Massimiliano and Wattenhofer, Roger",
+    "On Identifiability in Transformers", "International Conference on Learning Representations (ICLR 2020)", 2020,
+)  # fmt: skip

@@ -20,6 +20,8 @@ from attnaudit.experiments.alignment import Alignment
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
 from attnaudit.experiments.erasure.experiment import Erasure
+from attnaudit.experiments.identifiability.experiment import Identifiability
+from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
@@ -40,7 +42,10 @@ from attnaudit.results.table import table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
 
-for _experiment in (Prediction, Correlation, Permutation, Adversary, Erasure, Comprehensiveness, Plausibility, Alignment):
+_OURS = (
+    Prediction, Correlation, Permutation, MaximalChange, Adversary, Identifiability, Erasure, Comprehensiveness, Plausibility, Alignment,
+)  # fmt: skip
+for _experiment in _OURS:
     register_experiment(_experiment)
 
 __all__ = [

@@ -15,7 +15,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
-from attnaudit.results import CLUSTER
+from attnaudit.results import CLUSTER, OF_HEAD
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.words import percent
 from attnaudit.trace import ROW_KEYS, SEVERAL, Trace
@@ -49,7 +49,7 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
 
 
 def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Iterator[tuple[str, pl.LazyFrame]]:
-    """``measures`` of all rows (group ``all``) and of the rows of each predicted class (``predicted:<class>``).
+    """``measures`` of all rows (group ``all``), of each predicted class (``predicted:<class>``) and of each head (``head:<layer>.<head>``).
 
     They see the columns with one value a row, none of which is read yet, and keep the rows. Where an instance has several rows, of heads or
     of gold tokens, a column `CLUSTER` says whose each is. With more than `MOST_CLASSES` classes, answers to questions for
@@ -66,6 +66,10 @@ def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFram
     predicted = rows.select(pl.col("predicted").unique()).collect()["predicted"]
     for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
         yield f"predicted:{name}", measured(rows.filter(pl.col("predicted") == name))
+    if {"layer", "head"} <= set(rows.collect_schema().names()):
+        heads = rows.select("layer", "head").drop_nulls().unique().sort("layer", "head").collect()
+        for layer, head in heads.iter_rows():
+            yield f"{OF_HEAD}{layer}.{head}", measured(rows.filter(pl.col("layer") == layer, pl.col("head") == head))
 
 
 def importance_scores(trace: Trace) -> dict[str, Ragged]:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.measures import predicted_class, tvd
+from attnaudit.stats.measures import activate, predicted_class, tvd
 from attnaudit.trace.readout import IdentityTail, Readout, TanhTail
 
 NUMBERS = 1 << 21  # contributions and outputs of one call
@@ -56,7 +56,29 @@ class Outputs:
             measure(self.readout.take(rows[chosen])(attention(chosen)), rows[chosen])
             for chosen in _calls(self.readout, self.alpha.lengths[rows], self.own.shape[1])
         ]
-        return np.concatenate(parts) if parts else measure(self.own[:0], rows)
+        return np.concatenate([measure(self.own[:0], rows[:0]), *parts])
+
+    def under_few(
+        self,
+        rows: Int64[np.ndarray, " m"],
+        tokens: Int64[np.ndarray, "m k"],
+        weights: Float[np.ndarray, "m k"],
+        measure: Callable[[Float[np.ndarray, "b C"], Int64[np.ndarray, " b"]], np.ndarray],
+    ) -> np.ndarray:
+        """`under` attention of which k tokens at most have any. A compiled tail takes what these contribute, and no other token is read."""
+        if not has_compiled_tail(self.readout):
+            lengths = self.alpha.lengths[rows]
+            return self.under(rows, lambda chosen: few_tokens(lengths[chosen], tokens[chosen], weights[chosen]), measure)
+        readout, start = self.readout, self.alpha.offsets[rows]
+        numbers = tokens.shape[1] * readout.offset.shape[1] + self.own.shape[1]
+        pieces = Ragged.from_lengths(np.zeros(0), np.full(len(rows), numbers)).blocks(NUMBERS)
+        parts = [measure(self.own[:0], rows[:0])]
+        for one in pieces:
+            contribution = readout.contribution.values[start[one, None] + tokens[one]]
+            pooled = readout.offset[rows[one]] + (weights[one, :, None] * contribution).sum(axis=1)
+            candidates = None if readout.candidates is None else readout.candidates[rows[one]]
+            parts.append(measure(activate(readout.tail(pooled), readout.activation, candidates), rows[one]))
+        return np.concatenate(parts)
 
     def distance(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
         """TVD from the output under the model's own attention."""
@@ -92,11 +114,6 @@ def row_blocks(alpha: Ragged) -> Iterator[Int64[np.ndarray, " b"]]:
 def two_classes(prediction: Float[np.ndarray, "b C"]) -> np.ndarray:
     """The prediction with a column for every class: one sigmoid output stands for two."""
     return np.hstack([1.0 - prediction, prediction]) if prediction.shape[1] == 1 else prediction
-
-
-def one_hots(lengths: Int64[np.ndarray, " m"], position: Int64[np.ndarray, " m"]) -> Ragged:
-    """For every alternative all attention on one position."""
-    return few_tokens(lengths, position[:, None], np.ones((len(position), 1)))
 
 
 def few_tokens(lengths: Int64[np.ndarray, " m"], tokens: Int64[np.ndarray, "m k"], weights: Float[np.ndarray, "m k"]) -> Ragged:

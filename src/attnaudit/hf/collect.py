@@ -19,6 +19,9 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encoded import SPECIAL, Encoded
 from attnaudit.hf.gate import Gate, Layer, evaluating
+from attnaudit.hf.importance import USUAL, importance
+from attnaudit.hf.importance.case import Case
+from attnaudit.hf.importance.gradients import alpha_gradients
 from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, states_of
 from attnaudit.hf.resume import layers_around, record
@@ -72,15 +75,17 @@ def _heads(layer: Layer, heads: str | Sequence[int]) -> tuple[int, ...]:
 
 def collect_shards(
     model: Any, encoded: Encoded, gate: Gate, chosen: Sequence[Chosen], folder: Path | None = None, *, class_names: Sequence[str],
-    metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int = SHARD_TEXTS, progress: Progress = silent,
+    scores: Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int = SHARD_TEXTS,
+    progress: Progress = silent,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of encoded texts, ``shard_texts`` of them at a time, each with a row for every head that is ``chosen`` (`choose_layers`).
 
     Where only the last layer is chosen and what follows it can be exported, the tail is an ONNX graph, written into ``folder`` (a temporary
-    one by default); else the model is the tail (`Replay`). ``budget`` bounds the padded positions of a batch, and with it memory.
+    one by default); else the model is the tail (`Replay`). ``scores`` are measures of the importance of tokens (`attnaudit.hf.importance`).
+    ``budget`` bounds the padded positions of a batch, and with it memory.
     """
     with tempfile.TemporaryDirectory() as temporary, evaluating(model):
-        work = _Work(model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), dict(metadata or {}), budget)
+        work = _Work(model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget)
         for start in range(0, len(encoded), shard_texts):
             yield work.shard(encoded.take(np.arange(start, min(start + shard_texts, len(encoded)))))
             progress("collect", min(start + shard_texts, len(encoded)), len(encoded))
@@ -88,12 +93,16 @@ def collect_shards(
 
 @dataclass(frozen=True)
 class _Text:
-    """What one text left: logits (C,), the weights (H, K) and values (H, K, D) of each chosen attention at the query, hidden states (W,)."""
+    """What one text left: logits (C,), and of each chosen attention at the query weights (H, K), values (H, K, D) and slopes (H, K).
+
+    ``slopes`` are those of the predicted output's probability by the weights, ``hidden`` (W,) what the layer of a graph was given.
+    """
 
     query: int
     logits: np.ndarray
     weights: tuple[np.ndarray, ...]
     values: tuple[np.ndarray, ...]
+    slopes: tuple[np.ndarray, ...]
     hidden: np.ndarray
 
 
@@ -107,6 +116,7 @@ class _Work:
     encoded: Encoded
     folder: Path
     class_names: tuple[str, ...]
+    scores: tuple[str, ...]
     metadata: dict[str, Any]
     budget: int
 
@@ -145,7 +155,8 @@ class _Work:
         texts: dict[int, _Text] = {}
         for rows in encoded.batches(self.budget, self.gate.batching):
             texts |= dict(self._of_batch(encoded, rows))
-        found = [self._trace(encoded, texts, k, head) for k, one in enumerate(self.chosen) for head in one.heads]
+        scores = importance(self.model, self.gate, encoded, self.scores, budget=self.budget)
+        found = [self._trace(encoded, texts, scores, k, head) for k, one in enumerate(self.chosen) for head in one.heads]
         trace = concatenate(found)
         per_layer = np.tile(np.arange(len(encoded)), len(found)), np.repeat(np.arange(len(found)), len(encoded))
         return trace.take(np.lexsort((per_layer[1], per_layer[0])))
@@ -155,6 +166,7 @@ class _Work:
         graph = isinstance(self.tail, GraphTail)
         recorded = record(self.model, inputs, self.layers) if graph and self.layers is not None else None
         seen = recorded.seen if recorded is not None else forward(self.model, inputs)
+        slopes = alpha_gradients(Case(self.model, self.gate, encoded.take(rows), self.budget))
         hidden = None
         if recorded is not None:
             call = recorded.call_of(self.chosen[-1].number)
@@ -169,6 +181,7 @@ class _Work:
                 query, _plain(logits),
                 tuple(_plain(one.weights[k, :, query, :size]) for one, size in zip(attentions, keys, strict=True)),
                 tuple(_plain(one.values[k, :, :size]) for one, size in zip(attentions, keys, strict=True)),
+                tuple(_plain(slopes[one.number][k, :, :size]) for one, size in zip(self.chosen, keys, strict=True)),
                 np.zeros(0, np.float32) if hidden is None else _plain(hidden[k, query]),
             )  # fmt: skip
 
@@ -177,7 +190,7 @@ class _Work:
         own = encoded.ids if encoded.written is None or layer.stack != "decoder" else encoded.written
         return int(own.lengths[row])
 
-    def _trace(self, encoded: Encoded, texts: Mapping[int, _Text], k: int, head: int) -> Trace:
+    def _trace(self, encoded: Encoded, texts: Mapping[int, _Text], scores: Mapping[str, Ragged], k: int, head: int) -> Trace:
         """The rows of one head, one for each text."""
         one, rows = self.chosen[k], range(len(encoded))
         written = encoded.written is not None and one.layer.stack == "decoder"
@@ -185,12 +198,16 @@ class _Work:
         special = [list(row) for row in encoded.special] if not written else [[False] * len(row) for row in tokens]
         word_id = [row.tolist() for row in encoded.word_id] if not written else [list(range(len(row))) for row in tokens]
         alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
+        slopes = [texts[row].slopes[k][head] for row in rows]
+        measured = {} if written else {name: list(values) for name, values in scores.items()}
         rationale = None if encoded.rationale is None or written else [marks or None for marks in encoded.rationale]
         if one.layer.sink:
             tokens = [[*row, SINK] for row in tokens]
             special, word_id = [[*row, True] for row in special], [[*row, SPECIAL] for row in word_id]
             alpha = [np.append(row, max(1.0 - float(row.sum()), 0.0)).astype(np.float32) for row in alpha]
             readout = [np.concatenate([row, np.zeros_like(row[:1])]) for row in readout]
+            slopes = [np.append(row, np.float32(0)) for row in slopes]
+            measured = {name: [np.append(row, np.float32(0)) for row in values] for name, values in measured.items()}
             rationale = None if rationale is None else [marks and [*marks, False] for marks in rationale]
         graph = isinstance(self.tail, GraphTail)
         offset = [self._offset(texts[row], k, head) if graph else np.zeros(one.layer.width, np.float32) for row in rows]
@@ -201,7 +218,8 @@ class _Work:
             prediction=np.stack([_softmax(texts[row].logits) for row in rows]), rationale=rationale,
             special=special, word_id=word_id, stack=[one.layer.stack] * len(rows), layer=np.full(len(rows), one.layer.layer, np.int32),
             head=np.full(len(rows), head, np.int32), query=np.array([texts[row].query for row in rows], np.int32),
-            sink=np.full(len(rows), one.layer.sink), **self._ids(encoded),
+            sink=np.full(len(rows), one.layer.sink), alpha_gradient=Ragged.from_rows(slopes), **self._ids(encoded),
+            **{_column(name): Ragged.from_rows(values) for name, values in measured.items()},
         )  # fmt: skip
 
     def _offset(self, text: _Text, k: int, head: int) -> np.ndarray:
@@ -221,6 +239,11 @@ class _Work:
         if encoded.next_ids is not None:
             return np.array([row[-1] for row in encoded.next_ids], np.int32)
         return encoded.label
+
+
+def _column(score: str) -> str:
+    """The column of a measure of importance."""
+    return score if score in ("gradient", "loo") else f"importance_{score}"
 
 
 def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tuple[str, ...]:

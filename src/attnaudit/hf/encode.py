@@ -109,7 +109,7 @@ class _Reader:
                 yield from self.tokenizer(**given, **more, verbose=False).encodings
 
     def _check_known(self, row: int, ids: Sequence[int]) -> None:
-        known = self.model.get_input_embeddings().num_embeddings
+        known = len(self.model.get_input_embeddings().weight)
         if max(ids, default=0) >= known:
             got, expected = f"token {max(ids)} of the tokenizer", f"one below {known}, the model's vocabulary"
             raise InputError(OPERATION, self.where(row), got, expected, "use the tokenizer that was saved with the model")
@@ -118,12 +118,14 @@ class _Reader:
         """All texts as columns."""
         targets = list(self._targets()) if self.kind == "seq2seq" else None
         config = self.model.config.get_text_config()
-        pad = config.pad_token_id if config.pad_token_id is not None else self.tokenizer.pad_token_id
-        spans = self.texts.spans
+        own = self.tokenizer
+        pad = next((token for token in (config.pad_token_id, own.pad_token_id) if token is not None), 0)
+        nothing = next((token for token in (own.mask_token_id, own.unk_token_id) if token is not None), pad)
+        cut, spans = sum(found.cut for found in [*pieces, *(targets or ())]), self.texts.spans
         return Encoded(
             _column(pieces, "ids", np.int64), self._type_ids(pieces), _column(pieces, "special", np.bool_),
             _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],
-            self.texts.instance, label, self.texts.split, sum(found.cut for found in [*pieces, *(targets or ())]), pad or 0, class_names,
+            self.texts.instance, label, self.texts.split, cut, pad, nothing, class_names,
             None if spans is None else [[] if spans[row] is None else found.rationale for row, found in enumerate(pieces)],
             *((None, None, None) if targets is None else self._written(targets)),
         )  # fmt: skip

@@ -25,7 +25,8 @@ class Encoded:
     ``word_id`` (int32; −1 for special tokens, counted on through the second text of a pair) have a value for each token. ``tokens`` are the
     characters of the text that each stands for (special tokens by their names), ``words`` the characters of each word, with a word of its
     own for each special token, as in `to_words`. ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts ``class_names``,
-    the outputs of the model. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty`` that of skipped texts
+    the outputs of the model. ``pad`` is the id of padding, ``nothing`` that which stands for a hidden word: the mask token, or that of
+    unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty`` that of skipped texts
     without a token.
 
     Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that it is to
@@ -43,6 +44,7 @@ class Encoded:
     split: list[str]
     cut: int
     pad: int
+    nothing: int
     class_names: tuple[str, ...] = ()
     rationale: list[list[bool]] | None = None
     written: Ragged | None = None

@@ -10,6 +10,7 @@ from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section
+from attnaudit.report.sections.heads import gate_section, heads_section
 from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
@@ -43,6 +44,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     missing, card = left_out(record, first), verdict(record.summary, about)
     sections = [
         card_section(card, missing),
+        heads_section(record),
         figures_section(*draw_figures(rows, about.class_names)),
         *of_instances,
         comparison_section(record),
@@ -50,6 +52,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
             summary_tables(record.summary),
             f"Means over instances, or shares, with 95 % bootstrap intervals over {about.drawn}; s.d. is the spread over instances.",
         ),
+        gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]
     of_sentences = " The model attends to sentences: each is a token of this page." if about.of_sentences else ""

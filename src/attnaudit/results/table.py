@@ -21,6 +21,7 @@ from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
 CLUSTER = "of instance"
+OF_HEAD = "head:"  # begins the group of the rows of one head, head:<layer>.<head>
 TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,

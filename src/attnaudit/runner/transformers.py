@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
@@ -35,8 +35,9 @@ class TransformerSettings:
     layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
     heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
     sample: int | None = setting("Texts of the split that are audited, drawn by the seed; none for all.", 500, flag="--sample", least=1)
-    split: str = setting("Split of the corpus that is audited.", "test", flag="--split")
+    split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
     max_tokens: int | None = setting("Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1)
+    scores: tuple[str, ...] | None = setting("Measures of importance; default: all but flow.", None, flag="--score")
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
 
     def __post_init__(self) -> None:
@@ -129,6 +130,7 @@ class _Work:
         from attnaudit.hf.collect import choose_layers, output_names
         from attnaudit.hf.encode import encode, load_tokenizer
         from attnaudit.hf.gate import check_model
+        from attnaudit.hf.importance import MEASURES
         from attnaudit.hf.load import load_pretrained
         from attnaudit.hf.network import Replay
         from attnaudit.hf.replay import task_of
@@ -141,6 +143,9 @@ class _Work:
             raise InputError("audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}")
         progress("check the model", 0, 0)
         gate = check_model(model)
+        for score in spec.collect.scores or ():
+            if score not in MEASURES:
+                raise InputError("audit", f"--score {score}", "no such measure", f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES))
         chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
         assert known is not None  # else no layer could be chosen
         texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
@@ -164,11 +169,11 @@ class _Work:
         from attnaudit.hf.collect import collect_shards
         from attnaudit.trace import write_shards
 
-        trace = folder / "trace"
+        trace, scores = folder / "trace", self.spec.collect.scores
         trace.mkdir()
         shards = collect_shards(
             self.network.model, self.encoded, self.network.gate, self.chosen, trace, class_names=self.names, metadata=self._origin(),
-            budget=self.spec.collect.batch, progress=self.progress,
+            budget=self.spec.collect.batch, progress=self.progress, **({} if scores is None else {"scores": scores}),
         )  # fmt: skip
         return {"shards": len(write_shards(trace, shards))}
 
@@ -202,9 +207,10 @@ class _Work:
 def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     """The rows of the split, or as many of them as are asked for, drawn by the seed and in their order."""
     known = sorted(set(texts.split))
-    if spec.collect.split not in known:
-        raise InputError("audit", f"--split {spec.collect.split}", f"a corpus with {', '.join(known)}", "one of its splits")
-    chosen = texts.of_split(spec.collect.split)
+    split = spec.collect.split or ("test" if "test" in known else known[0])
+    if split not in known:
+        raise InputError("audit", f"--split {split}", f"a corpus with {', '.join(known)}", "one of its splits")
+    chosen = texts.of_split(split)
     size = spec.collect.sample
     if size is None or len(chosen) <= size:
         return chosen

@@ -38,7 +38,7 @@ from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_b
 from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace.readout import Readout
 
-TOKENS = 64  # single tokens, those of least attention, that are read out
+TOKENS, SPREAD = 64, 16  # single tokens that are read out; of a longer row so many that are not of least attention
 STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens that a pair may start from, and end at; of least attention among them
 MIDDLES = 24  # pairs whose middle is read out
 FOLLOWED = 6  # pairs that are followed on the tail itself
@@ -324,9 +324,15 @@ def _likeliest(prediction: Float[np.ndarray, "n C"]) -> Int64[np.ndarray, "n k"]
 
 
 def _by_attention(alpha: Ragged) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:
-    """The positions of every row by attention, least first, `TOKENS` of them at most, and how many there are."""
+    """The positions of every row by attention, least first, `TOKENS` of them at most, and how many there are.
+
+    Of a longer row they are those of least attention, and `SPREAD` evenly spaced among the others, the one of most attention included.
+    """
     count = np.minimum(alpha.lengths, TOKENS)
     tokens = np.zeros((len(alpha), int(count.max(initial=0))), np.int64)
     for row, weights in enumerate(alpha):
-        tokens[row, : count[row]] = np.argsort(weights, kind="stable")[: count[row]]
+        order, least = np.argsort(weights, kind="stable"), TOKENS - SPREAD
+        if len(order) > TOKENS:
+            order = np.concatenate([order[:least], order[np.linspace(least, len(order) - 1, SPREAD).astype(np.int64)]])
+        tokens[row, : count[row]] = order
     return tokens, count

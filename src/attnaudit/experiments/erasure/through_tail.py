@@ -20,7 +20,7 @@ from attnaudit.experiments.through_tail import Outputs, is_flip, row_blocks, two
 from attnaudit.stats.measures import jsd
 from attnaudit.trace.readout import Readout
 
-TRIED, GREEDY = 6, 12  # of the positions next in order, and positions removed, by the greedy search
+TRIED, GREEDY = 4, 8  # of the positions next in order, and positions removed, by the greedy search
 
 
 class Choices(NamedTuple):

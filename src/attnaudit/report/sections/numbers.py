@@ -11,6 +11,7 @@ import polars as pl
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
+from attnaudit.results import OF_HEAD
 from attnaudit.results.words import figure, interval
 
 _GROUP = "predicted:"
@@ -51,8 +52,8 @@ def parts(table: SummaryTable) -> Iterator[SummaryTable]:
 
 
 def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
-    """The whole summary; every row of it is in one cell."""
-    tables = summary.group_by("experiment", maintain_order=True)
+    """The whole summary but for single heads, which have a section of their own; every row of it is in one cell."""
+    tables = summary.filter(~pl.col("group").str.starts_with(OF_HEAD)).group_by("experiment", maintain_order=True)
     return [
         table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), group_label, str(name))
         for (name,), part in tables

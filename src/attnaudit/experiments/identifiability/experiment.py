@@ -1,0 +1,132 @@
+"""Does the attended sum determine the attention weights? (Brunner et al. 2020)"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from attnaudit.core.papers import BRUNNER2020
+from attnaudit.core.settings import setting
+from attnaudit.experiments.identifiability.null_space import movement
+from attnaudit.experiments.rows import by_group, keys, require
+from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.charts import FigureSpec, Histogram, Scale, Violins, of_peaked
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, percent
+from attnaudit.trace import Trace
+
+MEASURES = ("identifiable", "null_dimension", "null_share", "max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range")
+MOST_TOKENS = 10_000
+
+
+def _caption(rows: pl.DataFrame) -> str:
+    reach, share = rows["max_tvd_alpha"].fill_nan(None).mean(), rows["null_share"].mean()
+    dimension = (
+        f" Changes of the weights have T − 1 dimensions, of which {percent(share)} change no output." if isinstance(share, float) else ""
+    )
+    return (
+        "Largest total variation distance found from the model's own attention to an attention with exactly the same attended sum, and so "
+        f"with the same output. Mean {figure(reach if isinstance(reach, float) else None)}. At 0 the attended sum determines the weights; the "
+        f"farther right, the less it does.{dimension} {of_peaked(rows, 'max_tvd_alpha')}"
+    )
+
+
+@dataclass(frozen=True)
+class Identifiability:
+    """How far attention can move while the attended sum, and so everything after it, stays exactly the same.
+
+    ``null_dimension`` is the dimension of the changes of attention that leave the sum of the readouts as it is, ``null_share`` its share of
+    the T − 1 dimensions of all changes, and ``identifiable`` whether it is 0. ``max_tvd_alpha`` is the largest total variation distance
+    found to an attention with the same sum, ``max_tvd_alpha_upper`` what none exceeds. ``weight_range`` is the mean width of the range that
+    the weights can have, over the ``tokens`` positions of most attention, and ``largest_weight_range`` that of the largest weight, from
+    ``largest_weight_least`` to ``largest_weight_most``.
+
+    Null for ranges and distances of rows of so many positions and readouts that their linear programs would take seconds.
+    """
+
+    name = "identifiability"
+    needs = ()
+    question = "How far can attention move with exactly the same attended sum?"
+    papers = (BRUNNER2020,)
+    measures = (
+        Measure("identifiable", "share whose attended sum determines the weights",
+                "Share of instances where no other attention has the same attended sum.", "higher"),
+        Measure("null_dimension", "dimensions of attention that change no output",
+                "Dimension of the changes of attention that leave the attended sum as it is.", "lower"),
+        Measure("null_share", "share of the dimensions of attention that change no output",
+                "Dimension of the changes that leave the attended sum as it is, over the T − 1 of all changes.", "lower"),
+        Measure("max_tvd_alpha", "largest distance of an attention with the same attended sum, found",
+                "Largest total variation distance found from the attention to one with the same attended sum, 0 to 1.", "lower"),
+        Measure("max_tvd_alpha_upper", "largest distance of an attention with the same attended sum, upper bound",
+                "Total variation distance that no attention with the same attended sum exceeds, 0 to 1.", "lower"),
+        Measure("weight_range", "mean width of the range of a weight",
+                "Width of the range of each weight among attentions with the same attended sum, mean over the most attended tokens.", "lower"),
+        Measure("largest_weight_range", "width of the range of the largest weight",
+                "Width of the range of the largest weight among attentions with the same attended sum, 0 to 1.", "lower"),
+    )  # fmt: skip
+    figures = (
+        FigureSpec(
+            "identifiability", question, (
+                Histogram("max_tvd_alpha", Scale("largest TVD with the same sum")),
+                Violins("max_tvd_alpha", Scale("largest TVD with the same sum"), "By the largest weight"),
+            ), _caption, reads=("null_share",),
+        ),
+    )  # fmt: skip
+    seed: int = 0
+    tokens: int = setting("Positions of most attention whose ranges of weights are computed.", 4)
+
+    def __post_init__(self) -> None:
+        require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        alpha, contribution = trace.alpha, trace.readout.contribution
+        moved = [movement(r, a, self.tokens) for r, a in zip(contribution, alpha, strict=True)]
+        dimension = np.array([one.dimension for one in moved])
+        least, most = np.array([one.least[0] for one in moved]), np.array([one.most[0] for one in moved])
+        columns = {
+            "null_share": np.where(alpha.lengths > 1, dimension / np.maximum(alpha.lengths - 1, 1), np.nan),
+            "max_tvd_alpha": np.array([one.reach for one in moved]),
+            "max_tvd_alpha_upper": np.array([one.upper for one in moved]),
+            "weight_range": np.array([(one.most - one.least).mean() for one in moved]),
+            "largest_weight_range": most - least,
+            "largest_weight_least": least,
+            "largest_weight_most": most,
+        }
+        return keys(trace).with_columns(
+            pl.Series("identifiable", dimension == 0),
+            pl.Series("null_dimension", dimension.astype(np.int32)),
+            *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
+        )
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        return summarise_means(self.name, by_group(table, lambda rows: rows.select(MEASURES)), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, known = rows.get("identifiability", "max_tvd_alpha"), rows.value("identifiability", "identifiable")
+        if row is None or known is None:
+            return
+        upper, largest = (rows.value("identifiability", name) for name in ("max_tvd_alpha_upper", "largest_weight_range"))
+        bound = "" if upper is None or upper - row["value"] < 5e-3 else f"at most {figure(upper)} (upper bound); "
+        yield card_row(
+            Identifiability.question, "mean largest TVD found", row,
+            f"{bound}0: the attended sum determines the weights, 1: all weight on other tokens",
+            _sentence(row["value"], known, largest) + rows.apart("identifiability", "max_tvd_alpha"), mark=upper,
+        )  # fmt: skip
+
+
+def _sentence(reach: float, known: float, largest: float | None) -> str:
+    if known == 1.0:
+        return "The attended sum determines the attention weights in all instances: no other weights give the same sum."
+    some = (
+        f"for {percent(known)} of instances the attended sum determines the weights"
+        if known > 0
+        else "the attended sum never determines the weights"
+    )
+    width = "" if largest is None else f"; the largest weight could lie anywhere in a range {figure(largest)} wide"
+    return f"Other weights, {figure(reach)} away on average, have exactly the same output{width}. {some[0].upper()}{some[1:]}."

@@ -1,0 +1,139 @@
+"""How much can attention change the output at all?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from attnaudit.core.papers import JAIN2019, SERRANO2019
+from attnaudit.experiments.maximal_change.bounds import change_bound
+from attnaudit.experiments.maximal_change.found import each_alone, largest_change
+from attnaudit.experiments.rows import by_group, keys, no_single_decision, of_kept_words
+from attnaudit.experiments.through_tail import Outputs
+from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, interval, percent
+from attnaudit.trace import Trace
+
+PROVEN_GAP = 1e-3
+MATTERS = 0.15  # a change of probability from which on the output is said to depend on the attention
+
+
+def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
+    upper = rows["max_delta_y_upper"].fill_nan(None).mean() if "max_delta_y_upper" in rows.columns else None
+    return (Marker(upper, "mean upper bound", after=upper < 0.5),) if isinstance(upper, float) else ()
+
+
+def _caption(rows: pl.DataFrame) -> str:
+    found, flips = rows["max_delta_y"].mean(), rows["flips"].mean()
+    share = percent(flips) if isinstance(flips, float) else "none"
+    return (
+        "Largest total variation distance between the output and the output under another attention, as far as it was found: all attention "
+        f"on one token, or a mixture of few. Mean {figure(found if isinstance(found, float) else None, 3)}; some attention flips {share} "
+        "of the predictions. Where the distance is small, the weights cannot matter much to the output."
+    )
+
+
+@dataclass(frozen=True)
+class MaximalChange:
+    """The largest change of the output (TVD) that any attention causes, and whether some attention flips the decision.
+
+    ``max_delta_y`` is the largest change found, ``max_delta_y_upper`` what no attention exceeds, ``max_delta_y_proven`` whether the
+    two meet to 1e-3. ``token`` and its ``position`` are the single token that changes the output most when it has all attention.
+    ``flips`` is whether another class is likelier under some attention: with an identity tail exactly, else as far as it is found. In a
+    trace that marks special tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on the others.
+    """
+
+    name = "maximal_change"
+    needs = ()
+    question = "How much can attention change the output at all?"
+    papers = (JAIN2019, SERRANO2019)
+    measures = (
+        Measure("max_delta_y", "largest change of output by any attention found, Δŷ",
+                "Largest total variation distance found between the output and the output under another attention, 0 to 1.", "higher"),
+        Measure("max_delta_y_upper", "largest change of output by any attention, upper bound",
+                "Change of the output, in total variation distance, that no attention exceeds, 0 to 1."),
+        Measure("max_delta_y_proven", "share where found and bound of the largest change meet",
+                "Share of instances whose largest change of the output is proven to 1e-3."),
+        Measure("flips", "share that some attention flips",
+                "Share of instances where another class is likelier under some attention: exact with an identity tail, else found.",
+                "higher"),
+        Measure("max_delta_y_words", "largest change of output by attention to words alone, Δŷ",
+                "Largest change found with no attention on special tokens, such as [CLS] and [SEP], 0 to 1.", "higher"),
+    )  # fmt: skip
+    figures = (
+        FigureSpec(
+            "maximal-change", question, (Histogram("max_delta_y", Scale("largest Δŷ of any attention"), markers=_markers),), _caption,
+            reads=("max_delta_y_upper", "flips"),
+        ),
+    )  # fmt: skip
+    seed: int = 0
+    refuses = staticmethod(no_single_decision)
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        outputs = Outputs.of(trace.readout, trace.alpha)
+        alone, everywhere = each_alone(outputs), np.ones(len(trace.alpha.values), bool)
+        change, upper = largest_change(outputs, alone, everywhere), change_bound(outputs, everywhere)
+        upper = np.maximum(upper, change.largest)
+        tokens = [trace.tokens(row)[position] for row, position in enumerate(change.position)]
+        return keys(trace).with_columns(
+            pl.Series("max_delta_y", change.largest),
+            pl.Series("max_delta_y_upper", upper),
+            pl.Series("max_delta_y_proven", upper - change.largest <= PROVEN_GAP),
+            pl.Series("flips", change.flips),
+            pl.Series("position", change.position.astype(np.int32)),
+            pl.Series("token", tokens, dtype=pl.String),
+            *self._of_words(trace, outputs, alone),
+        )
+
+    @staticmethod
+    def _of_words(trace: Trace, outputs: Outputs, alone) -> list[pl.Series]:
+        """The largest change by attention to the tokens that are not special; null where all are."""
+        if not trace.has("special"):
+            return []
+        words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
+        some = np.flatnonzero(words.reduce(np.logical_or))
+        change = largest_change(outputs, alone, words.values | ~words.spread(words.reduce(np.logical_or))).largest
+        found = np.full(len(trace), np.nan)
+        found[some] = change[some]
+        return [pl.Series("max_delta_y_words", found, nan_to_null=True)]
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        known = [measure.name for measure in self.measures if measure.name in table.lazy().collect_schema().names()]
+        return summarise_means(self.name, by_group(table, lambda rows: rows.select(known)), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, upper = rows.get("maximal_change", "max_delta_y"), rows.value("maximal_change", "max_delta_y_upper")
+        if row is None:
+            return
+        shuffled = rows.get("permutation", "median_delta_y")
+        compared = "" if shuffled is None else f"shuffled weights {figure(shuffled['value'], 3)} {interval(shuffled, 3)}; "
+        yield card_row(
+            MaximalChange.question, "mean largest Δŷ found", row, f"{compared}1: from one certain prediction to another",
+            _sentence(row["value"], upper, rows), mark=None if shuffled is None else float(shuffled["value"]), places=3,
+            claim=_claim(upper),
+        )  # fmt: skip
+
+
+def _claim(upper: float | None) -> Claim | None:
+    """Only the bound shows that no weights can matter."""
+    return Claim(False, "no attention weights can change its output much") if upper is not None and upper < MATTERS else None
+
+
+def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
+    flips, words = (rows.value("maximal_change", name) for name in ("flips", "max_delta_y_words"))
+    bound = f" (at most {figure(upper, 3)})" if upper is not None and upper - value > PROVEN_GAP else ""
+    flipped = "" if flips is None else f"; some attention flips {percent(flips)} of the predictions"
+    without = "" if words is None else f" With no attention on special tokens it is {figure(words, 3)}."
+    small = " So the weights matter little here, whatever they are." if upper is not None and upper < MATTERS else ""
+    return (
+        f"The attention that changes the output most changes it by {figure(value, 3)} on average{bound}{flipped}.{without}{small} A large "
+        f"change does not show that the model's own weights are right.{rows.apart('maximal_change', 'max_delta_y', 3)}{of_kept_words(rows)}"
+    )

@@ -1,0 +1,77 @@
+"""Tails that no kernel computes: those of the package in disguise, and a layer of a transformer with random weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import erf
+
+from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail, Readout, Tail
+from tests.traces import _rounded, make_trace
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Computes what ``tail`` does, and is none that kernels know."""
+
+    tail: Tail
+
+    def __call__(self, pooled: np.ndarray) -> np.ndarray:
+        return self.tail(pooled)
+
+
+def opaque(trace: Trace) -> Trace:
+    """The same trace, its tail in disguise."""
+    return Trace(trace.table, trace.metadata, Opaque(trace.tail))
+
+
+@dataclass(frozen=True)
+class Layer:
+    """What follows one head of attention: projection, residual, norm, feed-forward, norm, pooler and classifier, in float32.
+
+    ``weights`` are the projection (P, H), residual (H,), both of the feed-forward (H, F) and (F, H), pooler (H, H), classifier (H, C).
+    """
+
+    weights: tuple[np.ndarray, ...]
+
+    @classmethod
+    def random(cls, width: int, outputs: int, seed: int, hidden: int = 32, strength: float = 1.0) -> Layer:
+        rng = np.random.default_rng([seed, width, outputs])
+        shapes = (width, hidden), (hidden,), (hidden, 2 * hidden), (2 * hidden, hidden), (hidden, hidden), (hidden, outputs)
+        scales = strength, 1.0, *(1.5 / np.sqrt(shape[0]) for shape in shapes[2:-1]), 4.0 / np.sqrt(hidden)
+        return cls(tuple(rng.normal(0, scale, shape).astype(np.float32) for scale, shape in zip(scales, shapes, strict=True)))
+
+    def __call__(self, pooled: np.ndarray) -> np.ndarray:
+        project, residual, up, down, pool, classify = self.weights
+        x = _norm(pooled.astype(np.float32) @ project + residual)
+        inner = x @ up
+        x = _norm(x + (0.5 * inner * (1.0 + erf(inner / np.float32(np.sqrt(2.0))))) @ down)
+        return (np.tanh(x @ pool) @ classify).astype(np.float64)
+
+
+def _norm(x: np.ndarray) -> np.ndarray:
+    centred = x - x.mean(axis=1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=1, keepdims=True) + np.float32(1e-5))
+
+
+def layer_trace(n: int = 30, lengths: Any = (1, 20), outputs: int = 1, seed: int = 0, width: int = 8, **options: Any) -> Trace:
+    """A random trace whose tail is a `Layer`."""
+    base, rng = make_trace(n, lengths, outputs, seed, hidden=width, loo=False, gradient=False), np.random.default_rng(seed)
+    tail = Layer.random(width, outputs, seed, **options)
+    alpha = _rounded(base.ragged("alpha").with_values(base.ragged("alpha").values.astype(np.float64)))
+    contribution = base.ragged("readout")
+    contribution = contribution.with_values((0.3 * contribution.values + 0.1 * rng.normal(size=contribution.values.shape)).astype(np.float32))
+    activation = "sigmoid" if outputs == 1 else "softmax"
+    readout = Readout(contribution.with_values(contribution.values.astype(np.float64)), base.readout.offset, activation, tail)
+    columns = {name: base.table.column(name).to_pylist() for name in ("tokens", "label", "rationale", "split")}
+    return Trace.from_arrays(
+        activation=activation, class_names=base.class_names, tail=tail, instance=base.instance, alpha=base.ragged("alpha"),
+        readout=contribution, offset=base.readout.offset.astype(np.float32), prediction=readout(alpha).astype(np.float32), **columns,
+    )  # fmt: skip
+
+
+def is_compiled(trace: Trace) -> bool:
+    return isinstance(trace.tail, IdentityTail)
