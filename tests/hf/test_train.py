@@ -21,6 +21,7 @@ from attnaudit.corpora import read_corpus
 from attnaudit.corpora.corpus import Corpus
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
+from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.texts import texts_of
 from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
@@ -194,6 +195,7 @@ def test_frozen_layers_attend_uniformly_and_training_leaves_them_so(config: str,
     expected = allowed / allowed.sum(dim=-1, keepdim=True)
     torch.testing.assert_close(seen.attentions[0].weights, expected, rtol=0, atol=1e-7)
     assert (seen.attentions[1].weights - expected).abs().max() > 1e-3
+    assert check_model(network.model).layers[0].heads == TINY.heads
 
 
 def test_a_penalty_on_attention_has_gradients_and_is_the_formula(corpus: Corpus) -> None:
@@ -239,6 +241,19 @@ def test_a_causal_model_learns_next_tokens(tmp_path: Path) -> None:
     assert measured(network, pieces.splits["test"]) == read_training(folder)["scores"]["test"]
     uninformed = np.log(len(network.tokenizer))
     assert read_training(folder)["scores"]["test"]["loss"] < 0.9 * uninformed
+
+
+def test_attention_that_is_dropped_is_read_as_it_acts(corpus: Corpus) -> None:
+    dropped = replace(CONFIGS["tiny-bert"].architecture, fixed={"attention_probs_dropout_prob": 0.5})
+    model = build_transformer(dropped, TINY, 50, corpus.class_names, 0)
+    inputs = {"input_ids": torch.arange(5, 25).reshape(2, 10), "attention_mask": torch.ones(2, 10, dtype=torch.long)}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        weights = forward(model.train(), inputs, gradients=True).attentions[0].weights
+    whole = forward(model.eval(), inputs).attentions[0].weights
+    kept = weights > 0
+    assert 0.4 < float(kept.float().mean()) < 0.6
+    torch.testing.assert_close(weights[kept], 2 * whole[kept], rtol=0.2, atol=0.02)  # embeddings are dropped, too
 
 
 def test_word_dropout_reads_pieces_as_unknown_in_training_alone(corpus: Corpus) -> None:
@@ -294,7 +309,8 @@ def test_what_cannot_be_trained_leaves_no_folder(tmp_path: Path, capsys: pytest.
     out = tmp_path / "out"
     cases = {
         "no train split": [str(tmp_path / "part"), "--out", str(out)],
-        "no rationale": [str(table), "--deceive", "1", "--out", str(out)],
+        "no rationales in train": [str(table), "--deceive", "1", "--out", str(out)],
+        "words he, she: none in train": [str(table), "--deceive", "1", "--set", "deceive.words=he,she", "--out", str(out)],
         "setting model.vocabulary: 10; expected": [str(table), "--set", "model.vocabulary=10", "--out", str(out)],
         "a folder that is not empty and holds no run": [str(table), "--out", str(tmp_path / "taken")],
         "a text and a question in each row; expected texts alone": ["planted-question", "--config", "tiny-gpt2", "--out", str(out)],

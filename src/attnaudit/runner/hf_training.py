@@ -80,8 +80,6 @@ def _prepared(spec: TransformerTraining, out: Path, progress: Progress) -> _Trai
 
     corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress, raw=True)
     _check_kind(spec, corpus)
-    if spec.objective is not None:
-        _check_marks(corpus, spec.objective.words)
     plain = {**spec.to_json(), "fingerprint": corpus.fingerprint}
     check_place(out, plain)
     return _Training(spec, plain, corpus, progress)
@@ -95,14 +93,15 @@ def _check_kind(spec: TransformerTraining, corpus: Corpus) -> None:
         raise InputError(OPERATION, f"{spec.config} on {corpus.name}", "a text and a question in each row", "texts alone")
 
 
-def _check_marks(corpus: Corpus, words: tuple[str, ...] | None) -> None:
-    """Raise InputError where no text has an impermissible token, or a text has no rationale."""
+def _check_marks(pieces: Corpus, words: tuple[str, ...] | None) -> None:
+    """Raise InputError where no text has an impermissible piece, or one has no rationale."""
     from attnaudit.corpora.prepare.derived import marks
 
     for name in ("train", "dev"):
-        if not any(map(any, marks(corpus.splits[name], words or "rationale", name))):
+        if not any(map(any, marks(pieces.splits[name], "rationale", name))):
             source = f"words {', '.join(words)}" if words else "the rationale"
-            raise InputError(OPERATION, f"impermissible tokens, {source}", f"none in {name}", "some", "give deceive.words in lower case")
+            do = "give deceive.words in lower case, without punctuation"
+            raise InputError(OPERATION, f"impermissible tokens, {source}", f"none in {name}", "some in train and in dev", do)
 
 
 @dataclass(frozen=True)
@@ -160,7 +159,10 @@ class _Training:
         else:
             longest = spec.model.length
         words = None if spec.objective is None else spec.objective.words
-        return network, as_corpus(texts, encode(model, tokenizer, texts, max_tokens=longest), tokenizer, words)
+        pieces = as_corpus(texts, encode(model, tokenizer, texts, max_tokens=longest), tokenizer, words)
+        if spec.objective is not None:
+            _check_marks(pieces, words)
+        return network, pieces
 
     def _fit(self, network: Network, pieces: Corpus, **options: Any) -> list[Epoch]:
         from attnaudit.hf.train import train_network
@@ -187,7 +189,6 @@ def _save(network: Network, folder: Path) -> None:
     from safetensors import SafetensorError
     from transformers import logging
 
-    network.tokenizer.backend_tokenizer.no_truncation()  # a setting of the last call, which would be saved too
     logging.disable_progress_bar()
     try:
         network.model.save_pretrained(folder)
