@@ -5,9 +5,10 @@ more, drawn at random from those never tried, and writes the outcome of each to 
 survivor there: "equivalent: …", or the test that now fails. docs/mutants.md is made from that file. Annotations, decorators, texts,
 messages and functions of what is only shown are not changed (`_is_shown`).
 
-Each change runs in a process of its own, forked from one that has imported the large libraries. Kernels of the changed file, and of all
-files that import it, are run by Python; only the other ones are compiled. A change whose tests take more than `PATIENCE` times the CPU time
-that they take without it counts as killed: its loop does not end. benchmarks/mutants.toml lists the tests of each file.
+Each change runs in a process of its own, forked from one that has imported the libraries. Kernels of the changed file, and of all
+files that import it, are run by Python; only the other ones are compiled. What survives is tried by tests that Python would be too slow
+for, with all kernels compiled again. A change whose tests take more than `PATIENCE` times the CPU time that they take without it counts as
+killed: its loop does not end. benchmarks/mutants.toml lists the tests of each file.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import tomllib
 import traceback
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +39,9 @@ ROOT = Path(__file__).parents[1]
 RECORDS, PAGE, PACKAGE = ROOT / "docs" / "mutants.jsonl", ROOT / "docs" / "mutants.md", Path("src/attnaudit")
 LIBRARIES = ("numba", "polars", "scipy.optimize", "scipy.stats", "sklearn.metrics", "torch", "pytest")
 PATIENCE, LEAST_SECONDS = 3, 12
-TESTS: dict[str, list[str]] = tomllib.loads((ROOT / "benchmarks" / "mutants.toml").read_text())
+QUIET = ["-x", "-q", *(f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist")),
+         *(f"-Wignore::{kind}" for kind in ("RuntimeWarning", "pytest.PytestAssertRewriteWarning"))]  # fmt: skip
+LISTS: dict[str, dict[str, list[str]]] = tomllib.loads((ROOT / "benchmarks" / "mutants.toml").read_text())
 SWAPS = {"Add": "Sub", "Sub": "Add", "Mul": "Div", "Div": "Mul", "FloorDiv": "Mul", "Mod": "FloorDiv", "Pow": "Mul", "BitOr": "BitAnd",
          "BitAnd": "BitOr", "Lt": "LtE", "LtE": "Lt", "Gt": "GtE", "GtE": "Gt", "Eq": "NotEq", "NotEq": "Eq", "Is": "IsNot",
          "IsNot": "Is"}  # fmt: skip
@@ -98,12 +102,20 @@ def key(mutant: Mutant) -> tuple[str, ...]:
     return mutant["file"], mutant["before"], mutant["operator"], str(list(mutant["where"]))
 
 
-def tests_of(file: str) -> list[str]:
-    return next((tests for beginning, tests in TESTS.items() if file.startswith(beginning)), [])
+def tests_of(file: str, way: str) -> list[str]:
+    return next((tests for beginning, tests in LISTS[way].items() if file.startswith(beginning)), [])
+
+
+def tested(beginning: str) -> list[str]:
+    """The files whose name begins so and that have tests."""
+    files = [path.relative_to(ROOT / PACKAGE).as_posix() for path in sorted((ROOT / PACKAGE).rglob("*.py"))]
+    return [file for file in files if tests_of(file, "interpreted") and file.startswith(beginning)]
 
 
 def _interpreted(file: str) -> set[str]:
-    """The modules with a changed file: itself, and all that import it."""
+    """The modules whose kernels hold code of a changed file: itself, and all that import it; none for a file without kernels."""
+    if not re.search("^@(kernel|subroutine)", (ROOT / PACKAGE / file).read_text(), re.MULTILINE):
+        return set()
     texts = {".".join(("attnaudit", *path.relative_to(ROOT / PACKAGE).with_suffix("").parts)): path.read_text()
              for path in (ROOT / PACKAGE).rglob("*.py")}  # fmt: skip
     found, more = set[str](), {".".join(("attnaudit", *Path(file).with_suffix("").parts))}
@@ -113,35 +125,37 @@ def _interpreted(file: str) -> set[str]:
     return found
 
 
-def _run_tests(copy: Path, file: str, interpreted: set[str]) -> int:
-    """In a process of its own: the tests of ``file`` in the copy; pytest's exit status."""
+def _in_copy(copy: Path, interpreted: set[str] | None) -> None:
+    """In a process of its own: import from the copy, with the kernels of these modules interpreted, or all compiled anew."""
     os.chdir(copy)
     sys.path[:0] = [str(copy / "src"), str(copy)]
     kernels: Any = importlib.import_module("attnaudit.core.kernels")
     kernels.SETTINGS.CACHE_DIR, compiled = str(kernels.code_folder(ROOT / PACKAGE)), kernels.kernel
+    if interpreted is None:
+        kernels.SETTINGS.CACHE_DIR = tempfile.mkdtemp(dir=copy)
 
     def kernel(function: Any = None, **options: Any) -> Any:
         if function is None:
             return lambda inner: kernel(inner, **options)
-        return function if function.__module__ in interpreted else compiled(function, **options)
+        return function if function.__module__ in (interpreted or ()) else compiled(function, **options)
 
     kernels.kernel = kernel
-    quiet = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-W", "ignore::RuntimeWarning"]
-    return importlib.import_module("pytest").main([*quiet, *tests_of(file)])
 
 
-def seconds_of(copy: Path, file: str, limit: int, log: Path) -> tuple[bool, float]:
-    """Whether the tests of a file as it stands in the copy pass, and the CPU seconds that they took, at most ``limit``."""
-    interpreted = _interpreted(file) if "@kernel" in (ROOT / PACKAGE / file).read_text() else set[str]()
+def seconds_of(copy: Path, tests: list[str], interpreted: set[str] | None, limit: int) -> tuple[bool, float]:
+    """Whether tests pass as the copy is, and the CPU seconds that they took, at most ``limit``."""
     child = os.fork()
     if child == 0:
         status = 1  # whatever goes wrong, this process does not go on as its parent does
         try:
-            with log.open("w") as output:
+            with (copy / "log.txt").open("w") as output:
                 os.dup2(output.fileno(), 1)
                 os.dup2(output.fileno(), 2)
             resource.setrlimit(resource.RLIMIT_CPU, (limit, limit))
-            status = int(_run_tests(copy, file, interpreted))
+            _in_copy(copy, interpreted)
+            status = int(importlib.import_module("pytest").main([*QUIET, *tests]))
+            imported = (name for name, module in sys.modules.items() if str(copy) not in str(getattr(module, "__file__", copy)))
+            (copy / "imported.txt").write_text("\n".join(imported))
         except Exception:  # noqa: BLE001 - any error of the changed source
             traceback.print_exc()
         finally:
@@ -150,24 +164,53 @@ def seconds_of(copy: Path, file: str, limit: int, log: Path) -> tuple[bool, floa
     return status == 0, used.ru_utime + used.ru_stime
 
 
+def preload(copy: Path, tests: list[str]) -> None:
+    """Import the libraries that tests import, so that they are there in the process of every change."""
+    seconds_of(copy, ["--collect-only", *tests], set(), 600)
+    for name in (copy / "imported.txt").read_text().split():
+        with suppress(ImportError):
+            importlib.import_module(name)
+
+
+def stages_of(file: str) -> list[tuple[list[str], set[str] | None]]:
+    """The tests of a file, and the modules whose kernels are interpreted for them: first as many as must be, then none."""
+    stages = [(tests_of(file, "interpreted"), _interpreted(file)), (tests_of(file, "compiled"), None)]
+    return [(tests, interpreted) for tests, interpreted in stages if tests]
+
+
+def limits_of(copy: Path, file: str, known: dict[tuple[str, ...], int]) -> list[int]:
+    """The CPU seconds that each stage of an unchanged file may take, 0 where a test fails; files with the same tests share them."""
+    limits: list[int] = []
+    for tests, interpreted in stages_of(file):
+        which = *tests, "(compiled)" if interpreted is None else "(interpreted)" if interpreted else ""
+        if which not in known:
+            preload(copy, tests)
+            passed, seconds = seconds_of(copy, tests, interpreted, 600)
+            known[which] = int(PATIENCE * seconds + LEAST_SECONDS) if passed else 0
+            print(f"{seconds:.0f} s: {' '.join(which)}", "" if passed else f"fail\n{(copy / 'log.txt').read_text()[-2000:]}", flush=True)
+        limits.append(known[which])
+    return limits
+
+
 def tried(mutants: list[Mutant], copy: Path) -> Iterator[Mutant]:
     """Every change with its outcome; those of a file whose tests fail without any change are left out, and named."""
-    limits, log = dict[str, int](), copy / "log.txt"
+    known = dict[tuple[str, ...], int]()
     for mutant in sorted(mutants, key=lambda mutant: mutant["file"]):
-        file, path = mutant["file"], copy / PACKAGE / mutant["file"]
-        if file not in limits:
-            passed, seconds = seconds_of(copy, file, 600, log)
-            limits[file] = int(PATIENCE * seconds + LEAST_SECONDS) if passed else 0
-            print(f"{file}: {seconds:.0f} s" if passed else f"{file}: its tests fail as it is\n{log.read_text()[-2000:]}", flush=True)
-        if limits[file]:
-            path.write_text(changed(mutant))
-            for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
-                compiled.unlink()
-            after = path.read_text().splitlines()[mutant["line"] - 1].strip()
-            passed, seconds = seconds_of(copy, file, limits[file], log)
-            shutil.copyfile(ROOT / PACKAGE / file, path)
-            print(f"{'SURVIVED' if passed else 'killed'}, {seconds:.0f} s, {file}:{mutant['line']}: {after}", flush=True)
-            yield {**mutant, "after": after, "outcome": "survived" if passed else "killed"}
+        file, path, used, passed = mutant["file"], copy / PACKAGE / mutant["file"], 0.0, True
+        limits = limits_of(copy, file, known)
+        if not all(limits):
+            continue
+        path.write_text(changed(mutant))
+        for compiled in path.parent.glob(f"__pycache__/{path.stem}.*"):
+            compiled.unlink()
+        after = path.read_text().splitlines()[mutant["line"] - 1].strip()
+        for (tests, interpreted), limit in zip(stages_of(file), limits, strict=True):
+            if passed:
+                passed, seconds = seconds_of(copy, tests, interpreted, limit)
+                used += seconds
+        shutil.copyfile(ROOT / PACKAGE / file, path)
+        print(f"{'SURVIVED' if passed else 'killed'}, {used:.0f} s, {file}:{mutant['line']}: {after}", flush=True)
+        yield {**mutant, "after": after, "outcome": "survived" if passed else "killed"}
 
 
 def page(records: list[Mutant]) -> str:
@@ -206,8 +249,7 @@ def main() -> None:
     for name in LIBRARIES:
         importlib.import_module(name)
     known = {key(mutant): mutant for mutant in map(json.loads, RECORDS.read_text().splitlines() if RECORDS.exists() else [])}
-    files = [path.relative_to(ROOT / PACKAGE).as_posix() for path in sorted((ROOT / PACKAGE).rglob("*.py"))]
-    every = {key(mutant): mutant for file in files if tests_of(file) and file.startswith(chosen.only) for mutant in mutants_of(file)}
+    every = {key(mutant): mutant for file in tested(chosen.only) for mutant in mutants_of(file)}
     again = [every[k] for k, mutant in known.items() if mutant["outcome"] == "survived" and "reason" not in mutant and k in every]
     fresh = [mutant for k, mutant in every.items() if k not in known]
     drawn = random.Random(chosen.seed).sample(fresh, min(chosen.number, len(fresh)))

@@ -156,6 +156,20 @@ def test_any_attention_and_relevance(raw: list[float], data: st.DataObject):
     )
 
 
+@pytest.mark.parametrize("epsilon", [0.01, 0.2])
+def test_two_tokens_stay_in_the_slab_to_the_last_bit(epsilon: float):
+    """Rounding must not bring their weighted sum out of it."""
+    trace, pairs = make_trace(300, (2, 15), seed=9), 0
+    slab = slab_within(trace.readout, trace.alpha, epsilon)
+    for row, alpha in enumerate(furthest_attention(trace.alpha, slab)):
+        relevance, tokens = trace.readout.contribution[row][:, 0], np.flatnonzero(alpha)
+        if len(tokens) == 2:
+            one, other = tokens
+            assert slab.low[row] <= alpha[one] * relevance[one] + alpha[other] * relevance[other] <= slab.high[row], row
+            pairs += 1
+    assert pairs > 100
+
+
 def test_more_freedom_never_finds_less():
     trace = make_trace(80, (1, 30), seed=5)
     found = [Adversary(epsilon=epsilon)(trace)["emax_jsd"].to_numpy() for epsilon in (0.0, 0.001, 0.01, 0.1, 0.5, 1.0)]

@@ -44,6 +44,17 @@ def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None,
         np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8)
 
 
+@pytest.mark.parametrize("added", [600.0, -600.0])
+def test_the_slope_is_the_same_where_all_scores_are_larger_by_one_number(added: float):
+    trace = make_trace(4, (3, 8), seed=1)
+    rows, scores = kernel_rows(trace.readout, trace.alpha), starts(trace).numpy()
+    for row, length in enumerate(trace.alpha.lengths):
+        parts, mine = row_parts(rows, row), scores[row, :, :length].copy()
+        target = pooled_prediction(pool(*parts[:3]), parts[3])
+        expected = LOSS_SLOPE(mine, parts, target, 0.01, 500.0)
+        np.testing.assert_allclose(LOSS_SLOPE(mine + added, parts, target, 0.01, 500.0), expected, atol=1e-9)
+
+
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (3, None), (1, 4), (3, 4)])
 def test_the_steps_are_those_of_torch(outputs: int, hidden: int | None):
     trace = make_trace(5, (2, 10), outputs, seed=2, hidden=hidden)

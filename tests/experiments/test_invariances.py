@@ -12,6 +12,7 @@ import pytest
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.experiments import EXPERIMENTS, audit
 from attnaudit.trace import Trace, write_shards
+from attnaudit.trace.readout import TanhTail
 from tests.threads import two_threads
 from tests.traces import make_trace
 
@@ -119,3 +120,30 @@ def test_a_row_by_itself_is_the_row_among_others_behind_a_tail(tmp_path: Path, n
     write_shards(tmp_path, [trace.take(np.array([row])) for row in range(len(trace))])
     apart, _ = one(tmp_path, name, {})
     assert apart.equals(whole)
+
+
+def with_classes_reversed(trace: Trace) -> Trace:
+    """The same rows with their classes in the opposite order."""
+    readout, tail = trace.readout, trace.tail
+    contribution, offset = readout.contribution.values, readout.offset
+    if isinstance(tail, TanhTail):
+        tail = TanhTail(tail.weight[::-1], tail.bias[::-1])
+    else:
+        contribution, offset = contribution[:, ::-1], offset[:, ::-1]
+    return Trace.from_arrays(
+        activation="softmax", class_names=trace.class_names[::-1], tail=tail, instance=trace.instance,
+        tokens=[trace.tokens(row) for row in range(len(trace))], alpha=trace.ragged("alpha"),
+        readout=readout.contribution.with_values(contribution), offset=offset, prediction=readout(trace.alpha)[:, ::-1],
+        candidates=None if trace.candidates is None else trace.candidates[:, ::-1].tolist(),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("hidden", [None, 6])
+@pytest.mark.parametrize("name", ["permutation", "erasure"])
+def test_the_order_of_the_classes(name: str, hidden: int | None):
+    """Of several smallest sets that flip the decision it may select another, which has another attention."""
+    trace = make_trace(150, (6, 14), 5, seed=6, hidden=hidden, candidates=True)
+    (table, _), (other, _) = one(trace, name, {}), one(with_classes_reversed(trace), name, {})
+    np.testing.assert_array_equal(other["predicted"], table["predicted"])
+    for column in table.select(pl.selectors.float() - pl.selectors.by_name("mass_minimum", require_all=False)).columns:
+        np.testing.assert_allclose(other[column].cast(pl.Float64), table[column].cast(pl.Float64), atol=1e-9, err_msg=column)
