@@ -7,6 +7,9 @@
     folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})      # as attnaudit run does
     attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})    # as attnaudit study does
 
+    trace = attnaudit.hf.collect(model, tokenizer, attnaudit.hf.read_texts("reviews.csv"))    # a model of the transformers library
+    trace = attnaudit.torch.collect(net, batches, attention="pool")                           # any torch module with a pooling attention
+
 Audits, reports and comparisons never import torch; to train, install `attnaudit[train]`, for translators `attnaudit[translate]`.
 """
 
@@ -46,6 +49,7 @@ __all__ = [
     "study", "translate", "write_report",
 ]  # fmt: skip
 _OF_TORCH = ("collect", "load_model")
+_PARTS = {"hf": "hf", "torch": "train"}  # modules with functions of their own, and the extras that they need
 
 
 def __dir__() -> list[str]:
@@ -57,6 +61,9 @@ def __getattr__(name: str) -> Any:
         return version("attnaudit")
     if name in _OF_TORCH:
         import_module("attnaudit.core.extras").require("train", f"attnaudit.{name}")
+    if name in _PARTS:
+        import_module("attnaudit.core.extras").require(_PARTS[name], f"attnaudit.{name}")
+        return import_module(f"attnaudit.{name}")
     if name in _HOME:
         return getattr(import_module(f"attnaudit.{_HOME[name]}"), name)
     raise AttributeError(f"module 'attnaudit' has no attribute {name!r}")

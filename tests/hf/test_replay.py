@@ -9,7 +9,7 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import forward
-from attnaudit.hf.collect import choose_layers
+from attnaudit.hf.trace import choose_layers
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.replay import task_of
 from attnaudit.hf.resume import layers_around, record, repeated, resumed

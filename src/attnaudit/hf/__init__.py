@@ -1,6 +1,14 @@
-"""Transformers of the transformers library: their attention, read and replaced, and the checks that show that both are exact."""
+"""Transformers of the transformers library: their attention, read and replaced, the checks that show that both are exact, and traces."""
 
-from attnaudit.hf.capture import Attention, Pass, forward
+from attnaudit.hf.capture import Attention, Mixture, Pass, forward
+from attnaudit.hf.encode import load_tokenizer
 from attnaudit.hf.gate import Check, Gate, check_model
+from attnaudit.hf.load import load_pretrained
+from attnaudit.hf.network import Replay
+from attnaudit.hf.texts import read_texts
+from attnaudit.hf.trace import collect
 
-__all__ = ["Attention", "Check", "Gate", "Pass", "check_model", "forward"]
+__all__ = [
+    "Attention", "Check", "Gate", "Mixture", "Pass", "Replay", "check_model", "collect", "forward", "load_pretrained", "load_tokenizer",
+    "read_texts",
+]  # fmt: skip

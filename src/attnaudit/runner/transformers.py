@@ -20,7 +20,7 @@ from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, rep
 from attnaudit.runner.store import Store, alone, check_place, versions
 
 if TYPE_CHECKING:
-    from attnaudit.hf.collect import Chosen
+    from attnaudit.hf.trace import Chosen
     from attnaudit.hf.encoded import Encoded
     from attnaudit.hf.network import Replay
     from attnaudit.hf.texts import Texts
@@ -131,7 +131,7 @@ class _Work:
 
     @classmethod
     def of(cls, spec: TransformerSpec, task: str | None, progress: Progress) -> _Work:
-        from attnaudit.hf.collect import choose_layers, output_names
+        from attnaudit.hf.trace import choose_layers, output_names
         from attnaudit.hf.encode import encode, load_tokenizer
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.importance import MEASURES
@@ -170,7 +170,7 @@ class _Work:
         store.close(self._manifest())
 
     def _collect(self, folder: Path) -> dict[str, Any]:
-        from attnaudit.hf.collect import collect_shards
+        from attnaudit.hf.trace import collect_shards
         from attnaudit.trace import write_shards
 
         trace, scores = folder / "trace", self.spec.collect.scores

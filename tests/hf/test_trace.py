@@ -12,7 +12,7 @@ import torch
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
-from attnaudit.hf.collect import SINK, choose_layers, collect_shards
+from attnaudit.hf.trace import SINK, choose_layers, collect_shards
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.network import Replay

@@ -17,8 +17,9 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
+from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import SPECIAL, Encoded
-from attnaudit.hf.gate import Gate, Layer, evaluating
+from attnaudit.hf.gate import Gate, Layer, check_model, evaluating
 from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.importance.gradients import alpha_gradients
@@ -26,6 +27,8 @@ from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, states_of
 from attnaudit.hf.resume import layers_around, record
 from attnaudit.hf.tail import MOST_PARAMETERS, Tail, write_tail_graph
+from attnaudit.hf.texts import Texts
+from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
 
@@ -281,3 +284,28 @@ def _plain(values: Tensor) -> np.ndarray:
 def _softmax(logits: np.ndarray) -> np.ndarray:
     powers = np.exp(logits.astype(np.float64) - logits.max())
     return (powers / powers.sum()).astype(np.float32)
+
+
+def collect(
+    model: Any, tokenizer: Any, texts: Texts, *, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False,
+    scores: Sequence[str] = USUAL, folder: str | Path | None = None, max_tokens: int | None = None, progress: Progress = silent,
+) -> Trace:  # fmt: skip
+    """The trace of a model of the transformers library on ``texts`` (`attnaudit.hf.read_texts`), with a row for every text and head.
+
+    The model is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
+    cross-attention of an encoder–decoder, ``scores`` are measures of importance. Where the tail is stored as a graph it stays in ``folder``,
+    by default a temporary one of this process. Raises InputError for a model that cannot be audited and for texts that do not fit it.
+    """
+    gate = check_model(model)
+    encoded = encode(model, tokenizer, texts, max_tokens=max_tokens)
+    chosen = choose_layers(gate, layers, heads, cross)
+    place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="attnaudit-"))
+    metadata = {
+        "corpus": {"name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": list(texts.notes)},
+        "model": {"name": gate.model, "fingerprint": weights_fingerprint(model)}, "gate": gate.to_json(),
+    }  # fmt: skip
+    shards = collect_shards(
+        model, encoded, gate, chosen, place, class_names=output_names(model, tokenizer, encoded.class_names), scores=scores,
+        metadata=metadata, progress=progress,
+    )  # fmt: skip
+    return concatenate(list(shards))
