@@ -39,8 +39,13 @@ BOTH = "BartForSequenceClassification"  # with encoder and decoder, which are gi
 
 @cache
 def case_of(name: str, double: bool = False, **settings: Any) -> Case:
-    """A model of the class with three texts in one batch."""
+    """A model of the class, biases included, with three texts in one batch."""
     model = tiny(name, vocab_size=SIZE, **settings)
+    random = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            if path.endswith("bias") and parameter.dim() == 1:
+                parameter.normal_(0, 0.2, generator=random)
     kind = kind_of(model)
     special = "$A [SEP]" if model.config.is_encoder_decoder else "[CLS] $A [SEP]" if kind == "classifier" else "[CLS] $A"
     targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
