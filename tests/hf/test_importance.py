@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from operator import attrgetter
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import torch
 from captum.attr import LayerIntegratedGradients
 from numpy.testing import assert_allclose
 from scipy.optimize import linprog
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
@@ -23,7 +24,7 @@ from attnaudit.hf.encode import encode, kind_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.importance import MEASURES, USUAL, importance
-from attnaudit.hf.importance.case import Case, frozen
+from attnaudit.hf.importance.case import Case, frozen, queries_read
 from attnaudit.hf.importance.gradients import alpha_gradients, attributions
 from attnaudit.hf.importance.values import norms
 from attnaudit.hf.texts import Texts
@@ -39,8 +40,13 @@ BOTH = "BartForSequenceClassification"  # with encoder and decoder, which are gi
 
 @cache
 def case_of(name: str, double: bool = False, **settings: Any) -> Case:
-    """A model of the class with three texts in one batch."""
+    """A model of the class, biases included, with three texts in one batch."""
     model = tiny(name, vocab_size=SIZE, **settings)
+    random = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for path, parameter in model.named_parameters():
+            if path.endswith("bias") and parameter.dim() == 1:
+                parameter.normal_(0, 0.2, generator=random)
     kind = kind_of(model)
     special = "$A [SEP]" if model.config.is_encoder_decoder else "[CLS] $A [SEP]" if kind == "classifier" else "[CLS] $A"
     targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
@@ -121,6 +127,12 @@ def test_rollout(name: str) -> None:
     same(name, "rollout", naive_rollout)
     if name.endswith(("SequenceClassification", "CausalLM")) and name != BOTH:
         assert_allclose(measured(name, "rollout").sum(), 1, atol=1e-5)
+
+
+def test_what_a_sink_takes_is_shared_by_the_tokens() -> None:
+    case = case_of("GptOssForCausalLM")
+    assert all(attention.sink for attention in case.attentions)
+    assert_allclose(measured("GptOssForCausalLM", "rollout").sum(), 1, atol=1e-5)
 
 
 def naive_flow(case: Case) -> list[float]:
@@ -207,6 +219,11 @@ def test_norm(name: str) -> None:
     same(name, "norm", lambda case: received(case, name).sum(dim=0).norm(dim=-1))
     by_head, known = norms(alone(case_of(name), 1))
     assert all(known)
+    if name.endswith("Generation"):  # of a layer of the encoder, the mean over its queries
+        first = alone(case_of(name), 1).attentions[0]
+        path = "encoder.block.0.layer.0.SelfAttention.o" if name.startswith("T5") else "model.encoder.layers.0.self_attn.out_proj"
+        head = attrgetter(path)(case_of(name).model).weight.detach()[:, 8:16]
+        assert_allclose(by_head[0][0, 1], first.weights[0, 1].mean(dim=0) * (first.values[0, 1] @ head.T).norm(dim=1), rtol=1e-4)
     assert_allclose(by_head[-1][0], received(alone(case_of(name), 1), name).norm(dim=-1), rtol=1e-4, atol=1e-6)
 
 
@@ -286,18 +303,23 @@ def slope(value: Callable[[float], float], step: float = 2e-3) -> float:
     return (8 * (value(step) - value(-step)) - (value(2 * step) - value(-2 * step))) / (12 * step)
 
 
-def scaled(case: Case, module: Any, token: int, share: float, exchange: Any = None) -> float:
-    """The probability of the predicted output with the embedding of a token scaled."""
-    shares = torch.ones(len(case.texts.ids[0]), 1).index_fill_(0, torch.tensor(token), share).double()
-    handle = module.register_forward_hook(lambda module, arguments, output: output * shares)
+def scaled(case: Case, paths: str, token: int, share: float, exchange: Any = None) -> float:
+    """The probability of the predicted output with the embedding of a token scaled, and in a decoder that of the next position."""
+    handles = []
+    for later, path in enumerate(paths.split()):
+        shares = torch.ones(len(case.texts.ids[0]) + 1, 1).index_fill_(0, torch.tensor(token + later), share)[:-1].double()
+        module = attrgetter(path)(case.model)
+        handles.append(module.register_forward_hook(lambda module, arguments, output, shares=shares: output * shares))
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
-    handle.remove()
+    for handle in handles:
+        handle.remove()
     return float((logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
 
 
 EMBEDDING = {
     "BertForSequenceClassification": "bert.embeddings.word_embeddings", "LlamaForCausalLM": "model.embed_tokens",
     "GPT2LMHeadModel": "transformer.wte", "T5ForConditionalGeneration": "encoder.embed_tokens",
+    BOTH: "model.encoder.embed_tokens model.decoder.embed_tokens",
 }  # fmt: skip
 
 
@@ -306,10 +328,10 @@ EMBEDDING = {
 def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> None:
     case = case_of(name, double=True)
     found = importance(case.model, case.gate, case.texts, ["gradient" if held else "gradient_input"])
-    one, module = alone(case, 1), attrgetter(EMBEDDING[name])(case.model)
+    one = alone(case, 1)
     exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
     tokens = range(0, len(case.texts.ids[1]), 3)
-    expected = [abs(slope(lambda step, token=token: scaled(one, module, token, 1 + step, exchange))) for token in tokens]
+    expected = [abs(slope(lambda step, token=token: scaled(one, EMBEDDING[name], token, 1 + step, exchange))) for token in tokens]
     assert_allclose(next(iter(found.values()))[1][::3], expected, rtol=5e-3, atol=5e-3 * max(expected))
 
 
@@ -456,6 +478,28 @@ def test_what_cannot_be_measured_is_refused_with_one_line() -> None:
     with pytest.raises(InputError, match="a prediction that reads 16 queries of the last attention"):
         importance(pooled.model, pooled.gate, pooled.texts, ["rollout"])
     assert importance(pooled.model, pooled.gate, pooled.texts, ["loo", "gradient"])["loo"].values.any()
+
+
+class Saturated(nn.Module):
+    """One attention, of which the logits read one query; those of a text that begins with 0 do not move."""
+
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.last = last
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Any:
+        embedded = torch.sin(input_ids[..., None] * torch.arange(1.0, 5.0))[:, None]
+        mixed = ((embedded @ embedded.transpose(2, 3)).softmax(dim=-1) @ embedded)[:, 0]
+        ends = attention_mask.sum(dim=1) - 1 if self.last else torch.zeros(len(input_ids), dtype=torch.long)
+        moves = (input_ids[:, 0] != 0).float()[:, None]
+        return SimpleNamespace(logits=mixed[torch.arange(len(ends)), ends] * moves)
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_text_whose_logits_do_not_move_is_read_where_the_others_are(last: bool) -> None:
+    ids, mask = torch.tensor([[5, 6, 7], [0, 8, 9], [3, 4, 0]]), torch.tensor([[1, 1, 1], [1, 1, 1], [1, 1, 0]])
+    found = queries_read(Saturated(last), {"input_ids": ids, "attention_mask": mask})
+    assert found.tolist() == ([2, 2, 1] if last else [0, 0, 0])
 
 
 def test_no_text_gives_nothing() -> None:

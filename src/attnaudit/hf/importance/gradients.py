@@ -107,7 +107,7 @@ def attributions(case: Case) -> tuple[Float[Tensor, "B T"], Float[Tensor, " B"]]
             total.index_add_(0, rows, slope * shares[steps, None, None])
     parts = [(total * (end - begin)).sum(dim=-1) for total, end, begin in zip(totals, embedded, baseline, strict=True)]
     found = _joined(case, parts)
-    return found, (sum(part.sum(dim=1) for part in parts) - _gained(case, baseline)).abs()
+    return found, (found.sum(dim=1) - _gained(case, baseline)).abs()
 
 
 def _ends_of_path(case: Case) -> tuple[list[Tensor], list[Tensor]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from attnaudit.core.errors import InputError
 from attnaudit.hf.importance.case import OPERATION, Case, moved_back
 
-SCALE = 10**6  # capacities are whole numbers to the solver
+SCALE = 10**9  # capacities are whole numbers to the solver, of 32 bits
 TEXT, WRITTEN = "text", "written"
 
 
@@ -54,7 +54,7 @@ def _across(stack: str) -> bool:
 def flow(case: Case) -> Float[Tensor, "B T"]:
     """The largest flow from the query to every token of the text, through edges whose capacities are the entries of ``½W + ½I``.
 
-    Each token has a flow of its own, as if it were alone; it is 1e-6 exact. Raises InputError for a text of more than ``case.longest``
+    Each token has a flow of its own, as if it were alone; it is exact to 1e-7. Raises InputError for a text of more than ``case.longest``
     tokens: the time grows with the cube of the length.
     """
     longest = int(case.texts.ids.lengths.max())

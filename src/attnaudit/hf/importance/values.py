@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, forward
-from attnaudit.hf.importance.case import Case
+from attnaudit.hf.importance.case import OPERATION, Case
 from attnaudit.hf.importance.projection import Projection, projections
 
 
@@ -104,5 +105,6 @@ def _states(output: object) -> Float[Tensor, "B Q E"]:
     """The last hidden states: of the decoder where there is one."""
     states = getattr(output, "decoder_hidden_states", None) or getattr(output, "hidden_states", None)
     if states is None:
-        raise AttributeError("a model that returns no hidden states")
+        got, do = "a model that returns no hidden states", "omit value_zeroing"
+        raise InputError(OPERATION, "value_zeroing", got, "those of its last layer", do)
     return states[-1]
