@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +182,9 @@ def test_rationales_mark_the_pieces_of_their_characters() -> None:
         shown = [token for token, mark in zip(found.tokens[0], found.rationale[0], strict=True) if mark]
         assert "".join(shown) == "WOODEN"
         assert (found.rationale[1], any(found.rationale[2]), len(found.rationale[2])) == ([], False, len(found.tokens[2]))
+        pair = encode(small(name), tokenizer(kind), replace(marked, second=["the narrow mill"] * 3))
+        assert pair.rationale is not None
+        assert sum(pair.rationale[0]) == sum(found.rationale[0])
 
 
 def test_pieces_are_summed_to_words() -> None:
@@ -201,6 +205,14 @@ def test_pieces_are_summed_to_words() -> None:
     assert len(to_words(Ragged.from_rows([], np.float64), Ragged.from_rows([], np.int32))) == 0
 
 
+def test_neighbouring_special_tokens_and_texts_are_not_one_word() -> None:
+    word_id = Ragged.from_rows([[-1, -1, 0, 0], [0, 1], [-1], [], [-1]], np.int32)
+    scores = word_id.with_values(np.arange(1.0, 9.0))
+    assert [row.tolist() for row in to_words(scores, word_id)] == [[1, 2, 7], [5, 6], [7], [], [8]]
+    tokens = [["a", "b", "c", "d"], ["e", "f"], ["g"], [], ["h"]]
+    assert join_tokens(tokens, word_id) == [["a", "b", "cd"], ["e", "f"], ["g"], [], ["h"]]
+
+
 NAMED = {"id2label": {0: "Positive", 1: "NEGATIVE"}, "label2id": {"Positive": 0, "NEGATIVE": 1}}
 
 
@@ -214,6 +226,9 @@ def classifier(**names: Any) -> Any:
 def test_classes_are_matched_by_name_by_number_or_by_count() -> None:
     names, output = numbered_classes(classifier(**NAMED), ("negative", "positive"))
     assert (names, output.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
+    found = encode(classifier(**NAMED), tokenizer("wordpiece"), replace(given("one", "mill"), class_names=("negative", "positive")))
+    assert found.label is not None
+    assert (found.class_names, found.label.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
     assert numbered_classes(classifier(), ("x", "y", "z"))[0] == ("x", "y", "z")
     assert numbered_classes(classifier(**NAMED), ("0", "1"))[1].tolist() == [0, 1]
 

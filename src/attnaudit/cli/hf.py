@@ -69,7 +69,7 @@ Task = Annotated[
 Cross = Annotated[bool, typer.Option("--cross", help="Cross-attention of an encoder–decoder, in place of its decoder's own.")]
 Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, as 0,3.")]
 Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, as 0,3.")]
-Sample = Annotated[int | None, typer.Option("--sample", min=1, show_default="500", help="Texts that are audited, drawn by the seed.")]
+Sample = Annotated[int | None, typer.Option("--sample", min=1, show_default="500, or 50 of several layers", help="Texts that are audited, drawn by the seed.")]
 Scores = Annotated[
     list[str] | None,
     typer.Option("--score", metavar="NAME", show_default=False, help="Only this measure of importance; repeatable. Default: all but flow."),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Int64, Shaped
+from jaxtyping import Bool, Int64, Shaped
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,10 @@ class Ragged:
     def take(self, rows: Int64[np.ndarray, " m"]) -> Ragged:
         """The chosen rows, in the order given."""
         return Ragged.from_lengths(self.values[self.positions(rows)], self.lengths[rows])
+
+    def where(self, marked: Bool[np.ndarray, " N"]) -> Ragged:
+        """The same rows, of the marked values alone."""
+        return Ragged.from_lengths(self.values[marked], self.with_values(marked.astype(np.int64)).sum())
 
     def blocks(self, positions: int) -> Iterator[Int64[np.ndarray, " m"]]:
         """The rows cut into runs of at most ``positions`` values each; a longer row is a run of its own."""

@@ -21,6 +21,7 @@ from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.identifiability.experiment import Identifiability
+from attnaudit.experiments.joint import Joint
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
@@ -43,7 +44,8 @@ from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
 
 _OURS = (
-    Prediction, Correlation, Permutation, MaximalChange, Adversary, Identifiability, Erasure, Comprehensiveness, Plausibility, Alignment,
+    Prediction, Correlation, Permutation, MaximalChange, Joint, Adversary, Identifiability, Erasure, Comprehensiveness, Plausibility,
+    Alignment,
 )  # fmt: skip
 for _experiment in _OURS:
     register_experiment(_experiment)

@@ -11,7 +11,7 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import by_group, importance_scores, keys, require, taken_names
+from attnaudit.experiments.rows import by_group, importance_scores, keys, over_words, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -55,6 +55,8 @@ def _caption(rows: pl.DataFrame) -> str:
 class Correlation:
     """Kendall's tau-b of attention with gradient, with leave-one-out and with every ``importance_<name>`` of the trace.
 
+    Over all tokens, or those that are not special where the trace has a column ``special``.
+
     ``tau_gradient_loo``, between the two importance measures themselves, is the reference for the others. The table has ``tau_<name>``
     and ``p_<name>``, null where an argument is constant or T < 2. A row counts as significant when p ≤ ``significance``.
     """
@@ -93,7 +95,8 @@ class Correlation:
         return taken_names(trace, ("gradient", "loo", YARDSTICK), "the correlations of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        alpha, scores = trace.alpha, importance_scores(trace)
+        scores = over_words(trace, {"alpha": trace.alpha, **importance_scores(trace)})
+        alpha = scores.pop("alpha")
         gradient, loo = scores.pop("gradient"), scores.pop("loo")
         pairs = {"gradient": (alpha, gradient), "loo": (alpha, loo), YARDSTICK: (gradient, loo)}
         pairs |= {name: (alpha, score) for name, score in scores.items()}

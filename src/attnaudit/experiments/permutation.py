@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, predict_into, row_parts, tvd_row
 from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
+from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -129,8 +131,9 @@ def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, 
         over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, permutations, median)
         return median
     width = readout.contribution.values.shape[1]
-    blocks = alpha.blocks(max(BLOCK // width, 1))
-    return np.concatenate([_median_through_tail(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
+    through, together = (_median_through_tail, 1) if has_compiled_tail(readout) else (_median_of_many, permutations)
+    blocks = alpha.blocks(max(BLOCK // (width * together), 1))
+    return np.concatenate([through(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
 
 
 def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
@@ -141,6 +144,18 @@ def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.nda
         over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
         change[k] = tvd(readout(shuffled), baseline)
     return np.median(change, axis=0)
+
+
+def _median_of_many(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
+    """All shuffles of a few rows in one call, row after row: a model that is run again takes those of one text together."""
+    shuffled, drawn = alpha.with_values(alpha.values.copy()), np.empty((permutations, len(alpha.values)))
+    for k in range(permutations):
+        over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
+        drawn[k] = shuffled.values
+    rows = np.repeat(np.arange(len(alpha)), permutations)
+    values = [drawn[:, start:stop].ravel() for start, stop in pairwise(alpha.offsets.tolist())]
+    found = readout.take(rows)(Ragged.from_lengths(np.concatenate(values), alpha.lengths[rows]))
+    return np.median(tvd(found, readout(alpha)[rows]).reshape(len(alpha), permutations), axis=1)
 
 
 @kernel

@@ -11,7 +11,8 @@ import polars as pl
 import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
-from attnaudit.experiments.rows import by_group, importance_scores, keys, taken_names
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.rows import by_group, importance_scores, keys, over_words, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -48,10 +49,12 @@ class Plausibility:
         return taken_names(trace, ("attention", "gradient", "loo", "chance"), "a score of every trace")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        rationale, columns = trace.ragged("rationale"), dict[str, np.ndarray]()
-        for name, score in {"attention": trace.alpha, **importance_scores(trace)}.items():
+        columns = dict[str, np.ndarray]()
+        scores = over_words(trace, {"attention": trace.alpha, **importance_scores(trace)})
+        rationale = _known(trace)
+        for name, score in scores.items():
             columns[f"precision_{name}"], columns[f"auprc_{name}"] = rationale_agreement(score, rationale)
-        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(rationale, trace.alpha.lengths)
+        columns["precision_chance"], columns["auprc_chance"] = chance_rationale_agreement(rationale, scores["attention"].lengths)
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
@@ -72,6 +75,14 @@ class Plausibility:
             known += [f"random order {figure(chance)}"] if chance is not None else []
             sentence = _found(kind, row, others, chance) + rows.apart("plausibility", f"{kind}_attention")
             yield card_row(question, measure, row, ", ".join(known) or "–", sentence, mark=_best(others))
+
+
+def _known(trace: Trace) -> Ragged:
+    """Rationales, of the tokens that are not special; a row without one stays empty."""
+    rationale, lengths = trace.ragged("rationale"), trace.alpha.lengths
+    known = rationale.lengths == lengths
+    words = ~trace.ragged("special").values.astype(bool) if trace.has("special") else np.ones(lengths.sum(), bool)
+    return rationale.where(words[trace.alpha.positions(np.flatnonzero(known))])
 
 
 def _best(others: Mapping[str, float | None]) -> float | None:

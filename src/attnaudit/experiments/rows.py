@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -76,6 +76,14 @@ def importance_scores(trace: Trace) -> dict[str, Ragged]:
     """Gradient, leave-one-out and every ``importance_<name>`` that a trace has, by name."""
     columns = ("gradient", "loo", *(name for name in trace.table.column_names if name.startswith("importance_")))
     return {name.removeprefix("importance_"): trace.ragged(name) for name in columns if trace.has(name)}
+
+
+def over_words(trace: Trace, scores: Mapping[str, Ragged]) -> dict[str, Ragged]:
+    """Scores of the tokens that are not ``special``: a [CLS] is no word that could matter. Without such a column all are kept."""
+    if not trace.has("special"):
+        return dict(scores)
+    words = ~trace.ragged("special").values.astype(bool)
+    return {name: score.where(words) for name, score in scores.items()}
 
 
 def taken_names(trace: Trace, names: Iterable[str], by: str) -> str | None:

@@ -30,7 +30,7 @@ from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
 
 OPERATION = "collect"
-SHARD_TEXTS = 64
+SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
 BUDGET = 4096  # padded positions of a batch
 SINK = "<sink>"  # the token of a sink: a position that takes attention and gives nothing
 Layers = str | Sequence[int]
@@ -75,10 +75,10 @@ def _heads(layer: Layer, heads: str | Sequence[int]) -> tuple[int, ...]:
 
 def collect_shards(
     model: Any, encoded: Encoded, gate: Gate, chosen: Sequence[Chosen], folder: Path | None = None, *, class_names: Sequence[str],
-    scores: Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int = SHARD_TEXTS,
+    scores: Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int | None = None,
     progress: Progress = silent,
 ) -> Iterator[Trace]:  # fmt: skip
-    """The trace of encoded texts, ``shard_texts`` of them at a time, each with a row for every head that is ``chosen`` (`choose_layers`).
+    """The trace of encoded texts, ``shard_texts`` of them at a time (by default as many as make a file of `SHARD_BYTES`), each with a row for every head that is ``chosen`` (`choose_layers`).
 
     Where only the last layer is chosen and what follows it can be exported, the tail is an ONNX graph, written into ``folder`` (a temporary
     one by default); else the model is the tail (`Replay`). ``scores`` are measures of the importance of tokens (`attnaudit.hf.importance`).
@@ -86,6 +86,7 @@ def collect_shards(
     """
     with tempfile.TemporaryDirectory() as temporary, evaluating(model):
         work = _Work(model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget)
+        shard_texts = shard_texts or work.texts_of_a_shard
         for start in range(0, len(encoded), shard_texts):
             yield work.shard(encoded.take(np.arange(start, min(start + shard_texts, len(encoded)))))
             progress("collect", min(start + shard_texts, len(encoded)), len(encoded))
@@ -141,6 +142,13 @@ class _Work:
         if not write_tail_graph(tail, torch.zeros(ROWS, tail.taken), place):
             return self.network
         return GraphTail.of(place)
+
+    @property
+    def texts_of_a_shard(self) -> int:
+        """How many texts of the longest kind fit into a file."""
+        longest, outputs = int(self.encoded.ids.lengths.max(initial=1)), len(self.class_names)
+        of_text = sum(len(one.heads) * (longest * one.layer.width + outputs) * 4 for one in self.chosen)
+        return int(np.clip(SHARD_BYTES // of_text, 1, SHARD_TEXTS))
 
     @property
     def _task(self) -> Any:

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import TraceError
+from attnaudit.core.ragged import Ragged
 from attnaudit.hf.gate import Gate, evaluating
 from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
@@ -81,6 +82,33 @@ class Rows:
             for group in groups.values():
                 found |= self._of_text(pooled, rows, group)
         return np.stack([found[k] for k in range(len(rows))]) if found else np.zeros((0, 1))
+
+    def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
+        """The logits of groups of rows, each of one text, all sums of a group replaced at once."""
+        groups: defaultdict[Any, list[int]] = defaultdict(list)
+        for k in range(len(rows)):
+            place = self._places[rows[k][0]]
+            groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), tuple(rows[k].tolist())].append(k)
+        found: dict[int, np.ndarray] = {}
+        with evaluating(self.network.model):
+            for (_, _, of_group), group in groups.items():
+                for start in range(0, len(group), AT_ONCE):
+                    part = group[start : start + AT_ONCE]
+                    sums = np.stack([pooled[rows.offsets[k] : rows.offsets[k + 1]] for k in part])
+                    found |= dict(zip(part, self._joined(of_group, sums), strict=True))
+        return np.stack([found[k] for k in range(len(rows))])
+
+    def _joined(self, rows: tuple[int, ...], pooled: Float[np.ndarray, "N R P"]) -> Float[np.ndarray, "N C"]:
+        """The logits of one text, N times with other sums of the ``rows``."""
+        network, places = self.network, [self._places[row] for row in rows]
+        states, sums = network.states(places[0]), dict[int, torch.Tensor]()
+        for k, place in enumerate(places):
+            number = network.numbers[place["stack"], place["layer"]]
+            own = sums.setdefault(number, states.sums[number].repeat(len(pooled), 1, 1))
+            own[:, place["head"]] = torch.from_numpy(pooled[:, k]).to(own)
+        lowest = network.gate.layers[min(sums)].way
+        way = "upper" if lowest == "position" and len(sums) > 1 else lowest
+        return replayed(network.model, states, sums, way).double().cpu().numpy()
 
     def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
         """The logits of rows of one text and layer."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attnaudit.hf.network import Replay
     from attnaudit.hf.texts import Texts
 
+USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
 OF_TEXTS = {"classification": "classification", "causal-lm": "language_modelling", "seq2seq": "seq2seq"}
 
 
@@ -34,7 +35,10 @@ class TransformerSettings:
 
     layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
     heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
-    sample: int | None = setting("Texts of the split that are audited, drawn by the seed; none for all.", 500, flag="--sample", least=1)
+    sample: int | None = setting(
+        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, where the model is run again.", None,
+        flag="--sample", least=1,
+    )  # fmt: skip
     split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
     max_tokens: int | None = setting("Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1)
     scores: tuple[str, ...] | None = setting("Measures of importance; default: all but flow.", None, flag="--score")
@@ -211,7 +215,7 @@ def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     if split not in known:
         raise InputError("audit", f"--split {split}", f"a corpus with {', '.join(known)}", "one of its splits")
     chosen = texts.of_split(split)
-    size = spec.collect.sample
-    if size is None or len(chosen) <= size:
+    size = spec.collect.sample or (USUAL_SAMPLE if spec.collect.layers == "last" else REPLAYED_SAMPLE)
+    if len(chosen) <= size:
         return chosen
     return chosen.take(np.sort(np.random.default_rng([spec.seed, len(chosen)]).permutation(len(chosen))[:size]))

@@ -23,7 +23,7 @@ from attnaudit.trace.readout import IdentityTail, Network, Tail, TanhTail
 SCHEMAS = (1, 2)
 METADATA_KEY = b"attnaudit"
 TAIL_FILE = "tail.safetensors"
-PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time
+PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time; files since schema 2, of a few texts each, are read whole
 _DEPTH = 32  # of lists and objects within each other in the metadata
 
 
@@ -93,7 +93,8 @@ def read_pieces(
             yield schema.empty_table(), metadata, tail
         size = sum(file.metadata.row_group(k).total_byte_size for k in range(file.num_row_groups))
         columns = [name for name in schema.names if names is None or name in names]
-        for piece in file.iter_batches(max(rows * PIECE // max(size, 1), 1), columns=columns):
+        whole = names is None and metadata["schema"] > 1  # rows of the heads of a text stay together
+        for piece in file.iter_batches(rows if whole else max(rows * PIECE // max(size, 1), 1), columns=columns):
             yield pa.Table.from_batches([piece]).replace_schema_metadata(None), metadata, tail
 
 

@@ -39,6 +39,10 @@ class RowTail(Protocol):
 
     def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n C"]: ...
 
+    def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
+        """Of m groups of rows, each of one text and query: the logits with the sums of all rows of a group replaced at once."""
+        ...
+
 
 @dataclass(frozen=True)
 class IdentityTail:

@@ -100,6 +100,14 @@ class Case:
             return self.mask.float()
         return functional.one_hot(self.query, queries).float()
 
+    def keys_of(self, index: int) -> Bool[Tensor, "B K"]:
+        """Which keys of an attention are no padding."""
+        layer = self.gate.layers[index]
+        if self.texts.written is None or layer.stack == "cross" or not self.is_written(layer):
+            return self.mask
+        lengths = torch.from_numpy(self.texts.written.lengths).to(self.mask.device)
+        return torch.arange(int(lengths.max()), device=lengths.device) < lengths[:, None]
+
     @property
     def decoder_reads_text(self) -> bool:
         """Whether a decoder is given the text itself, moved on by one, as in a classifier with encoder and decoder."""

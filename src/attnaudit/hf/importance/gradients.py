@@ -157,11 +157,12 @@ def _gained(case: Case, baseline: list[Tensor]) -> Float[Tensor, " B"]:
     return case.prediction.gather(1, case.predicted[:, None])[:, 0] - begin
 
 
-def alpha_gradients(case: Case) -> list[Float[Tensor, "B H K"]]:
+def alpha_gradients(case: Case) -> list[Float[Tensor, "B H _"]]:
     """``∂ŷ/∂alpha`` of every attention, at the query that the prediction reads, signed; in the order of the gate's layers.
 
     ŷ is the probability of the predicted output; what follows an attention, later attention included, takes part. In an encoder that is
-    read through a decoder there is no such query: the weights on a key are moved in all queries at once. All are of one backward pass.
+    read through a decoder there is no such query: the weights on a key are moved in all queries at once. Padding has 0. All are of one
+    backward pass.
     """
     leaves: list[Tensor] = []
     _ = case.predicted, case.query  # of passes of their own, before this one
@@ -174,4 +175,4 @@ def alpha_gradients(case: Case) -> list[Float[Tensor, "B H K"]]:
     with torch.enable_grad():
         logits = read_logits(case.model, case.inputs, case.ends, with_leaf)
         slopes = torch.autograd.grad(case.probability(logits).sum(), leaves)
-    return [slope[:, :, 0].float() for slope in slopes]
+    return [slope[:, :, 0].float() * case.keys_of(index)[:, None] for index, slope in enumerate(slopes)]

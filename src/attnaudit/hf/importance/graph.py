@@ -82,7 +82,7 @@ class _Graph:
         self.capacity: Int32[np.ndarray, " E"] = np.round(SCALE * np.concatenate([part for *_, part in edges])).astype(np.int32)
 
     @classmethod
-    def of(cls, case: Case, weights: list[Float64[np.ndarray, "Q K"]]) -> _Graph:
+    def of(cls, case: Case, weights: list[Float64[np.ndarray, "_ _"]]) -> _Graph:
         first, level, size, edges = {(TEXT, 0): 0}, {TEXT: 0, WRITTEN: -1}, case.mask.shape[1], []
         stack = TEXT
         for layer, one in zip(case.gate.layers, weights, strict=True):

@@ -14,7 +14,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.importance.case import Case, predictions
 
-Word = tuple[int, Bool[np.ndarray, " T"]]  # the row of a text, and the tokens of one of its words
+Word = tuple[int, Bool[np.ndarray, "..."]]  # the row of a text, and the tokens of one of its words
 
 
 def loo(case: Case) -> Float[Tensor, "B T"]:

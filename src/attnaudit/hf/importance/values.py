@@ -13,6 +13,7 @@ from attnaudit.hf.importance.case import Case
 from attnaudit.hf.importance.projection import Projection, projections
 
 
+@torch.no_grad()
 def norm(case: Case) -> Float[Tensor, "B T"]:
     """``‖Σ_h alpha_t · f_h(x_t)‖`` at the query, of the heads of the last attention together (Kobayashi et al. 2020).
 
@@ -29,7 +30,8 @@ def norm(case: Case) -> Float[Tensor, "B T"]:
     return _projected(received(), projection, order, last).norm(dim=-1).float() * case.mask
 
 
-def norms(case: Case) -> tuple[list[Float[Tensor, "B H K"]], list[bool]]:
+@torch.no_grad()
+def norms(case: Case) -> tuple[list[Float[Tensor, "B H _"]], list[bool]]:
     """``‖alpha_t · f_h(x_t)‖`` of every attention and head, at the query, and whether an output matrix was found for the attention.
 
     They are in the order of the gate's layers. Without a matrix the norm is that of ``alpha_t · v_t``.

@@ -1,0 +1,241 @@
+"""What if the attention of all heads of a layer changes at once? One head alone may hardly matter because the others say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int64
+
+from attnaudit.core.kernels import over_rows
+from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
+from attnaudit.core.ragged import Ragged
+from attnaudit.core.settings import setting
+from attnaudit.experiments.permutation import shuffle_rows
+from attnaudit.experiments.rows import by_group, keys, require, row_streams
+from attnaudit.experiments.through_tail import is_flip, two_classes
+from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.charts import FigureSpec, Histogram, Scale
+from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, interval, percent
+from attnaudit.stats.measures import predicted_class, tvd
+from attnaudit.trace import Trace
+from attnaudit.trace.joint import JointReadout
+
+NUMBERS = 1 << 22  # attended sums of one call
+MATTERS = 0.15  # a change of probability from which on all weights of a layer together are said to matter
+_NAMED = ("split", "instance", "query")
+
+
+def _caption(rows: pl.DataFrame) -> str:
+    uniform, most = (rows[name].mean() for name in ("joint_uniform", "joint_max_delta_y"))
+    return (
+        "Change of the output (TVD) when the weights of all heads of a layer are replaced at once: by uniform weights (mean "
+        f"{figure(uniform if isinstance(uniform, float) else None, 3)}), and by the worst choice of one token for each head that a search "
+        f"found (mean {figure(most if isinstance(most, float) else None, 3)}). Far to the left, the layer's attention as a whole hardly "
+        "matters to the output."
+    )
+
+
+@dataclass(frozen=True)
+class Joint:
+    """The attention of all heads of a layer, at one query, replaced at once; all other layers as they follow from it.
+
+    ``joint_uniform`` is the TVD to the output with uniform weights in all heads, ``joint_shuffled`` the median over ``shuffles`` with each
+    head's weights shuffled by itself, ``joint_max_delta_y`` the largest that was found with all weight of each head on one token (the
+    heads in turn, ``sweeps`` times), and ``joint_flips`` whether one of those tried flips the decision. In a trace of several layers
+    ``layers_uniform`` is the TVD with uniform weights in all heads of all layers. A row has the figures of its layer and text.
+    """
+
+    name = "joint"
+    needs = ("head",)
+    scope = "traces of several heads"
+    question = "How much does the output depend on the weights of all heads at once?"
+    papers = (JAIN2019, WIEGREFFE2019)
+    measures = (
+        Measure("joint_uniform", "Δŷ with uniform weights in all heads of the layer",
+                "Total variation distance of the output with uniform weights in all heads of a layer at once, 0 to 1.", "higher"),
+        Measure("joint_shuffled", "median Δŷ with shuffled weights in all heads of the layer",
+                "Median total variation distance with the weights of every head of a layer shuffled, 0 to 1.", "higher"),
+        Measure("joint_max_delta_y", "largest Δŷ found, all heads of the layer at once",
+                "Largest total variation distance found with all weight of each head of a layer on one token, 0 to 1.", "higher"),
+        Measure("joint_flips", "share flipped by weights of all heads of the layer",
+                "Share of texts whose decision flips under some weights tried for all heads of a layer at once."),
+        Measure("layers_uniform", "Δŷ with uniform weights in all heads of all layers",
+                "Total variation distance of the output with uniform weights in all recorded heads of all layers, 0 to 1.", "higher"),
+    )  # fmt: skip
+    figures = (
+        FigureSpec("joint", question, (
+            Histogram("joint_uniform", Scale("Δŷ, uniform weights in all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)), bins=30),
+            Histogram("joint_max_delta_y", Scale("largest Δŷ found, all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)), bins=30),
+        ), _caption),
+    )  # fmt: skip
+    seed: int = 0
+    shuffles: int = setting("Random shuffles of the weights of all heads.", 20)
+    sweeps: int = setting("Times that the search for the largest change goes over all heads.", 2)
+
+    def __post_init__(self) -> None:
+        require(self, "shuffles", 1 <= self.shuffles <= 10_000, "a whole number from 1 to 10,000")
+        require(self, "sweeps", 1 <= self.sweeps <= 100, "a whole number from 1 to 100")
+
+    def refuses(self, trace: Trace) -> str | None:
+        several = trace.has("instance") and len(np.unique(trace.array("head"))) > 1
+        return None if several else "a layer of one head is what the other experiments are about"
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        of_layer = groups_of(trace, (*_NAMED, "layer"))
+        joint = JointReadout(trace.readout, trace.alpha, of_layer)
+        search = _Search.of(joint)
+        uniform = search.change(joint.sums(_uniform(trace.alpha)))
+        shuffled = [search.change(joint.sums(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
+        most = search.most(self.sweeps)
+        flips = search.flips | most.flips
+        columns = {
+            "joint_uniform": uniform, "joint_shuffled": np.median(shuffled, axis=0),
+            "joint_max_delta_y": np.maximum.reduce([most.change, uniform, *shuffled]), "joint_flips": flips,
+        }  # fmt: skip
+        spread = {name: _to_rows(values, of_layer) for name, values in columns.items()}
+        if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
+            of_text = groups_of(trace, _NAMED)
+            everything = _Search.of(JointReadout(trace.readout, trace.alpha, of_text))
+            spread["layers_uniform"] = _to_rows(everything.change(joint.sums(_uniform(trace.alpha))), of_text)
+        return keys(trace).with_columns(pl.Series(name, values) for name, values in spread.items())
+
+    def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        known = [measure.name for measure in self.measures]
+
+        def measured(rows: pl.LazyFrame) -> pl.LazyFrame:
+            return rows.select(name for name in rows.collect_schema().names() if name in known)
+
+        return summarise_means(self.name, by_group(table, measured), self.seed)
+
+    @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, flips, most = (rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y"))
+        if row is None or flips is None or most is None:
+            return
+        alone = rows.get("maximal_change", "max_delta_y")
+        one = "" if alone is None else f"one head alone at most {figure(alone['value'], 3)}, "
+        sentence = (
+            f"Uniform weights in all heads of a layer at once change the output by {figure(row['value'], 3)} on average; the worst weights "
+            f"that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
+        )
+        matters = row["value"] >= MATTERS
+        clause = f"uniform weights in all heads of a layer change its output {'clearly' if matters else 'little'}"
+        yield card_row(Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}largest found {figure(most['value'], 3)}", sentence,
+                       mark=float(most["value"]), places=3, claim=Claim(matters, clause))  # fmt: skip
+
+
+def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:
+    """The rows of every group of one value of the columns ``names``, in the order of their first rows."""
+    found: dict[tuple[object, ...], list[int]] = {}
+    columns = [trace.table.column(name).to_pylist() for name in names if trace.has(name)]
+    for row, name in enumerate(zip(*columns, strict=True)):
+        found.setdefault(name, []).append(row)
+    return Ragged.from_rows(found.values(), np.int64)
+
+
+def _uniform(alpha: Ragged) -> Ragged:
+    return alpha.with_values(1.0 / alpha.spread(alpha.lengths.astype(np.float64)))
+
+
+def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
+    streams, drawn = row_streams(trace, seed, Joint.name), trace.alpha.with_values(trace.alpha.values.copy())
+    for k in range(shuffles):
+        over_rows(shuffle_rows, len(streams), drawn.values, drawn.offsets, streams, k)
+        yield drawn
+
+
+def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:
+    """A value of each group at all of its rows."""
+    out = np.zeros(len(groups.values), values.dtype)
+    out[groups.values] = groups.spread(values)
+    return out
+
+
+@dataclass(frozen=True)
+class Most:
+    """The largest change found of every group, and whether one that was tried flips its decision."""
+
+    change: Float[np.ndarray, " g"]
+    flips: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Groups with their own outputs; ``flips`` collects which decisions have been flipped."""
+
+    joint: JointReadout
+    own: Float[np.ndarray, "g C"]
+    flips: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
+
+    @classmethod
+    def of(cls, joint: JointReadout) -> _Search:
+        everything = np.arange(len(joint.groups))
+        own = _in_parts(joint, everything, lambda part: joint.own[joint.groups.take(part).values])
+        return cls(joint, own, np.zeros(len(own), bool))
+
+    def change(self, sums: Float[np.ndarray, "n P"]) -> Float[np.ndarray, " g"]:
+        """The change of every group's output with these sums in all of its rows."""
+        everything = np.arange(len(self.joint.groups))
+        found = _in_parts(self.joint, everything, lambda part: sums[self.joint.groups.take(part).values])
+        np.logical_or(self.flips, self._flips(found, everything), out=self.flips)
+        return tvd(found, self.own)
+
+    def _flips(self, prediction: Float[np.ndarray, "m C"], groups: Int64[np.ndarray, " m"]) -> np.ndarray:
+        both, decided = two_classes(prediction), predicted_class(self.own)[groups]
+        at = np.arange(len(both)), decided
+        lead, others = both[at], both.copy()
+        others[at] = -np.inf
+        return is_flip(lead - others.max(axis=1))
+
+    def most(self, sweeps: int) -> Most:
+        """The heads in turn: each is given all weight on the token that changes the output most, the others as they are by then."""
+        joint, groups = self.joint, self.joint.groups
+        current, best = joint.own.copy(), np.zeros(len(groups))
+        flips = np.zeros(len(groups), bool)
+        for _ in range(sweeps):
+            for place in range(int(groups.lengths.max())):
+                having = np.flatnonzero(groups.lengths > place)
+                rows = groups.values[groups.offsets[having] + place]
+                lengths = joint.alpha.lengths[rows]
+                tried = np.repeat(having, lengths)
+                token = joint.alpha.positions(rows)
+                sums = joint.readout.contribution.values[token]
+                changed, flipped = self._with_one(tried, place, sums, current)
+                offsets = np.concatenate([[0], np.cumsum(lengths)])
+                for k, group in enumerate(having.tolist()):
+                    part = slice(offsets[k], offsets[k + 1])
+                    flips[group] |= flipped[part].any()
+                    top = int(changed[part].argmax())
+                    if changed[part][top] > best[group] + 1e-9:
+                        best[group], current[rows[k]] = changed[part][top], sums[part][top]
+        return Most(best, flips)
+
+    def _with_one(
+        self, tried: Int64[np.ndarray, " m"], place: int, sums: Float[np.ndarray, "m P"], current: Float[np.ndarray, "n P"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Change and flip of the groups ``tried``, with ``sums`` in their row number ``place`` and the current ones in the others."""
+
+        def with_sums(part: Int64[np.ndarray, " b"]) -> np.ndarray:
+            rows = self.joint.groups.take(tried[part])
+            found = current[rows.values]
+            found[rows.offsets[:-1] + place] = sums[part]
+            return found
+
+        found = _in_parts(self.joint, np.arange(len(tried)), with_sums, tried)
+        return tvd(found, self.own[tried]), self._flips(found, tried)
+
+
+def _in_parts(
+    joint: JointReadout, numbers: Int64[np.ndarray, " m"], sums: Callable[[np.ndarray], np.ndarray], groups: np.ndarray | None = None
+) -> Float[np.ndarray, "m C"]:
+    """Predictions of many groups, in parts that memory holds; ``sums(part)`` are those of the rows of the groups of a part."""
+    width = joint.own.shape[1] + joint.readout.offset.shape[1]
+    of = numbers if groups is None else groups
+    parts = Ragged.from_lengths(np.zeros(0), joint.groups.lengths[of] * width).blocks(NUMBERS)
+    return np.concatenate([joint.predict(of[part], sums(numbers[part])) for part in parts])

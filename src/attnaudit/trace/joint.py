@@ -1,0 +1,55 @@
+"""What the model predicts when the attention of several rows, all heads of a query, is replaced at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.stats.measures import activate
+from attnaudit.trace.readout import Readout
+
+
+@dataclass(frozen=True)
+class JointReadout:
+    """Groups of rows whose attention acts on one prediction; ``groups`` has the numbers of the rows of each.
+
+    What a row contributes is its attended sum ``Σ_t alpha_t · contribution_t``. The prediction of a group follows from the offset of its
+    first row, which holds what the model's own attention gives in the other rows, with the sums of all rows replaced.
+    """
+
+    readout: Readout
+    alpha: Ragged
+    groups: Ragged
+
+    def sums(self, alpha: Ragged) -> Float[np.ndarray, "n P"]:
+        """The attended sum of every row under ``alpha``."""
+        return alpha.with_values(alpha.values[:, None] * self.readout.contribution.values).sum()
+
+    @cached_property
+    def own(self) -> Float[np.ndarray, "n P"]:
+        """The sums under the model's own attention."""
+        return self.sums(self.alpha)
+
+    def predict(self, chosen: Int64[np.ndarray, " m"], sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m C"]:
+        """Predictions of the groups ``chosen``, which may repeat; ``sums`` are those of all their rows, one group after another."""
+        readout, rows = self.readout, self.groups.take(chosen)
+        first = rows.values[rows.offsets[:-1]]
+        if readout.rows is not None:
+            logits = readout.tail.together(sums, rows.with_values(readout.rows[rows.values]))  # type: ignore[union-attr]
+        else:
+            logits = readout.tail(self._pooled(first, rows, sums))  # type: ignore[call-arg]
+        return activate(logits, readout.activation, None if readout.candidates is None else readout.candidates[first])
+
+    def _pooled(self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m Q"]:
+        readout, width = self.readout, sums.shape[1]
+        start = np.zeros(len(readout.offset), np.int64) if readout.start is None else readout.start
+        pooled = readout.offset[first].copy()
+        columns = np.arange(width)
+        np.add.at(pooled, (np.arange(len(first))[:, None], start[first][:, None] + columns), self.own[first])
+        change = sums - self.own[rows.values]
+        np.add.at(pooled, (rows.row_of_value[:, None], start[rows.values][:, None] + columns), change)
+        return pooled

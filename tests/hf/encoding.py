@@ -1,0 +1,37 @@
+"""Texts of random tokens for tiny models, as a tokenizer would have encoded them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.replay import task_of
+
+
+def random_texts(model: Any, number: int = 4, seed: int = 0) -> Encoded:
+    """Texts of 4 to 11 tokens; for an encoder–decoder that writes, also 1 to 5 tokens that it has written."""
+    random = np.random.default_rng(seed)
+    ids = _drawn(random, random.integers(4, 12, number))
+    if model.config.is_encoder_decoder:
+        ids.values[ids.offsets[1:] - 1] = model.config.eos_token_id
+    written = _drawn(random, random.integers(1, 6, number)) if task_of(model) == "seq2seq" else None
+    if written is not None:
+        written.values[written.offsets[:-1]] = 2
+    pieces = _pieces(ids)
+    return Encoded(
+        ids=ids, type_ids=None, special=ids.with_values(np.zeros(len(ids.values), bool)),
+        word_id=ids.with_values(np.arange(len(ids.values), dtype=np.int32)), tokens=pieces, words=pieces, instance=np.arange(number),
+        label=None, split=["test"] * number, cut=0, pad=1, nothing=1, written=written, next_ids=written,
+        written_tokens=None if written is None else _pieces(written),
+    )  # fmt: skip
+
+
+def _drawn(random: np.random.Generator, lengths: np.ndarray) -> Ragged:
+    return Ragged.from_lengths(random.integers(5, 99, lengths.sum()), lengths)
+
+
+def _pieces(ids: Ragged) -> list[list[str]]:
+    return [[f"t{token}" for token in row] for row in ids]

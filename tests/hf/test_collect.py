@@ -1,0 +1,175 @@
+"""Traces of transformers: their readout is the model under any attention, whatever the batch, stored as a graph or replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from attnaudit.core.errors import InputError, TraceError
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import forward
+from attnaudit.hf.collect import SINK, choose_layers, collect_shards
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import Gate, check_model
+from attnaudit.hf.network import Replay
+from attnaudit.hf.replay import Query, whole
+from attnaudit.trace import Trace, write_shards
+from tests.hf.classes import AUDITED, tiny
+from tests.hf.encoding import random_texts
+
+GRAPHS = [
+    "AlbertForSequenceClassification", "BertForSequenceClassification", "DebertaV2ForSequenceClassification",
+    "DistilBertForSequenceClassification", "GPT2LMHeadModel", "LlamaForCausalLM", "ModernBertForSequenceClassification",
+    "RobertaForSequenceClassification",
+]  # fmt: skip
+REPLAYED = [
+    "BartForSequenceClassification", "BertForSequenceClassification", "GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM",
+    "MarianMTModel", "MobileBertForSequenceClassification", "T5ForConditionalGeneration", "XLNetForSequenceClassification",
+]  # fmt: skip
+
+
+def collected(
+    model: Any, gate: Gate, texts: Encoded, folder: Path, layers: Any = "last", cross: bool = False, **options: Any
+) -> Path:  # fmt: skip
+    """A folder with the trace."""
+    outputs = model.config.num_labels if gate.task == "classification" else model.config.get_text_config().vocab_size
+    metadata = {"model": {"name": gate.model, "fingerprint": Replay(model, gate).fingerprint}, "gate": gate.to_json()}
+    names, chosen = [f"c{k}" for k in range(outputs)], choose_layers(gate, layers, cross=cross)
+    shards = collect_shards(
+        model, texts, gate, chosen, folder, class_names=names, metadata=metadata, **{"scores": ("gradient", "loo"), **options}
+    )
+    write_shards(folder, shards)
+    return folder
+
+
+def naive(model: Any, gate: Gate, texts: Encoded, trace: Trace, alpha: Ragged) -> np.ndarray:
+    """The predictions of a pass of the whole model for every row by itself, its weights replaced."""
+    assert gate.task is not None
+    found = []
+    for row in range(len(trace)):
+        inputs = texts.batch([int(trace.instance[row])])
+        layer, head, query = (int(trace.array(name)[row]) for name in ("layer", "head", "query"))
+        stack = trace.table.column("stack")[row].as_py()
+        number = next(k for k, one in enumerate(gate.layers) if (one.stack, one.layer) == (stack, layer))
+        weights = forward(model, inputs).attentions[number].weights[:, :, query].clone()
+        weights[0, head] = torch.from_numpy(alpha[row][: weights.shape[2]]).float()
+        logits = whole(model, inputs, Query(gate.task, query), {number: weights})
+        found.append(logits[0].double().softmax(dim=-1).numpy())
+    return np.stack(found)
+
+
+def drawn(alpha: Ragged, seed: int = 0) -> Ragged:
+    values = alpha.with_values(np.random.default_rng(seed).random(len(alpha.values)) ** 3)
+    return values.with_values(values.values / values.spread(values.sum()))
+
+
+def differences(model: Any, gate: Gate, texts: Encoded, trace: Trace) -> float:
+    """The largest TVD between the trace's readout and the whole model, under five random attentions of every row."""
+    gaps = []
+    for seed in range(5):
+        alpha = drawn(trace.alpha, seed)
+        gaps.append(np.abs(trace.readout(alpha) - naive(model, gate, texts, trace, alpha)).sum(axis=1).max() / 2)
+    return max(gaps)
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Path) -> None:
+    model = tiny(name)
+    gate, texts = check_model(model), random_texts(model, 3)
+    trace = Trace.read(collected(model, gate, texts, tmp_path))
+    assert trace.metadata["tail"] == "onnx"
+    assert trace.metadata["schema"] == 2
+    assert differences(model, gate, texts, trace) <= 1e-5
+
+
+@pytest.mark.parametrize("name", REPLAYED)
+@pytest.mark.parametrize("cross", [False, True])
+def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: bool, tmp_path: Path) -> None:
+    model = tiny(name)
+    if cross and not model.config.is_encoder_decoder:
+        pytest.skip("no cross-attention")
+    gate, texts = check_model(model), random_texts(model, 3)
+    folder = collected(model, gate, texts, tmp_path, "all", cross, scores=())
+    trace = Trace.read(folder, Replay(model, gate))
+    assert trace.metadata["tail"] == "replay"
+    assert differences(model, gate, texts, trace) <= 1e-5
+
+
+def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
+    model = tiny("BertForSequenceClassification")
+    gate, texts = check_model(model), random_texts(model, 6)
+    together = Trace.read(collected(model, gate, texts, tmp_path / "a"))
+    alone = Trace.read(collected(model, gate, texts, tmp_path / "b", budget=1, shard_texts=2))
+    for name in ("alpha", "readout", "gradient", "loo", "alpha_gradient"):
+        assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-6
+    assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
+    assert together.table.column("tokens").equals(alone.table.column("tokens"))
+
+
+def test_predictions_through_a_graph_do_not_depend_on_the_other_rows(tmp_path: Path) -> None:
+    model = tiny("BertForSequenceClassification")
+    trace = Trace.read(collected(model, check_model(model), random_texts(model, 5), tmp_path))
+    alpha, order = drawn(trace.alpha), np.random.default_rng(0).permutation(len(trace))
+    assert np.array_equal(trace.readout.take(order)(alpha.take(order)), trace.readout(alpha)[order])
+    assert np.array_equal(trace.readout.take(order[:1])(alpha.take(order[:1])), trace.readout(alpha)[order[:1]])
+
+
+def test_slopes_are_those_of_the_probability_by_each_weight(tmp_path: Path) -> None:
+    model = tiny("BertForSequenceClassification")
+    trace = Trace.read(collected(model, check_model(model), random_texts(model, 2), tmp_path))
+    step, decided = 1e-2, trace.prediction.argmax(axis=1)
+    slopes = trace.ragged("alpha_gradient")
+    for position in range(3):
+        moved = [trace.alpha.with_values(trace.alpha.values.copy()) for _ in range(2)]
+        for one, sign in zip(moved, (1, -1), strict=True):
+            one.values[one.offsets[:-1] + position] += sign * step
+        up, down = (trace.readout(one)[np.arange(len(trace)), decided] for one in moved)
+        found = slopes.values[slopes.offsets[:-1] + position]
+        assert np.abs((up - down) / (2 * step) - found).max() <= 2e-3 * max(1.0, np.abs(found).max())
+
+
+def test_a_sink_is_a_token_that_takes_attention_and_gives_nothing(tmp_path: Path) -> None:
+    model = tiny("GptOssForCausalLM")
+    gate = check_model(model)
+    trace = Trace.read(collected(model, gate, random_texts(model, 2), tmp_path), Replay(model, gate))
+    assert all(trace.tokens(row)[-1] == SINK for row in range(len(trace)))
+    assert all(trace.table.column("special")[row].as_py()[-1] for row in range(len(trace)))
+    assert not trace.ragged("readout").values[trace.alpha.offsets[1:] - 1].any()
+    assert trace.table.column("sink").to_pylist() == [True] * len(trace)
+
+
+def test_a_replayed_trace_needs_its_own_model(tmp_path: Path) -> None:
+    model = tiny("BertForSequenceClassification")
+    gate = check_model(model)
+    folder = collected(model, gate, random_texts(model, 2), tmp_path, "all", scores=())
+    with pytest.raises(TraceError, match=r"tail 'replay' and no model; expected its model.*attnaudit audit TRACE --replay MODEL_DIR"):
+        Trace.read(folder)
+    with torch.no_grad():
+        model.classifier.bias.add_(1.0)
+    with pytest.raises(TraceError, match="a model with the fingerprint .* expected the model .* that the trace was collected from"):
+        Trace.read(folder, Replay(model, gate))
+
+
+@pytest.mark.parametrize(
+    ("layers", "heads", "message"),
+    [
+        ([2], "all", "layer 2: no such layer of encoder attention; expected 0 to 1, last or all"),
+        ("last", [4], "head 4: layer 1 has 4 heads; expected 0 to 3, or all"),
+    ],
+)
+def test_layers_and_heads_that_a_model_lacks_are_refused(layers: Any, heads: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        choose_layers(check_model(tiny("BertForSequenceClassification")), layers, heads)
+
+
+def test_cross_attention_needs_an_encoder_and_a_decoder() -> None:
+    with pytest.raises(InputError, match="no cross-attention"):
+        choose_layers(check_model(tiny("LlamaForCausalLM")), cross=True)
+
+
+def test_the_classes_here_are_audited() -> None:
+    assert {*GRAPHS, *REPLAYED} <= AUDITED.keys()

@@ -1,0 +1,464 @@
+"""Importance as the naive way computes it: one text at a time, in loops, with the parts of each class by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import LayerIntegratedGradients
+from numpy.testing import assert_allclose
+from scipy.optimize import linprog
+from torch import Tensor
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import Attention, forward
+from attnaudit.hf.encode import encode, kind_of
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import check_model
+from attnaudit.hf.importance import MEASURES, USUAL, importance
+from attnaudit.hf.importance.case import Case, frozen
+from attnaudit.hf.importance.gradients import alpha_gradients, attributions
+from attnaudit.hf.importance.values import norms
+from attnaudit.hf.texts import Texts
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+ROWS = ["The baker found, again", "mill near the old harbour", "one"]
+CLASSIFIERS = ["Bert", "DistilBert", "Roberta", "ModernBert"]
+NAMES = [*(f"{name}ForSequenceClassification" for name in CLASSIFIERS), "GPT2LMHeadModel", "LlamaForCausalLM", "T5ForConditionalGeneration",
+         "BartForConditionalGeneration"]  # fmt: skip
+BOTH = "BartForSequenceClassification"  # with encoder and decoder, which are given the same text
+
+
+@cache
+def case_of(name: str, double: bool = False, **settings: Any) -> Case:
+    """A model of the class with three texts in one batch."""
+    model = tiny(name, vocab_size=SIZE, **settings)
+    kind = kind_of(model)
+    special = "$A [SEP]" if model.config.is_encoder_decoder else "[CLS] $A [SEP]" if kind == "classifier" else "[CLS] $A"
+    targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
+    label, names = (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classifier" else (None, ())
+    texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, label, names)
+    gate = check_model(model)
+    return Case(model.double() if double else model, gate, encode(model, tokenizer("pieces", special=special), texts))
+
+
+@cache
+def measured(name: str, measure: str) -> Ragged:
+    case = case_of(name)
+    return importance(case.model, case.gate, case.texts, [measure], steps=8)[measure]
+
+
+def alone(case: Case, row: int) -> Case:
+    """The case of one text without padding."""
+    return replace(case, texts=case.texts.take(np.array([row])))
+
+
+def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
+    """Probabilities for one text."""
+    with torch.no_grad():
+        logits = case.model(**inputs).logits[0]
+    return (logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)
+
+
+def query_of(case: Case) -> int:
+    """The query that the prediction for one text reads."""
+    if isinstance(case.texts.written, Ragged):
+        return len(case.texts.written[0]) - 1
+    return len(case.texts.ids[0]) - 1 if kind_of(case.model) == "causal-lm" or case.decoder_reads_text else 0
+
+
+def same(name: str, measure: str, naive: Callable[[Case], Any], atol: float = 1e-5, rtol: float = 1e-3) -> None:
+    case, found = case_of(name), measured(name, measure)
+    for row in range(3):
+        expected = np.asarray(naive(alone(case, row)))
+        assert expected.max() > 50 * atol
+        assert_allclose(found[row], expected, atol=atol, rtol=rtol)
+
+
+def mean_weights(case: Case) -> list[np.ndarray]:
+    return [one.weights[0].mean(dim=0).numpy().astype(np.float64) for one in case.attentions]
+
+
+def naive_shares(case: Case) -> np.ndarray:
+    """The rollout over the tokens of the text and, behind them, over what a decoder is given."""
+    tokens, written = len(case.texts.ids[0]), 0 if "decoder" not in str([one.path for one in case.attentions]) else None
+    layers = mean_weights(case)
+    if written == 0:
+        shares = np.eye(tokens)
+        for weights in layers:
+            shares = np.array([[0.5 * weights[i] @ shares[:, j] + 0.5 * shares[i, j] for j in range(tokens)] for i in range(tokens)])
+        return shares[query_of(case)]
+    encoder = np.eye(tokens)
+    for weights in layers[:2]:
+        encoder = 0.5 * weights @ encoder + 0.5 * encoder
+    queries = len(layers[2])
+    encoder = np.hstack([encoder, np.zeros((tokens, queries))])
+    decoder = np.hstack([np.zeros((queries, tokens)), np.eye(queries)])
+    for own, across in ((layers[2], layers[3]), (layers[4], layers[5])):
+        decoder = 0.5 * own @ decoder + 0.5 * decoder
+        decoder = 0.5 * across @ encoder + 0.5 * decoder
+    return decoder[query_of(case)]
+
+
+def naive_rollout(case: Case) -> np.ndarray:
+    shares, tokens = naive_shares(case), len(case.texts.ids[0])
+    assert_allclose(shares.sum(), 1, atol=1e-5)
+    if case.decoder_reads_text:
+        return shares[:tokens] + np.append(shares[tokens + 1 :], 0)
+    return shares[:tokens]
+
+
+@pytest.mark.parametrize("name", [*NAMES, BOTH])
+def test_rollout(name: str) -> None:
+    same(name, "rollout", naive_rollout)
+    if name.endswith(("SequenceClassification", "CausalLM")) and name != BOTH:
+        assert_allclose(measured(name, "rollout").sum(), 1, atol=1e-5)
+
+
+def naive_flow(case: Case) -> list[float]:
+    """The largest flow to each token, as a linear program over the edges of the graph."""
+    both, layers = len(case.attentions) == 6, mean_weights(case)
+    edges: list[tuple[str, str, float]] = []
+
+    def add(stage: str, below: str, weights: np.ndarray | None, size: int) -> None:
+        for query in range(size):
+            edges.extend((f"{stage}.{query}", f"{below}.{key}", 0.5 * w) for key, w in enumerate([] if weights is None else weights[query]))
+
+    def layer(stage: str, below: str, weights: np.ndarray, keys: str | None = None) -> None:
+        add(stage, keys or below, weights, len(weights))
+        add(stage, below, np.eye(len(weights)), len(weights))
+
+    layer("t1", "t0", layers[0])
+    layer("t2", "t1", layers[1])
+    if both:
+        for number, (own, across) in enumerate(((layers[2], layers[3]), (layers[4], layers[5]))):
+            layer(f"d{2 * number + 1}", f"d{2 * number}", own)
+            layer(f"d{2 * number + 2}", f"d{2 * number + 1}", across, "t2")
+    top = f"{'d4' if both else 't2'}.{query_of(case)}"
+    nodes = sorted({end for edge in edges for end in edge[:2]})
+    out = []
+    for token in range(len(case.texts.ids[0])):
+        sinks = {f"t0.{token}", *([f"d0.{token + 1}"] if case.decoder_reads_text else [])}
+        inner = [node for node in nodes if node != top and node not in sinks]
+        balance = np.array([[(end == node) - (begin == node) for begin, end, _ in edges] for node in inner], dtype=float)
+        into = np.array([float(end in sinks) for _, end, _ in edges])
+        solved = linprog(-into, A_eq=balance, b_eq=np.zeros(len(inner)), bounds=[(0, capacity) for *_, capacity in edges])
+        out.append(-solved.fun)
+    return out
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH])
+def test_flow(name: str) -> None:
+    case, found = case_of(name), measured(name, "flow")
+    row = 2 if len(case.attentions) == 6 else 1
+    assert_allclose(found[row], naive_flow(alone(case, row)), atol=1e-5)
+    for row in range(3):
+        one = alone(case, row)
+        reached = 0.5 + 0.5 * mean_weights(one)[0].sum(axis=0)
+        assert (found[row] <= (reached + (1 if case.decoder_reads_text else 0)) + 1e-5).all()
+        assert (found[row] <= 1 + 1e-6).all()
+
+
+OUTPUT = {
+    "BertForSequenceClassification": "bert.encoder.layer.1.attention.output.dense.weight",
+    "DistilBertForSequenceClassification": "distilbert.transformer.layer.1.attention.out_lin.weight",
+    "RobertaForSequenceClassification": "roberta.encoder.layer.1.attention.output.dense.weight",
+    "ModernBertForSequenceClassification": "model.layers.1.attn.Wo.weight",
+    "GPT2LMHeadModel": "transformer.h.1.attn.c_proj.weight",
+    "LlamaForCausalLM": "model.layers.1.self_attn.o_proj.weight",
+    "T5ForConditionalGeneration": "decoder.block.1.layer.1.EncDecAttention.o.weight",
+    "BartForConditionalGeneration": "model.decoder.layers.1.encoder_attn.out_proj.weight",
+    "XLNetForSequenceClassification": "transformer.layer.1.rel_attn.o",
+}
+
+
+@torch.no_grad()
+def received(case: Case, name: str) -> Tensor:
+    """``alpha_t · f(x_t)`` of every head and token at the query."""
+    last = case.attentions[-1]
+    matrix = dict(case.model.named_parameters())[OUTPUT[name]].detach()
+    matrix = matrix.flatten(1) if matrix.dim() == 3 else matrix.T if name.startswith("GPT2") else matrix  # (E, H · D)
+    heads, width = last.values.shape[1], last.values.shape[3]
+    query = len(case.texts.ids[0]) - 1 if name.startswith("XLNet") else query_of(case)
+    return torch.stack(
+        [
+            torch.stack(
+                [last.weights[0, h, query, t] * (matrix[:, h * width : (h + 1) * width] @ v) for t, v in enumerate(last.values[0, h])]
+            )
+            for h in range(heads)
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", OUTPUT)
+def test_norm(name: str) -> None:
+    if name.startswith("XLNet"):  # padding changes its logits
+        one = alone(case_of(name), 0)
+        assert_allclose(MEASURES["norm"].compute(one)[0], received(one, name).sum(dim=0).norm(dim=-1), rtol=1e-4)
+        return
+    same(name, "norm", lambda case: received(case, name).sum(dim=0).norm(dim=-1))
+    by_head, known = norms(alone(case_of(name), 1))
+    assert all(known)
+    assert_allclose(by_head[-1][0], received(alone(case_of(name), 1), name).norm(dim=-1), rtol=1e-4, atol=1e-6)
+
+
+def test_norm_without_an_output_matrix_is_that_of_the_values() -> None:
+    case = alone(case_of("ConvBertForSequenceClassification"), 0)
+    last = case.attentions[-1]
+    expected = (last.weights[0, :, 0, :, None] * last.values[0]).transpose(0, 1).flatten(1).norm(dim=-1)
+    assert_allclose(MEASURES["norm"].compute(case)[0], expected, rtol=1e-4)
+    assert norms(case)[1] == [False, False]
+
+
+VALUES = {
+    "BertForSequenceClassification": "bert.encoder.layer.1.attention.self.value",
+    "RobertaForSequenceClassification": "roberta.encoder.layer.1.attention.self.value",
+    "LlamaForCausalLM": "model.layers.1.self_attn.v_proj",
+    "T5ForConditionalGeneration": "decoder.block.1.layer.1.EncDecAttention.v",
+    "BartForConditionalGeneration": "model.decoder.layers.1.encoder_attn.v_proj",
+}
+
+
+def naive_zeroing(case: Case, module: Any) -> list[float]:
+    def state() -> Tensor:
+        with torch.no_grad():
+            output = case.model(**case.inputs, output_hidden_states=True)
+        return (output.get("decoder_hidden_states") or output["hidden_states"])[-1][0, query_of(case)].double()
+
+    usual, out = state(), []
+    for token in range(len(case.texts.ids[0])):
+        kept = torch.ones(len(case.texts.ids[0]), 1).index_fill_(0, torch.tensor(token), 0.0)
+        handle = module.register_forward_hook(lambda module, arguments, output, kept=kept: output * kept)
+        changed = state()
+        handle.remove()
+        out.append(1 - float(usual @ changed / usual.norm() / changed.norm()))
+    return out
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_value_zeroing(name: str) -> None:
+    same(name, "value_zeroing", lambda case: naive_zeroing(case, attrgetter(VALUES[name])(case.model)))
+
+
+def naive_loo(case: Case, deleted: bool) -> list[float]:
+    texts, inputs = case.texts, case.inputs
+    usual, out = predicted(case, inputs), [0.0] * len(texts.ids[0])
+    for word in sorted(set(texts.word_id[0].tolist()) - {-1}):
+        chosen = [position for position, other in enumerate(texts.word_id[0]) if other == word]
+        if deleted:
+            left = torch.tensor([position for position in range(len(out)) if position not in chosen])
+            changed = {key: value if key.startswith("decoder") else value[:, left] for key, value in inputs.items()}
+        else:
+            changed = {**inputs, "input_ids": inputs["input_ids"].clone()}
+            changed["input_ids"][0, chosen] = 4  # [MASK]
+        for position in chosen:
+            out[position] = float(0.5 * (usual - predicted(case, changed)).abs().sum())
+    return out
+
+
+@pytest.mark.parametrize("name", [*NAMES, BOTH])
+def test_leave_one_out(name: str) -> None:
+    same(name, "loo", lambda case: naive_loo(case, deleted=True))
+    same(name, "loo_mask", lambda case: naive_loo(case, deleted=False))
+    for row, special in enumerate(case_of(name).texts.special):
+        assert (measured(name, "loo")[row][special] == 0).all()
+
+
+def test_the_only_word_of_a_prompt_is_replaced() -> None:
+    model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    prompt = Texts("given", "causal-lm", ["mill"], np.arange(1), ["all"], "")
+    case = Case(model, check_model(model), encode(model, tokenizer("pieces", special=""), prompt))
+    deleted, masked = (MEASURES[name].compute(case) for name in ("loo", "loo_mask"))
+    assert (deleted > 0).all()
+    torch.testing.assert_close(deleted, masked)
+
+
+def slope(value: Callable[[float], float], step: float = 2e-3) -> float:
+    """The derivative at 0, by four values: norms are of float32 in some models."""
+    return (8 * (value(step) - value(-step)) - (value(2 * step) - value(-2 * step))) / (12 * step)
+
+
+def scaled(case: Case, module: Any, token: int, share: float, exchange: Any = None) -> float:
+    """The probability of the predicted output with the embedding of a token scaled."""
+    shares = torch.ones(len(case.texts.ids[0]), 1).index_fill_(0, torch.tensor(token), share).double()
+    handle = module.register_forward_hook(lambda module, arguments, output: output * shares)
+    logits = forward(case.model, case.inputs, exchange).output.logits[0]
+    handle.remove()
+    return float((logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
+
+
+EMBEDDING = {
+    "BertForSequenceClassification": "bert.embeddings.word_embeddings", "LlamaForCausalLM": "model.embed_tokens",
+    "GPT2LMHeadModel": "transformer.wte", "T5ForConditionalGeneration": "encoder.embed_tokens",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EMBEDDING)
+@pytest.mark.parametrize("held", [False, True])
+def test_gradient_times_input_is_a_finite_difference(name: str, held: bool) -> None:
+    case = case_of(name, double=True)
+    found = importance(case.model, case.gate, case.texts, ["gradient" if held else "gradient_input"])
+    one, module = alone(case, 1), attrgetter(EMBEDDING[name])(case.model)
+    exchange = (lambda attention: one.attentions[attention.index].weights) if held else None
+    tokens = range(0, len(case.texts.ids[1]), 3)
+    expected = [abs(slope(lambda step, token=token: scaled(one, module, token, 1 + step, exchange))) for token in tokens]
+    assert_allclose(next(iter(found.values()))[1][::3], expected, rtol=5e-3, atol=5e-3 * max(expected))
+
+
+def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
+    """The probability of the predicted output with more weight of an attention and head on a key."""
+    index, head, key = place
+
+    def exchange(attention: Attention) -> Tensor | None:
+        if attention.index != index:
+            return None
+        weights = attention.weights.clone()
+        weights[0, head, slice(None) if case.model.config.is_encoder_decoder and index < 2 else query_of(case), key] += step
+        return weights
+
+    logits = forward(case.model, case.inputs, exchange).output.logits[0]
+    return float((logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH])
+def test_alpha_gradients_are_finite_differences(name: str) -> None:
+    case = alone(case_of(name, double=True), 1)
+    with frozen(case.model):
+        found = alpha_gradients(case)
+    assert len(found) == len(case.attentions)
+    places = [(index, head, key) for index in range(len(found)) for head, key in ((0, 0), (3, 2))]
+    expected = [slope(lambda step, place=place: moved(case, place, step), 1e-3) for place in places]
+    own = [float(found[index][0, head, key]) for index, head, key in places]
+    assert_allclose(own, expected, rtol=5e-3, atol=5e-3 * max(map(abs, expected)))
+    assert any((one < 0).any() for one in found)
+    with frozen(case.model):
+        together = alpha_gradients(case_of(name, double=True))
+    for one, batched in zip(found, together, strict=True):
+        keys = one.shape[2]
+        torch.testing.assert_close(batched[1:2, :, :keys], one, atol=1e-6, rtol=1e-4)
+        assert not batched[1, :, keys:].any()
+
+
+def test_integrated_gradients_are_captums() -> None:
+    case = replace(case_of("BertForSequenceClassification"), steps=12)
+    ids, mask = case.inputs["input_ids"], case.inputs["attention_mask"]
+    baseline = torch.where(case.special, ids, 1)
+
+    def probability(ids: Tensor, mask: Tensor) -> Tensor:
+        return case.model(input_ids=ids, attention_mask=mask).logits.softmax(dim=-1)
+
+    captum = LayerIntegratedGradients(probability, case.model.bert.embeddings.word_embeddings)
+    expected: Any = captum.attribute(ids, baseline, target=case.predicted, additional_forward_args=(mask,), n_steps=12)
+    with frozen(case.model):
+        found, _ = attributions(case)
+    torch.testing.assert_close(found, (expected.sum(dim=-1) * mask).float(), atol=1e-5, rtol=1e-3)
+    assert (found < 0).any()
+    assert_allclose(found[case.special], 0)
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel", "T5ForConditionalGeneration", BOTH])
+def test_integrated_gradients_sum_to_what_is_gained(name: str) -> None:
+    case = alone(case_of(name), 0)
+    with frozen(case.model):
+        errors = [float(attributions(replace(case, steps=steps))[1]) for steps in (2, 200)]
+        within = replace(case, steps=9, budget=3 * len(case.texts.ids[0]))
+        torch.testing.assert_close(attributions(within)[0], attributions(replace(case, steps=9))[0], atol=1e-5, rtol=1e-4)
+    assert errors[1] < 2e-3 < errors[0]
+
+
+@pytest.mark.parametrize("name", [*NAMES, BOTH])
+def test_a_text_has_the_importance_that_it_has_alone(name: str) -> None:
+    case = case_of(name)
+    for row in (1, 2):
+        single = importance(case.model, case.gate, case.texts.take(np.array([row])), [*USUAL, "flow"], steps=8)
+        for measure, found in single.items():
+            assert found.values.dtype == np.float32
+            assert_allclose(found.values, measured(name, measure)[row], atol=2e-5, rtol=2e-3)
+
+
+@pytest.mark.parametrize("batching", ["of one length", "none"])
+def test_batches_that_a_model_forbids_are_not_made(batching: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of("BertForSequenceClassification")
+    shapes: list[tuple[int, ...]] = []
+    masks: list[Tensor] = []
+
+    def noted(module: Any, arguments: Any, given: dict[str, Any]) -> None:
+        shapes.append(tuple(given["input_ids"].shape))
+        masks.append(given["attention_mask"])
+
+    monkeypatch.setattr(type(case.gate), "batching", batching)
+    handle = case.model.register_forward_pre_hook(noted, with_kwargs=True)
+    found = importance(case.model, case.gate, case.texts, steps=4)
+    handle.remove()
+    assert all(mask.all() for mask in masks)
+    assert (max(shape[0] for shape in shapes) == 1) == (batching == "none")
+    assert_allclose(found["loo"].values, measured("BertForSequenceClassification", "loo").values, atol=1e-5)
+
+
+def test_no_pass_is_longer_than_the_budget() -> None:
+    case = case_of("T5ForConditionalGeneration")
+    sizes: list[int] = []
+    handle = case.model.register_forward_pre_hook(
+        lambda module, arguments, given: sizes.append(given["input_ids"].numel() + given["decoder_input_ids"].numel()), with_kwargs=True
+    )
+    found = importance(case.model, case.gate, case.texts, ["loo", "gradient", "integrated_gradients", "value_zeroing"], budget=64, steps=8)
+    handle.remove()
+    assert max(sizes) <= 64
+    assert_allclose(found["value_zeroing"].values, measured("T5ForConditionalGeneration", "value_zeroing").values, atol=1e-5)
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_the_model_is_handed_back_as_it_was(failing: bool) -> None:
+    case = case_of("BertForSequenceClassification")
+    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    model.train()
+    model.bert.embeddings.eval()
+    model.bert.embeddings.word_embeddings.weight.requires_grad_(False)
+    if failing:
+        with torch.no_grad():
+            model.classifier.weight.fill_(torch.nan)
+
+    def state() -> list[Any]:
+        every = [(*module._forward_hooks.values(), *module._forward_pre_hooks.values()) for module in model.modules()]
+        hooks = [hook for hooks in every for hook in hooks if not hook.__module__.startswith("transformers.")]  # it leaves its own
+        grads = [(parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
+        return [
+            [module.training for module in model.modules()],
+            hooks,
+            grads,
+            {name: value.clone() for name, value in model.named_buffers()},
+        ]
+
+    before = state()
+    if failing:
+        with pytest.raises(InputError, match="that is no finite number, in instances"):
+            importance(model, case.gate, case.texts, steps=4)
+    else:
+        importance(model, case.gate, case.texts, steps=4)
+    assert repr(state()) == repr(before)
+
+
+def test_what_cannot_be_measured_is_refused_with_one_line() -> None:
+    case = case_of("BertForSequenceClassification")
+    with pytest.raises(InputError, match=r"rollouts: an unknown measure; expected one of .*; did you mean rollout"):
+        importance(case.model, case.gate, case.texts, ["rollouts"])
+    with pytest.raises(InputError, match="flow: a text of 16 tokens; expected 5 at most"):
+        importance(case.model, case.gate, case.texts, ["flow"], longest=5)
+    pooled = case_of("ModernBertForSequenceClassification", classifier_pooling="mean")
+    with pytest.raises(InputError, match="a prediction that reads 16 queries of the last attention"):
+        importance(pooled.model, pooled.gate, pooled.texts, ["rollout"])
+    assert importance(pooled.model, pooled.gate, pooled.texts, ["loo", "gradient"])["loo"].values.any()
+
+
+def test_no_text_gives_nothing() -> None:
+    case = case_of("BertForSequenceClassification")
+    none: Encoded = case.texts.take(np.arange(0))
+    assert {name: len(found) for name, found in importance(case.model, case.gate, none).items()} == dict.fromkeys(USUAL, 0)
