@@ -11,7 +11,9 @@ from scipy.special import softmax
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.maximal_change import found
+from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
+from attnaudit.experiments.through_tail import Outputs
 from attnaudit.trace import Trace
 from tests.oracles.maximal_change import change_under, sampled_change, single_changes, single_flips
 from tests.tails import layer_trace, opaque
@@ -45,6 +47,30 @@ def test_no_single_token_and_no_sample_changes_the_output_more(kind: dict[str, A
         assert table["max_delta_y_upper"][row] >= max(sampled_change(trace, row), largest) - 1e-12
         assert alone[table["position"][row]] == pytest.approx(max(alone), abs=3e-6)
         assert table["token"][row] == trace.tokens(row)[table["position"][row]]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bound_alone(kind: dict[str, Any]):
+    """Before what was found is taken into account: with two classes and an identity tail the maximum, and fewer positions never raise it."""
+    trace = make_trace(40, (1, 8), seed=12, **kind)
+    outputs, everywhere = Outputs.of(trace.readout, trace.alpha), np.ones(len(trace.alpha.values), bool)
+    bound, largest = change_bound(outputs, everywhere), MaximalChange()(trace)["max_delta_y"].to_numpy()
+    assert (bound >= largest - 1e-12).all()
+    if kind in KINDS[:2]:
+        np.testing.assert_allclose(bound, largest, atol=1e-12)
+    half = np.arange(len(everywhere)) - trace.alpha.spread(trace.alpha.offsets[:-1]) <= 3
+    np.testing.assert_array_less(change_bound(outputs, half), bound + 1e-12)
+    for row in range(len(trace)):
+        allowed = [change for change, use in zip(single_changes(trace, row), Ragged(half, trace.alpha.offsets)[row], strict=True) if use]
+        assert change_bound(outputs, half)[row] >= max(allowed) - 1e-12
+
+
+def test_a_token_of_small_change_flips():
+    """Seven tokens change the output far more, all towards the predicted class."""
+    trace = softmax_rows([1.0] + [0.0] * 8, [[0.02, 0.0, -0.5], [0.0, 0.02, -0.5], *([[4.0, 0.0, 0.0]] * 7)])
+    assert MaximalChange()(trace)["flips"].to_list() == [True]
+    without = softmax_rows([1.0] + [0.0] * 7, [[0.02, 0.0, -0.5], *([[4.0, 0.0, 0.0]] * 7)])
+    assert MaximalChange()(without)["flips"].to_list() == [False]
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])

@@ -123,10 +123,6 @@ class Identifiability:
 def _sentence(reach: float, known: float, largest: float | None) -> str:
     if known == 1.0:
         return "The attended sum determines the attention weights in all instances: no other weights give the same sum."
-    some = (
-        f"for {percent(known)} of instances the attended sum determines the weights"
-        if known > 0
-        else "the attended sum never determines the weights"
-    )
-    width = "" if largest is None else f"; the largest weight could lie anywhere in a range {figure(largest)} wide"
-    return f"Other weights, {figure(reach)} away on average, have exactly the same output{width}. {some[0].upper()}{some[1:]}."
+    width = "" if largest is None else f"; the largest weight could be anything in a range {figure(largest)} wide"
+    share = f" The attended sum determines the weights for {percent(known)} of instances." if known > 0.0 else ""
+    return f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output{width}.{share}"

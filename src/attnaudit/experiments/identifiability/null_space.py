@@ -20,8 +20,8 @@ from jaxtyping import Float, Int64
 from scipy.optimize import linprog
 
 TOLERANCE = 1e-6
-LARGEST = 30_000  # T · rank of the rows whose programs are solved
-SIGNS = 3  # programs with signs
+LARGEST = 10_000  # T · rank of the rows whose programs are solved
+SIGNS = 1  # programs with the signs of the best so far
 PAIRS = 1 << 20
 
 
@@ -91,16 +91,15 @@ def _range_on_line(value: Float[np.ndarray, " T"], t: int) -> tuple[float, float
 
 def _by_programs(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], top: Int64[np.ndarray, " k"], dimension: int) -> Movement:
     """By linear programs with the equations ``rows``."""
-    each = np.eye(len(alpha))[top]
-    ends = list(_maximise(rows, alpha, np.vstack([-each, each])))
-    own, at = alpha[top], range(len(top))
+    each, own, at = np.eye(len(alpha))[top], alpha[top], range(len(top))
+    signs = np.where(alpha > 1.0 / len(alpha), -1.0, 1.0)
+    ends = list(_maximise(rows, alpha, np.vstack([-each, each, signs])))
     least = np.array([min(ends[k][top[k]], own[k]) for k in at])
     most = np.array([max(ends[len(top) + k][top[k]], own[k]) for k in at])
-    signs = np.where(alpha > 1.0 / len(alpha), -1.0, 1.0)
     for _ in range(SIGNS):
-        ends.extend(_maximise(rows, alpha, signs[None]))
         best = max(ends, key=lambda end: _distance(end, alpha))
-        signs = np.where(best < alpha, -1.0, 1.0)
+        ends.extend(_maximise(rows, alpha, np.where(best < alpha, -1.0, 1.0)[None]))
+    best = max(ends, key=lambda end: _distance(end, alpha))
     reach = _distance(best, alpha)
     upper = 1.0 - own.sum() + (own - least).sum()  # all weight that can be taken away; of the other tokens all
     upper = min(upper, (most - own).sum()) if len(top) == len(alpha) else upper
@@ -110,7 +109,8 @@ def _by_programs(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"],
 def _maximise(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], goals: Float[np.ndarray, "g T"]) -> Float[np.ndarray, "g T"]:
     """For each goal the attention with the same attended sum that maximises it; all programs are solved in one call."""
     together = scipy.sparse.block_diag([rows] * len(goals), format="csr")
-    found = linprog(-goals.ravel(), A_eq=together, b_eq=np.tile(rows @ alpha, len(goals)), bounds=(0, None), method="highs")
+    right, options = np.tile(rows @ alpha, len(goals)), {"presolve": False}  # which takes longer than it saves
+    found = linprog(-goals.ravel(), A_eq=together, b_eq=right, bounds=(0, None), method="highs", options=options)
     if found.x is None:  # the model's own attention is one, so that only rounding can leave none
         return np.tile(alpha, (len(goals), 1))
     ends = np.maximum(found.x.reshape(goals.shape), 0.0)

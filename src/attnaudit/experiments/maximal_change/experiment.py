@@ -129,11 +129,14 @@ def _claim(upper: float | None) -> Claim | None:
 
 def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
     flips, words = (rows.value("maximal_change", name) for name in ("flips", "max_delta_y_words"))
-    bound = f" (at most {figure(upper, 3)})" if upper is not None and upper - value > PROVEN_GAP else ""
-    flipped = "" if flips is None else f"; some attention flips {percent(flips)} of the predictions"
+    proven = upper is not None and upper - value <= PROVEN_GAP
+    bound = "" if upper is None or proven else f" (at most {figure(upper, 3)})"
+    found = "" if proven else " found"
+    flipped = "" if flips is None else f"; some attention{found} flips {percent(flips)} of the predictions"
     without = "" if words is None else f" With no attention on special tokens it is {figure(words, 3)}."
     small = " So the weights matter little here, whatever they are." if upper is not None and upper < MATTERS else ""
     return (
-        f"The attention that changes the output most changes it by {figure(value, 3)} on average{bound}{flipped}.{without}{small} A large "
-        f"change does not show that the model's own weights are right.{rows.apart('maximal_change', 'max_delta_y', 3)}{of_kept_words(rows)}"
+        f"The attention{found} that changes the output most changes it by {figure(value, 3)} on average{bound}{flipped}.{without}{small} "
+        "A large change does not show that the model's own weights are right."
+        f"{rows.apart('maximal_change', 'max_delta_y', 3)}{of_kept_words(rows)}"
     )
