@@ -25,7 +25,7 @@ class Opaque:
 
 def opaque(trace: Trace) -> Trace:
     """The same trace, its tail in disguise."""
-    return Trace(trace.table, trace.metadata, Opaque(trace.tail))
+    return Trace(trace.table, trace.metadata, Opaque(trace.readout.tail))
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,9 @@ def case_of(name: str, double: bool = False, **settings: Any) -> Case:
             if path.endswith("bias") and parameter.dim() == 1:
                 parameter.normal_(0, 0.2, generator=random)
     kind = kind_of(model)
-    special = "$A [SEP]" if model.config.is_encoder_decoder else "[CLS] $A [SEP]" if kind == "classifier" else "[CLS] $A"
+    special = "$A [SEP]" if model.config.is_encoder_decoder else "[CLS] $A [SEP]" if kind == "classification" else "[CLS] $A"
     targets = ["a ladder", "the river in the", "one"] if kind == "seq2seq" else None
-    label, names = (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classifier" else (None, ())
+    label, names = (np.arange(3, dtype=np.int32), ("a", "b", "c")) if kind == "classification" else (None, ())
     texts = Texts("given", kind, ROWS, np.arange(3), ["test"] * 3, "", targets, label, names)
     gate = check_model(model)
     return Case(model.double() if double else model, gate, encode(model, tokenizer("pieces", special=special), texts))
@@ -71,7 +71,7 @@ def predicted(case: Case, inputs: dict[str, Tensor]) -> Tensor:
     """Probabilities for one text."""
     with torch.no_grad():
         logits = case.model(**inputs).logits[0]
-    return (logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)
+    return (logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)
 
 
 def query_of(case: Case) -> int:
@@ -313,7 +313,7 @@ def scaled(case: Case, paths: str, token: int, share: float, exchange: Any = Non
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
     for handle in handles:
         handle.remove()
-    return float((logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
+    return float((logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
 
 
 EMBEDDING = {
@@ -347,7 +347,7 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
         return weights
 
     logits = forward(case.model, case.inputs, exchange).output.logits[0]
-    return float((logits if kind_of(case.model) == "classifier" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
+    return float((logits if kind_of(case.model) == "classification" else logits[-1]).softmax(dim=-1)[case.predicted[0]])
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration", BOTH])

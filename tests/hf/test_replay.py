@@ -9,10 +9,10 @@ import torch
 
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import forward
-from attnaudit.hf.trace import choose_layers
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.replay import task_of
 from attnaudit.hf.resume import layers_around, record, repeated, resumed
+from attnaudit.hf.trace import choose_layers
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
 
@@ -34,7 +34,12 @@ def test_every_layer_has_the_shortest_way_that_is_exact(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "reads"),
-    [("BertForSequenceClassification", 0), ("GPT2ForSequenceClassification", -1), ("LlamaForCausalLM", -1), ("T5ForConditionalGeneration", -1)],
+    [
+        ("BertForSequenceClassification", 0),
+        ("GPT2ForSequenceClassification", -1),
+        ("LlamaForCausalLM", -1),
+        ("T5ForConditionalGeneration", -1),
+    ],
 )
 def test_where_a_prediction_is_read_is_found_by_changing_attention(name: str, reads: int) -> None:
     assert check_model(tiny(name)).reads == reads

@@ -34,7 +34,9 @@ def small(name: str, **settings: Any) -> Any:
 
 def given(*rows: str, second: list[str] | None = None, **more: Any) -> Texts:
     label = np.arange(len(rows), dtype=np.int32) % 3
-    return Texts("given", "classification", list(rows), np.arange(len(rows)), ["test"] * len(rows), "", second, label, ("a", "b", "c"), **more)
+    return Texts(
+        "given", "classification", list(rows), np.arange(len(rows)), ["test"] * len(rows), "", second, label, ("a", "b", "c"), **more
+    )
 
 
 TEXTS = ("The baker found, again,  a WOODEN ladder!", "It's 3.5 😀 zürich", "one", "the harbour\nand a mill ")

@@ -19,7 +19,7 @@ def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]
     """The prediction of one row as a function of its attention."""
     offset = [float(x) for x in trace.readout.offset[row]]
     contributions = [[float(x) for x in contribution] for contribution in trace.readout.contribution[row]]
-    sigmoid, tail = trace.metadata["activation"] == "sigmoid", trace.tail
+    sigmoid, tail = trace.metadata["activation"] == "sigmoid", trace.readout.tail
     candidates = None if trace.candidates is None else list(trace.candidates[row])
 
     def predict(alpha: np.ndarray) -> list[float]:

@@ -60,19 +60,32 @@ TrainingSettings = Annotated[
 ]
 Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False, help="The folder that model.save_pretrained has written.")]
 Source = Annotated[
-    str, typer.Argument(metavar="CORPUS", show_default=False, help="As for attnaudit run; for causal-lm also a text with a prompt on every line.")
+    str,
+    typer.Argument(
+        metavar="CORPUS", show_default=False, help="As for attnaudit run; for causal-lm also a text with a prompt on every line."
+    ),
 ]
 Task = Annotated[
     str | None,
-    typer.Option("--task", show_default=False, metavar="classification|causal-lm|seq2seq", help="What the model predicts; default: by its class."),
+    typer.Option(
+        "--task", show_default=False, metavar="classification|causal-lm|seq2seq", help="What the model predicts; default: by its class."
+    ),
 ]
 Cross = Annotated[bool, typer.Option("--cross", help="Cross-attention of an encoder–decoder, in place of its decoder's own.")]
 Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, as 0,3.")]
 Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, as 0,3.")]
-Sample = Annotated[int | None, typer.Option("--sample", min=1, show_default="500, or 50 of several layers", help="Texts that are audited, drawn by the seed.")]
+Sample = Annotated[
+    int | None,
+    typer.Option("--sample", min=1, show_default="500, or 50 of several layers", help="Texts that are audited, drawn by the seed."),
+]
 Scores = Annotated[
     list[str] | None,
-    typer.Option("--score", metavar="NAME", show_default=False, help="Only this measure of importance; repeatable. Default: all but flow."),
+    typer.Option(
+        "--score",
+        metavar="NAME",
+        show_default=False,
+        help="Measure of importance, or all; repeatable. Default: gradient, loo, gradient_input, rollout, norm.",
+    ),
 ]
 Split = Annotated[str | None, typer.Option("--split", show_default="test", help="Split of the corpus that is audited.")]
 
@@ -88,12 +101,12 @@ def hf() -> None:
     """
 
 
-@app.command(AUDIT, short_help="Audit a model on texts; the word audit may be left out.")
+@app.command(AUDIT, short_help="Audit a model on texts; attnaudit hf MODEL_DIR CORPUS for short.")
 @o.takes(CorpusSpec)
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
-    sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0, experiments: o.Experiments = None, settings: o.ExperimentSettings = None,
-    out: o.Out = None, as_json: o.Json = False, **texts: Any,
+    sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0, experiments: o.Experiments = None,
+    settings: o.ExperimentSettings = None, out: o.Out = None, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
 

@@ -126,8 +126,10 @@ class Joint:
         )
         matters = row["value"] >= MATTERS
         clause = f"uniform weights in all heads of a layer change its output {'clearly' if matters else 'little'}"
-        yield card_row(Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}largest found {figure(most['value'], 3)}", sentence,
-                       mark=float(most["value"]), places=3, claim=Claim(matters, clause))  # fmt: skip
+        yield card_row(
+            Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}largest found {figure(most['value'], 3)}", sentence,
+            mark=float(most["value"]), places=3, claim=Claim(matters, clause),
+        )  # fmt: skip
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:

@@ -49,7 +49,7 @@ class Attention:
 
 @dataclass(frozen=True)
 class Mixture:
-    """What the product of weights and values is to be instead, for all heads: of B texts and H heads, a vector of width D for each query."""
+    """What takes the place of the product of weights and values: of B texts and H heads, a vector of width D for each query."""
 
     values: Float[Tensor, "B H Q D"]
 
@@ -248,7 +248,10 @@ class _Einsum:
     def mixed(self, values: Tensor) -> Tensor:
         """A mixture (B, H, Q, D) in the form of the product's result."""
         left, right, result = self._letters()
-        rows, query = [letter for letter in left if letter in right and letter in result], [letter for letter in left if letter not in right]
+        rows, query = (
+            [letter for letter in left if letter in right and letter in result],
+            [letter for letter in left if letter not in right],
+        )
         width = [letter for letter in right if letter not in left]
         return torch.einsum(f"{''.join(rows + query + width)}->{result}", values)
 

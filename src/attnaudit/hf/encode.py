@@ -44,9 +44,7 @@ def encode(
     _require_fast(tokenizer)
     kind = kind_of(model)
     if texts.kind != kind:
-        raise InputError(
-            OPERATION, type(model).__name__, f"texts read for {texts.kind}", f"texts for {kind}", f"read_texts(…, {kind!r})"
-        )
+        raise InputError(OPERATION, type(model).__name__, f"texts read for {texts.kind}", f"texts for {kind}", f"read_texts(…, {kind!r})")
     reader = _Reader.of(model, tokenizer, texts, kind, max_tokens)
     names, label = (), texts.label
     if kind == "classification" and label is not None:

@@ -61,8 +61,8 @@ class Check:
 class Layer:
     """The attention of one layer: ``stack`` is encoder, decoder or cross, ``layer`` counts from 0 within it, ``sink`` as in `Attention`.
 
-    ``way`` is how the model is replayed when its weights are replaced, one of `attnaudit.hf.replay.WAYS`; empty where they cannot be audited,
-    as no one query of the layer is what a prediction reads.
+    ``way`` is how the model is replayed when its weights are replaced, one of `attnaudit.hf.replay.WAYS`; empty where they cannot be
+    audited, as no one query of the layer is what a prediction reads.
     """
 
     stack: str
@@ -78,8 +78,8 @@ class Layer:
 class Gate:
     """A model that passed: its class, its layers in order of computation, and what was checked.
 
-    ``task`` is what it predicts, None for a class that an audit does not know; ``reads`` is the query that a prediction is read from, counted
-    from the end where it is negative, None where it is not one.
+    ``task`` is what it predicts, None for a class that an audit does not know; ``reads`` is the query that a prediction is read from,
+    counted from the end where it is negative, None where it is not one.
     """
 
     model: str
@@ -215,7 +215,9 @@ class _Trial:
         queries = seen.attentions[-1].weights.shape[2]
         states = states_of(self.model, inputs, Query(task, reads % queries), seen)
         own = "encoder" if self.model.config.is_encoder_decoder else ""
-        tried = [found if layer.stack != own else ("", 0.0) for layer, found in zip(self.layers, ways(self.model, states, seen), strict=True)]
+        tried = [
+            found if layer.stack != own else ("", 0.0) for layer, found in zip(self.layers, ways(self.model, states, seen), strict=True)
+        ]
         meaning = "TVD of the predictions by replay and by the whole model, under random attention of any one layer"
         check = Check("replay", meaning, max(difference for _, difference in tried), most=EXACT_TVD)
         return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check]

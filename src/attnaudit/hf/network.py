@@ -34,9 +34,13 @@ class Replay:
     def __repr__(self) -> str:
         return f"Replay({self.gate.model}, {self.fingerprint[:12]}…)"
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """sha256 of the weights."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         return weights_fingerprint(self.model)
 
     def of_rows(self, table: pa.Table) -> Rows:
@@ -56,8 +60,9 @@ class Replay:
     def states(self, row: Mapping[str, Any]) -> States:
         """What replays of a row's text start from."""
         key = tuple(tuple(row.get(name) or ()) for name in ("ids", "type_ids", "written_ids"))
-        assert self.gate.task is not None
-        return self.kept.get(key, lambda: states_of(self.model, self.inputs(row), Query(self.gate.task, row["query"])))
+        assert self.gate.task is not None  # else nothing was collected
+        query = Query(self.gate.task, row["query"])
+        return self.kept.get(key, lambda: states_of(self.model, self.inputs(row), query))
 
 
 @dataclass(frozen=True)

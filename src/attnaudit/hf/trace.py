@@ -1,4 +1,4 @@
-"""Collect: a transformer and texts give a trace with a row for every head of the layers asked for, at the query that the prediction reads."""
+"""Collect: a transformer and texts give a trace with a row for every head of some layers, at the query that the prediction reads."""
 
 from __future__ import annotations
 
@@ -81,14 +81,18 @@ def collect_shards(
     scores: Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int | None = None,
     progress: Progress = silent,
 ) -> Iterator[Trace]:  # fmt: skip
-    """The trace of encoded texts, ``shard_texts`` of them at a time (by default as many as make a file of `SHARD_BYTES`), each with a row for every head that is ``chosen`` (`choose_layers`).
+    """The trace of encoded texts, each with a row for every head that is ``chosen`` (`choose_layers`), ``shard_texts`` of them at a time.
+
+    By default as many texts as make a file of `SHARD_BYTES` are in a shard.
 
     Where only the last layer is chosen and what follows it can be exported, the tail is an ONNX graph, written into ``folder`` (a temporary
     one by default); else the model is the tail (`Replay`). ``scores`` are measures of the importance of tokens (`attnaudit.hf.importance`).
     ``budget`` bounds the padded positions of a batch, and with it memory.
     """
     with tempfile.TemporaryDirectory() as temporary, evaluating(model):
-        work = _Work(model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget)
+        work = _Work(
+            model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget
+        )
         shard_texts = shard_texts or work.texts_of_a_shard
         for start in range(0, len(encoded), shard_texts):
             yield work.shard(encoded.take(np.arange(start, min(start + shard_texts, len(encoded)))))
@@ -116,7 +120,7 @@ class _Work:
 
     model: Any
     gate: Gate
-    chosen: tuple[Chosen, ...]
+    chosen: Sequence[Chosen]
     encoded: Encoded
     folder: Path
     class_names: tuple[str, ...]
@@ -135,12 +139,13 @@ class _Work:
 
     @cached_property
     def tail(self) -> GraphTail | Replay:
-        if len(self.chosen) > 1 or self.chosen[0].layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
+        last = self.chosen[-1]
+        if len(self.chosen) > 1 or last.layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
             return self.network
         first = self.encoded.take(np.array([0]))
         inputs = first.batch([0], self.model.device)
         states = states_of(self.model, inputs, Query(self._task, self._query(first, 0)))
-        tail = Tail(self.model, states, self.chosen[0].number)
+        tail = Tail(self.model, states, last.number)
         place = self.folder / GRAPH_FILE
         if not write_tail_graph(tail, torch.zeros(ROWS, tail.taken), place):
             return self.network
@@ -223,7 +228,8 @@ class _Work:
         graph = isinstance(self.tail, GraphTail)
         offset = [self._offset(texts[row], k, head) if graph else np.zeros(one.layer.width, np.float32) for row in rows]
         return Trace.from_arrays(
-            activation="softmax", class_names=self.class_names, metadata=self.metadata, tail=self.tail, origin=f"{one.layer.path}, head {head}",
+            activation="softmax", class_names=self.class_names, metadata=self.metadata, tail=self.tail,
+            origin=f"{one.layer.path}, head {head}",
             instance=encoded.instance, split=encoded.split, label=self._labels(encoded), tokens=tokens, alpha=Ragged.from_rows(alpha),
             readout=Ragged.from_rows(readout), offset=np.stack(offset),
             prediction=np.stack([_softmax(texts[row].logits) for row in rows]), rationale=rationale,
@@ -258,7 +264,7 @@ def _column(score: str) -> str:
 
 
 def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tuple[str, ...]:
-    """The names of a model's outputs: its classes, or the tokens of its vocabulary, each once; an output that is no token has its number."""
+    """The names of a model's outputs: its classes, or the tokens of its vocabulary; an output that is no token has its number."""
     if class_names:
         return tuple(class_names)
     if type(model).__name__.endswith("ForSequenceClassification"):
@@ -293,8 +299,8 @@ def collect(
     """The trace of a model of the transformers library on ``texts`` (`attnaudit.hf.read_texts`), with a row for every text and head.
 
     The model is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
-    cross-attention of an encoder–decoder, ``scores`` are measures of importance. Where the tail is stored as a graph it stays in ``folder``,
-    by default a temporary one of this process. Raises InputError for a model that cannot be audited and for texts that do not fit it.
+    cross-attention of an encoder–decoder, ``scores`` are measures of importance. A tail that is stored as a graph stays in ``folder``, by
+    default a temporary one. Raises InputError for a model that cannot be audited and for texts that do not fit it.
     """
     gate = check_model(model)
     encoded = encode(model, tokenizer, texts, max_tokens=max_tokens)

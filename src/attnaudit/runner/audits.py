@@ -95,8 +95,8 @@ def audit_into(
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder next to it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    ``replay`` is the model of a trace without a tail of its own. Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError,
-    and then leaves ``out`` as it was.
+    ``replay`` is the model of a trace without a tail of its own. Overwrites an earlier audit in ``out`` once the new one is computed, and
+    never a run. Raises InputError, TraceError and RunError, and then leaves ``out`` as it was.
     """
     from attnaudit.trace import trace_task
 

@@ -20,10 +20,10 @@ from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, rep
 from attnaudit.runner.store import Store, alone, check_place, versions
 
 if TYPE_CHECKING:
-    from attnaudit.hf.trace import Chosen
     from attnaudit.hf.encoded import Encoded
     from attnaudit.hf.network import Replay
     from attnaudit.hf.texts import Texts
+    from attnaudit.hf.trace import Chosen
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
 OF_TEXTS = {"classification": "classification", "causal-lm": "language_modelling", "seq2seq": "seq2seq"}
@@ -36,12 +36,16 @@ class TransformerSettings:
     layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
     heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
     sample: int | None = setting(
-        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, where the model is run again.", None,
-        flag="--sample", least=1,
+        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, where the model runs again.",
+        None, flag="--sample", least=1,
     )  # fmt: skip
     split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
-    max_tokens: int | None = setting("Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1)
-    scores: tuple[str, ...] | None = setting("Measures of importance; default: all but flow.", None, flag="--score")
+    max_tokens: int | None = setting(
+        "Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1
+    )
+    scores: tuple[str, ...] | None = setting(
+        "Measures of importance, or all; default: those that cost little more than leave-one-out.", None, flag="--score"
+    )
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
 
     def __post_init__(self) -> None:
@@ -71,7 +75,7 @@ class TransformerSpec:
     source: str
     collect: TransformerSettings = TransformerSettings()
     cross: bool = False
-    battery: Battery = Battery((), {})
+    battery: Battery = field(default_factory=lambda: Battery((), {}))
     seed: int = 0
     corpus: Mapping[str, Any] = field(default_factory=dict)
 
@@ -96,12 +100,12 @@ def audit_transformer(
     cross: bool = False, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None, seed: int = 0,
     collect: Mapping[str, Any] | None = None, **corpus: Any,
 ) -> Path:  # fmt: skip
-    """Audit the transformer that ``save_pretrained`` has written to the folder ``model`` on the texts of ``source``; returns the run's folder.
+    """Audit the transformer that ``save_pretrained`` wrote to the folder ``model`` on the texts of ``source``; returns the run's folder.
 
     ``task`` is what the model predicts (classification, causal-lm or seq2seq), checked where it is given; ``collect`` are fields of
     `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments. A run that was stopped is
-    resumed, a finished one left as it is. Raises InputError for bad input and for a model that cannot be audited, and RunError where ``out``
-    holds something else.
+    resumed, a finished one left as it is. Raises InputError for bad input and for a model that cannot be audited, and RunError where
+    ``out`` holds something else.
     """
     operation = f"audit {model}"
     require("hf", operation)
@@ -131,7 +135,6 @@ class _Work:
 
     @classmethod
     def of(cls, spec: TransformerSpec, task: str | None, progress: Progress) -> _Work:
-        from attnaudit.hf.trace import choose_layers, output_names
         from attnaudit.hf.encode import encode, load_tokenizer
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.importance import MEASURES
@@ -139,17 +142,22 @@ class _Work:
         from attnaudit.hf.network import Replay
         from attnaudit.hf.replay import task_of
         from attnaudit.hf.texts import read_texts
+        from attnaudit.hf.trace import choose_layers, output_names
 
         progress("read the model", 0, 0)
         model, tokenizer = load_pretrained(spec.model), load_tokenizer(spec.model)
         known = task_of(model)
         if task is not None and task != known:
-            raise InputError("audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}")
+            raise InputError(
+                "audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}"
+            )
         progress("check the model", 0, 0)
         gate = check_model(model)
         for score in spec.collect.scores or ():
-            if score not in MEASURES:
-                raise InputError("audit", f"--score {score}", "no such measure", f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES))
+            if score not in (*MEASURES, "all"):
+                raise InputError(
+                    "audit", f"--score {score}", "no such measure", f"one of {', '.join(MEASURES)}", did_you_mean(score, MEASURES)
+                )
         chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
         assert known is not None  # else no layer could be chosen
         texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
@@ -170,14 +178,16 @@ class _Work:
         store.close(self._manifest())
 
     def _collect(self, folder: Path) -> dict[str, Any]:
+        from attnaudit.hf.importance import MEASURES, USUAL
         from attnaudit.hf.trace import collect_shards
         from attnaudit.trace import write_shards
 
         trace, scores = folder / "trace", self.spec.collect.scores
+        scores = tuple(MEASURES) if scores and "all" in scores else scores
         trace.mkdir()
         shards = collect_shards(
             self.network.model, self.encoded, self.network.gate, self.chosen, trace, class_names=self.names, metadata=self._origin(),
-            budget=self.spec.collect.batch, progress=self.progress, **({} if scores is None else {"scores": scores}),
+            budget=self.spec.collect.batch, progress=self.progress, scores=scores or USUAL,
         )  # fmt: skip
         return {"shards": len(write_shards(trace, shards))}
 

@@ -74,7 +74,7 @@ class _Graph:
         options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = cores(), 1, 4
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        except Exception as error:  # noqa: BLE001  # onnxruntime has a class of its own for every status
+        except Exception as error:  # onnxruntime has a class of its own for every status
             raise _refused(path, " ".join(str(error).split()), _EXPECTED) from error
         (inputs, outputs) = session.get_inputs(), session.get_outputs()
         if [one.type for one in (*inputs, *outputs)] != ["tensor(float)"] * 2 or any(len(one.shape) != 2 for one in (*inputs, *outputs)):
@@ -90,7 +90,7 @@ def _check_operators(path: Path, content: bytes) -> None:
 
     try:
         model = onnx.load_from_string(content)
-    except Exception as error:  # noqa: BLE001  # a class of protobuf's own
+    except Exception as error:  # a class of protobuf's own
         raise _refused(path, " ".join(str(error).split()), _EXPECTED) from error
     outside = [one.name for one in model.graph.initializer if one.data_location == onnx.TensorProto.EXTERNAL]
     if outside:

@@ -39,9 +39,9 @@ class JointReadout:
         readout, rows = self.readout, self.groups.take(chosen)
         first = rows.values[rows.offsets[:-1]]
         if readout.rows is not None:
-            logits = readout.tail.together(sums, rows.with_values(readout.rows[rows.values]))  # type: ignore[union-attr]
+            logits = readout.tail.together(sums, rows.with_values(readout.rows[rows.values]))
         else:
-            logits = readout.tail(self._pooled(first, rows, sums))  # type: ignore[call-arg]
+            logits = readout.tail(self._pooled(first, rows, sums))
         return activate(logits, readout.activation, None if readout.candidates is None else readout.candidates[first])
 
     def _pooled(self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m Q"]:

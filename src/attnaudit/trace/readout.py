@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,8 @@ class Network(Protocol):
     ``fingerprint`` names the model, ``of_rows`` gives the tail of the rows of a table: of weighted sums, and of the row of each.
     """
 
-    fingerprint: str
+    @property
+    def fingerprint(self) -> str: ...
 
     def of_rows(self, table: pa.Table) -> RowTail: ...
 
@@ -84,7 +85,7 @@ class Readout:
     contribution: Ragged
     offset: Float[np.ndarray, "n Q"]
     activation: Activation
-    tail: Tail | RowTail = IdentityTail()
+    tail: Any = IdentityTail()  # a Tail; a RowTail where there are rows
     candidates: Bool[np.ndarray, "n C"] | None = None
     start: Int64[np.ndarray, " n"] | None = None
     rows: Int64[np.ndarray, " n"] | None = None
@@ -106,7 +107,7 @@ class Readout:
         """What goes into the activation, shape ``(n, C)``."""
         weighted = alpha.with_values(alpha.values[:, None].astype(np.float64) * self.contribution.values)
         pooled = self._added(weighted.sum())
-        return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)  # type: ignore[call-arg]
+        return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)
 
     def _added(self, weighted: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n Q"]:
         if self.start is None:

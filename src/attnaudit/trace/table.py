@@ -68,12 +68,13 @@ class Trace:
         ``query`` (n,). None in a row of these is unknown; further columns are kept. "n arrays" is a list of numpy arrays, or a `Ragged`;
         numbers of any width are stored as float32 and int64 or int32.
 
-        Of a transformer also: ``special``, n lists of T_i booleans; ``word_id``, n lists of T_i integers, −1 for none; ``stack``, n strings;
-        ``sink`` (n,) booleans; ``alpha_gradient``, n arrays (T_i,); ``ids``, ``type_ids`` and ``written_ids``, n lists of integers.
+        Of a transformer also: ``special``, n lists of T_i booleans; ``word_id``, n lists of T_i integers, −1 for none; ``stack``, n
+        strings; ``sink`` (n,) booleans; ``alpha_gradient``, n arrays (T_i,); ``ids``, ``type_ids`` and ``written_ids``, n lists of
+        integers.
 
         ``activation`` is ``sigmoid`` or ``softmax``; ``class_names`` has max(C, 2) names; ``metadata`` adds to the metadata; ``tail``
-        is the identity, a `TanhTail`, a `GraphTail` or a `Network`; ``origin`` is what errors call the trace. Behind a `GraphTail` the offset
-        may be wider than the readout, (n, Q), which is then added to its numbers from ``head`` · P on.
+        is the identity, a `TanhTail`, a `GraphTail` or a `Network`; ``origin`` is what errors call the trace. Behind a `GraphTail` the
+        offset may be wider than the readout, (n, Q), which is then added to its numbers from ``head`` · P on.
 
         Raises TraceError with column, instance and row for a missing column, another shape or type, columns of different lengths, numbers
         that are not finite, an ``alpha`` that is no distribution, and a ``prediction`` farther than 1e-4 (TVD) from

@@ -58,13 +58,13 @@ MEASURES: dict[str, Measure] = {
     for measure in (
         Measure("gradient", "gradient × input, attention held fixed", gradient, JAIN2019),
         Measure("loo", "leave-one-out: the word deleted", loo, JAIN2019),
-        Measure("loo_mask", "leave-one-out: the word masked", loo_mask, JAIN2019),
+        Measure("loo_mask", "leave-one-out: the word masked", loo_mask, JAIN2019, costly=True),
         Measure("gradient_input", "gradient × input", gradient_input, JAIN2019),
-        Measure("integrated_gradients", "integrated gradients", integrated_gradients, SUNDARARAJAN2017),
+        Measure("integrated_gradients", "integrated gradients", integrated_gradients, SUNDARARAJAN2017, costly=True),
         Measure("rollout", "attention rollout", rollout, ABNAR2020),
         Measure("flow", "attention flow", flow, ABNAR2020, costly=True),
         Measure("norm", "norm of the vector received", norm, KOBAYASHI2020),
-        Measure("value_zeroing", "value zeroing", value_zeroing, MOHEBBI2023),
+        Measure("value_zeroing", "value zeroing", value_zeroing, MOHEBBI2023, costly=True),
     )
 }
 USUAL = tuple(name for name, measure in MEASURES.items() if not measure.costly)

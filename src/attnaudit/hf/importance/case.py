@@ -87,7 +87,10 @@ class Case:
     @cached_property
     def query(self) -> Int[Tensor, " B"]:
         """The query of the last attention that the prediction reads. Raises InputError where it reads several."""
-        return self.ends if self.ends is not None else queries_read(self.model, self.inputs)
+        if self.ends is not None or self.gate.reads is None:
+            return self.ends if self.ends is not None else queries_read(self.model, self.inputs)
+        length = self.mask.sum(dim=1)
+        return length + self.gate.reads if self.gate.reads < 0 else torch.full_like(length, self.gate.reads)
 
     def is_written(self, layer: Layer) -> bool:
         """Whether the queries of a layer are what a decoder next to an encoder has written, and not tokens of the text."""

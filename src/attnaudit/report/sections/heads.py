@@ -78,6 +78,7 @@ def _anchor(head: Head) -> str:
 def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[str, Any]], names: list[Head]) -> Map:
     values = [row["value"] for (name, _), row in found.items() if name == measure]
     low, high = min(values), max(values)
+    places = 2 if high - low > 0.1 else 3
     layers, heads = sorted({layer for layer, _ in names}), range(max(head for _, head in names) + 1)
 
     def cell(head: Head) -> Cell | None:
@@ -86,7 +87,12 @@ def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[st
             return None
         shade = (row["value"] - low) / (high - low) if high > low else 0.0
         number: SummaryCell = summary_cell(row)
-        return Cell(_anchor(head), figure(row["value"], 2), round(shade, 3), f"layer {head[0]}, head {head[1]}: {number.value} {number.interval}")
+        return Cell(
+            _anchor(head),
+            figure(row["value"], places),
+            round(shade, 3),
+            f"layer {head[0]}, head {head[1]}: {number.value} {number.interval}",
+        )
 
     rows = tuple((layer, tuple(cell((layer, head)) for head in heads)) for layer in reversed(layers))
     return Map(measure_label(measure, experiment), measure_meaning(measure, experiment), figure(low, 3), figure(high, 3), rows)
