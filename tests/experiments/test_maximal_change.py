@@ -51,7 +51,7 @@ def test_no_single_token_and_no_sample_changes_the_output_more(kind: dict[str, A
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_bound_alone(kind: dict[str, Any]):
-    """Before what was found is taken into account: the maximum for two classes and an identity tail; fewer positions do not raise it."""
+    """Before what was found counts. With two classes and an identity tail it is the maximum; fewer positions never raise it."""
     trace = make_trace(40, (1, 8), seed=12, **kind)
     outputs, everywhere = Outputs.of(trace.readout, trace.alpha), np.ones(len(trace.alpha.values), bool)
     bound, largest = change_bound(outputs, everywhere), MaximalChange()(trace)["max_delta_y"].to_numpy()
