@@ -7,13 +7,14 @@ was found, or after a number of boxes that keeps long rows affordable. Every box
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, UInt64
 
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange
 from attnaudit.experiments.adversary.program import Box, bound_box, program, tightened
@@ -31,7 +32,9 @@ HOPELESS = 3.0
 LEAST = 1e-10
 
 
-class Boxes(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Boxes:
     """All boxes so far: their sides, their bounds (−1 once empty or settled), the programs' attentions and the errors of a bent tail."""
 
     low: np.ndarray

@@ -8,11 +8,12 @@ is returned is the Lagrangian one, h(μ) + max over α of Σ_t (chord_t(α_t) �
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from attnaudit.core.kernels import subroutine
+from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, vanishes
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import Row
@@ -26,7 +27,9 @@ CLOSE = 1e-4
 SLACK = 1e-9
 
 
-class Box(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Box:
     """A part of the problem: weights between ``low`` and ``high`` (T,), probabilities between ``low_p`` and ``high_p`` (k,)."""
 
     low: np.ndarray
@@ -35,7 +38,9 @@ class Box(NamedTuple):
     high_p: np.ndarray
 
 
-class Program(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Program:
     """One row's problem, the outputs found so far that became columns (``outputs``, ``count`` of them), and the linear program."""
 
     row: Row

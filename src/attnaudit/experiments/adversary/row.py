@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from attnaudit.core.kernels import subroutine
+from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, tvd_row
 from attnaudit.stats.measures import LN2
@@ -16,7 +17,9 @@ CLASSES = 24
 CLASSES_WITH_TAIL = 8
 
 
-class Row(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Row:
     """One row of a trace: its attention, what each token contributes, the head, the output that must not move beyond ``epsilon``.
 
     Of tokens with one and the same readout only that of least attention is considered: how weight is shared among them does not change the
