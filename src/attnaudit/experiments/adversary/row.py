@@ -60,12 +60,22 @@ def _least_of_equals(alpha, contribution):
     """Of every set of tokens with the same readout the one of least attention; and which of these represents each token."""
     least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
     for k in range(1, len(order) + 1):
-        if k == len(order) or not np.array_equal(contribution[order[k]], contribution[order[start]]):
+        if k == len(order) or _differ(contribution[order[k]], contribution[order[start]]):
             group = order[start:k]
             least[group] = group[np.argmin(alpha[group])]
             start = k
-    tokens = np.flatnonzero(least == np.arange(len(alpha)))
-    return tokens, np.searchsorted(tokens, least)
+    tokens, rank = np.flatnonzero(least == np.arange(len(alpha))), np.empty_like(least)
+    for k in range(len(tokens)):
+        rank[tokens[k]] = k
+    return tokens, rank[least]
+
+
+@subroutine
+def _differ(one, other):
+    unequal = 0
+    for p in range(len(one)):
+        unequal += one[p] != other[p]
+    return unequal > 0
 
 
 @subroutine

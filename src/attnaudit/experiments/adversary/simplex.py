@@ -142,6 +142,10 @@ def _pivot(tableau, leave, enter, columns):
 @subroutine
 def solution(linear, columns):
     """The values of the first ``columns``."""
-    x = np.where(linear.at_upper[:columns], linear.upper[:columns], 0.0)
-    x[linear.basis] = linear.values
+    x = np.zeros(columns)
+    for j in range(columns):
+        if linear.at_upper[j]:
+            x[j] = linear.upper[j]
+    for i in range(len(linear.values)):
+        x[linear.basis[i]] = linear.values[i]
     return x
