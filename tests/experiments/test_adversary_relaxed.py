@@ -15,7 +15,7 @@ from tests.oracles.relaxed_adversary import accepted_divergence, adversary_loss,
 from tests.traces import make_trace
 
 K = 4
-STARTING_SCORES, LOSS_SLOPE = kernel(starting_scores), kernel(loss_slope)
+STARTING_SCORES = kernel(starting_scores)
 
 
 def starts(trace: Trace) -> torch.Tensor:
@@ -25,6 +25,11 @@ def starts(trace: Trace) -> torch.Tensor:
         length = len(trace.alpha[row])
         scores[row, :, :length] = torch.tensor(STARTING_SCORES(stream, K, length))
     return scores
+
+
+@kernel
+def loss_slope_of_row(scores, rows, row, target, epsilon, penalty):
+    return loss_slope(scores, row_parts(rows, row), target, epsilon, penalty)
 
 
 @pytest.mark.parametrize("outputs", [1, 2, 4])
@@ -40,7 +45,7 @@ def test_the_slope_by_hand_is_that_of_autograd(outputs: int, hidden: int | None,
         parts = row_parts(rows, row)
         scores = free.detach()[row, :, : len(old)].numpy().copy()
         target = pooled_prediction(pool(*parts[:3]), parts[3])
-        slope = LOSS_SLOPE(scores, parts, target, epsilon, 500.0)
+        slope = loss_slope_of_row(scores, rows, row, target, epsilon, 500.0)
         np.testing.assert_allclose(slope, expected[row, :, : len(old)].numpy(), atol=1e-8, rtol=1e-8)
 
 

@@ -1,7 +1,7 @@
 """Compiled functions, their machine code kept in a folder named after the sources it comes from.
 
-A `kernel` is called from Python, a `subroutine` from kernels alone. numba optimises every function and makes its machine code together with
-that of all functions it calls, again at every level of calls. Here this is done once, for the kernel; that takes a third of the time.
+A `kernel` is called from Python, a `subroutine` from kernels alone. numba links and optimises every function, and makes its machine code,
+together with all functions it calls, again at every level of calls. Here this is done once, for the kernel; that takes a third of the time.
 
 numba keeps what it compiled by file, and takes it although a function that it calls, or a type, has since changed in another file. So the
 folder's name is a digest of all files with kernels: what another version left is never read, and every checkout of one version shares it.
@@ -9,6 +9,7 @@ folder's name is a digest of all files with kernels: what another version left i
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import inspect
 import signal
@@ -22,6 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+import llvmlite.binding as llvm
 import numba
 import numpy as np
 from numba.core import config, event
@@ -35,6 +37,7 @@ from attnaudit.core.files import user_cache
 HERE = Path(__file__).parents[1]
 SETTINGS: Any = config  # as numba fills it from the environment
 CHUNKS = 16  # for each thread, so that rows of unlike length keep all threads busy
+COMPILED = (b"@kernel", b"@subroutine", b"by_reference")  # one of these names is in every file that the compiled code depends on
 LOCATORS = f"{__name__}.Locator,InTreeCacheLocator,UserWideCacheLocator"  # numba takes the first that can write
 
 
@@ -120,15 +123,53 @@ class _KernelCompiler(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         codegen = self.state.targetctx.codegen()
-        with _libraries(codegen, JITCodeLibrary):
+        with _libraries(codegen, _KernelLibrary):
             self.state.library = codegen.create_library(func.__qualname__)
         self.state.library.enable_object_caching()
-        with _libraries(codegen, _LinkedLibrary):
+        with _libraries(codegen, _LinkedLibrary), _without_garbage_collection():
             return super().compile_extra(func)
 
 
-class _LinkedLibrary(JITCodeLibrary):
-    """A function that only compiled functions call: linked into theirs as it is, without machine code of its own."""
+class _Library(JITCodeLibrary):
+    """Where numba collects the code of a function."""
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        """Of those defined here, lightly: a kernel is optimised as a whole once everything is linked in."""
+        ll_module.data_layout = self._codegen._data_layout
+        for function in ll_module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager(opt=1)
+                passes.run(function, builder)
+
+
+class _KernelLibrary(_Library):
+    """A kernel: all that it calls, directly or not, is linked in once, optimised and made into machine code."""
+
+    def finalize(self) -> None:
+        self._linking_libraries = _all_called(self)[1:]
+        super().finalize()
+
+    def _optimize_final_module(self) -> None:
+        """As numba does, without unrolling loops: that doubles the code, takes a quarter of LLVM's time and makes nothing here faster."""
+        passes, builder = self._module_passes(0)
+        passes.add_loop_rotate_pass()
+        passes.add_instruction_combine_pass()
+        passes.add_jump_threading_pass()
+        passes.run(self._final_module, builder)
+        passes, builder = self._module_passes(SETTINGS.OPT)
+        passes.run(self._final_module, builder)
+
+    def _module_passes(self, level: int) -> tuple[Any, Any]:
+        options = llvm.create_pipeline_tuning_options(level)
+        options.loop_unrolling, options.loop_vectorization, options.slp_vectorization = False, level > 0, False
+        builder = llvm.create_pass_builder(self._codegen._tm, options)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
+        return passes, builder
+
+
+class _LinkedLibrary(_Library):
+    """A function that only compiled functions call: linked into kernels as it is, without machine code of its own."""
 
     codegen: Any = property(lambda self: self)
 
@@ -136,16 +177,33 @@ class _LinkedLibrary(JITCodeLibrary):
         """Only machine code has an address for it."""
 
     def finalize(self) -> None:
-        for library in dict.fromkeys(self._linking_libraries):
-            self._reload_init.update(library._reload_init)
-            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
         self._finalize_dynamic_globals()
         self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage == llvm.Linkage.external:
+                function.linkage = "linkonce_odr"
+        return self._final_module
 
     @classmethod
     def _unserialize(cls, codegen: Any, state: Any) -> Any:
         with _libraries(codegen, JITCodeLibrary):  # a kernel that this one calls: its code was kept
             return JITCodeLibrary._unserialize(codegen, state)
+
+
+def _all_called(kernel: Any) -> list[Any]:
+    """``kernel`` and all that it is to link, callers first: LLVM drops what nobody calls yet."""
+    found: dict[Any, None] = {}
+
+    def visit(library: Any) -> None:
+        if library not in found:
+            for called in library._linking_libraries if library is kernel or isinstance(library, _LinkedLibrary) else ():
+                visit(called)
+            found[library] = None
+
+    visit(kernel)
+    return list(found)[::-1]
 
 
 @contextmanager
@@ -156,6 +214,18 @@ def _libraries(codegen: Any, kind: type[JITCodeLibrary]) -> Iterator[None]:
         yield
     finally:
         codegen._library_class = before
+
+
+@contextmanager
+def _without_garbage_collection() -> Iterator[None]:
+    """numba makes millions of objects that live until it is done; searching them for garbage again and again takes a sixth of its time."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 @contextmanager
@@ -187,7 +257,7 @@ def _interrupted_between_passes() -> Iterator[None]:
 def code_folder(sources: Path) -> Path:
     """The folder of what is compiled from the kernels below ``sources``."""
     texts = (path.read_bytes() for path in sorted(sources.rglob("*.py")))
-    digest = hashlib.sha256(b"\0".join(text for text in texts if b"@kernel" in text or b"@subroutine" in text))
+    digest = hashlib.sha256(b"\0".join(text for text in texts if any(name in text for name in COMPILED)))
     return user_cache() / f"kernels-{digest.hexdigest()[:16]}"
 
 

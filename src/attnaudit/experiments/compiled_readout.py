@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from attnaudit.core.kernels import for_kernel, subroutine
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.references import by_reference
 from attnaudit.trace.readout import Readout, TanhTail
 
 
-class Head(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Head:
     """What turns an attended sum into a prediction: ``weight`` (P, C) and ``bias`` (C,) where ``tail``; the answers ``allowed`` (C,)."""
 
     weight: np.ndarray

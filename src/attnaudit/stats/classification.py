@@ -82,7 +82,7 @@ def _score_rows(first, last, label, predicted, score, order, keys, statistics):
     """First the scores themselves, then those of every resample."""
     for b in range(first, last):
         weight = np.ones(len(label)) if b == 0 else resample(keys[b - 1], len(label)).astype(np.float64)
-        statistics[b] = _weighted_scores(label, predicted, score, order, weight)
+        statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
 
 
 @subroutine
@@ -90,10 +90,12 @@ def _weighted_scores(label, predicted, score, order, weight):
     """Accuracy, F1 and ROC-AUC when row i counts ``weight[i]`` times; ``order[k]`` sorts column k of ``score``."""
     columns = score.shape[1]
     classes = max(columns, 2)
-    confusion = np.zeros((classes, classes))
+    confusion, correct = np.zeros((classes, classes)), 0.0
     for i in range(len(label)):
         confusion[label[i], predicted[i]] += weight[i]
-    accuracy = np.trace(confusion) / weight.sum()
+    for k in range(classes):
+        correct += confusion[k, k]
+    accuracy = correct / weight.sum()
     if columns == 1:
         return accuracy, _f1(confusion, 1), _roc_auc(score[:, 0], label == 1, order[0], weight)
     f1, auc = np.empty(classes), np.empty(classes)

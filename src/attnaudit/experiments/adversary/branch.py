@@ -7,15 +7,17 @@ was found, or after a number of boxes that keeps long rows affordable. Every box
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, UInt64
 
+from attnaudit.core.arrays import overwrite
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
+from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.moves import draw_in, exchange
+from attnaudit.experiments.adversary.moves import draw_in, exchange, rescale
 from attnaudit.experiments.adversary.program import Box, bound_box, program, tightened
 from attnaudit.experiments.adversary.relaxed import Search, search_limits, search_row, starting_scores
 from attnaudit.experiments.adversary.row import as_row, attended_sum, merged, own_logits, worth
@@ -31,7 +33,9 @@ HOPELESS = 3.0
 LEAST = 1e-10
 
 
-class Boxes(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Boxes:
     """All boxes so far: their sides, their bounds (−1 once empty or settled), the programs' attentions and the errors of a bent tail."""
 
     low: np.ndarray
@@ -71,14 +75,15 @@ def _bounded(parts, epsilon, stream, k, limits, furthest):
     if upper > worth(row, best) + CLOSE_ENOUGH:
         _search_again(row, search_row(starting_scores(stream, k, len(furthest)), parts, limits), best)
     furthest[:] = 0.0
-    furthest[row.tokens] = best
+    for k in range(len(best)):
+        furthest[row.tokens[k]] = best[k]
     return max(upper, worth(row, best))
 
 
 @subroutine
 def bounded_row(row, furthest):
     """Writes the best attention found into ``furthest``; the bound."""
-    furthest[:] = row.own
+    overwrite(furthest, row.own)
     if len(row.own) < 2:
         return worth(row, row.own)
     built, boxes, settled = program(row, own_logits(row)), _boxes(row), 0.0
@@ -153,7 +158,7 @@ def _cut(row, boxes, k, new):
     if token < 0 and kind < 0:
         return False
     for sides in (boxes.low, boxes.high, boxes.low_p, boxes.high_p):
-        sides[new] = sides[k]
+        overwrite(sides[new], sides[k])
     boxes.bound[new] = boxes.bound[k]
     if kind >= 0 and gap <= excess:
         boxes.high_p[k, kind] = boxes.low_p[new, kind] = side
@@ -196,8 +201,11 @@ def _loosest_class(row, box, point):
 @subroutine
 def _heaviest(box, point):
     """The token that has most beyond its least, and the middle of its side; −1 where none has much."""
-    token = np.argmax(np.where(box.high - box.low > 1e-3, point - box.low, 0.0))
-    if point[token] - box.low[token] <= 1e-3 or box.high[token] - box.low[token] <= 1e-3:
+    token, most = -1, 1e-3
+    for t in range(len(point)):
+        if box.high[t] - box.low[t] > 1e-3 and point[t] - box.low[t] > most:
+            token, most = t, point[t] - box.low[t]
+    if token < 0:
         return -1, 0.0
     return token, 0.5 * (box.low[token] + box.high[token])
 
@@ -205,8 +213,8 @@ def _heaviest(box, point):
 @subroutine
 def _improve(row, point, found, furthest):
     """The better of what was found and ``point`` drawn onto the allowed set; its value."""
-    weights = np.where(point < 1e-9, 0.0, point)
-    weights /= weights.sum()
+    weights = point.copy()
+    rescale(weights)
     if worth(row, weights) <= found or not draw_in(row, weights):
         return found
     if worth(row, weights) > found - 0.02:

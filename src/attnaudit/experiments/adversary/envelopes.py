@@ -193,6 +193,18 @@ def linearise(row, box, log_p, last, matrix, scale, error):
             along[p] = difference * slopes[p]
             constant += difference * middle[p] + along[p] * row.offset[p]
             error[i] += abs(difference) * half[p]
-        matrix[i] = np.dot(row.contribution, along) + constant
-        scale[i] = 1.0 / max(np.abs(matrix[i]).max(), 1e-9)
-        matrix[i] *= scale[i]
+        product = np.dot(row.contribution, along)
+        for t in range(len(product)):
+            matrix[i, t] = product[t] + constant
+        rescale_row(matrix, scale, i)
+
+
+@subroutine
+def rescale_row(matrix, scale, i):
+    """Bring row ``i`` to the largest entry 1, in place; ``scale`` keeps by what it was multiplied."""
+    largest = 1e-9
+    for t in range(matrix.shape[1]):
+        largest = max(largest, abs(matrix[i, t]))
+    scale[i] = 1.0 / largest
+    for t in range(matrix.shape[1]):
+        matrix[i, t] *= scale[i]

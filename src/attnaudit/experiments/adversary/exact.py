@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, logit
 
+from attnaudit.core.arrays import overwrite
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import LN2
@@ -86,7 +87,7 @@ def furthest_row(alpha, relevance, low, high, furthest):
             best = _best_pair(alpha, relevance, order, bound, best)
     _, one, other, weight = best
     if one < 0:
-        furthest[:] = alpha
+        overwrite(furthest, alpha)
         return
     if one != other:
         weight = _inside(weight, relevance[one], relevance[other], low, high)

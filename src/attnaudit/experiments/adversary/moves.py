@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from attnaudit.core.arrays import divide, overwrite
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
@@ -89,10 +90,19 @@ def draw_in(row, weights):
         for k in range(len(aim)):
             old, new = row.target[row.kept[k]], prediction[row.kept[k]]
             aim[k] = math.log(max(old + share * row.epsilon / distance * (new - old), 1e-300))
-        weights[:] = start
+        overwrite(weights, start)
         if settle(row, weights, aim):
             return True
     return False
+
+
+@subroutine
+def rescale(weights):
+    """Remove weights that are nearly 0, and make the others sum to 1, in place."""
+    for t in range(len(weights)):
+        if weights[t] < 1e-9:
+            weights[t] = 0.0
+    divide(weights, weights.sum())
 
 
 @subroutine
@@ -109,7 +119,7 @@ def settle(row, weights, aim):
             total += weights[t]
         if not total > 0.0:
             return False
-        weights /= total
+        divide(weights, total)
         if is_allowed(row, weights):
             return True
     return False
@@ -123,7 +133,7 @@ def _newton(row, weights, aim):
     logits, bend = pooled_logits(pooled, row.head), tanh_slopes(pooled, row.head)
     slopes, short = np.ones((len(members), classes + 1)), np.zeros(classes + 1)
     for k in range(len(members)):
-        slopes[k, :classes] = logit_slopes(bend, row.head, row.contribution[members[k]], row.kept)
+        overwrite(slopes[k, :classes], logit_slopes(bend, row.head, row.contribution[members[k]], row.kept))
         _centre(row, slopes[k])
     for c in range(classes):
         short[c] = aim[c] - logits[row.kept[c]]

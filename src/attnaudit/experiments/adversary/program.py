@@ -8,12 +8,14 @@ is returned is the Lagrangian one, h(μ) + max over α of Σ_t (chord_t(α_t) �
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
+from attnaudit.core.arrays import overwrite
 from attnaudit.core.kernels import subroutine
-from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, vanishes
+from attnaudit.core.references import by_reference
+from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, rescale_row, vanishes
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import Row
 from attnaudit.experiments.adversary.simplex import LinearProgram, add_column, memory, price, solution, solve, start
@@ -26,7 +28,9 @@ CLOSE = 1e-4
 SLACK = 1e-9
 
 
-class Box(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Box:
     """A part of the problem: weights between ``low`` and ``high`` (T,), probabilities between ``low_p`` and ``high_p`` (k,)."""
 
     low: np.ndarray
@@ -35,7 +39,9 @@ class Box(NamedTuple):
     high_p: np.ndarray
 
 
-class Program(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Program:
     """One row's problem, the outputs found so far that became columns (``outputs``, ``count`` of them), and the linear program."""
 
     row: Row
@@ -73,7 +79,7 @@ def program(row, logits):
     matrix, scale, error = np.zeros((rows, length)), np.ones(rows), np.zeros(rows)
     matrix[0] = 1.0
     outputs = np.empty((POINTS, classes))
-    outputs[0] = np.exp(log_p)
+    overwrite(outputs[0], np.exp(log_p))
     width = rows + length + rows + POINTS + 2 * classes
     built = Program(
         row, np.exp(log_p), log_p, row.epsilon + SLACK, last, matrix, scale, error, outputs, np.ones(1, np.int64), np.empty(rows),
@@ -84,10 +90,10 @@ def program(row, logits):
             if c != last:
                 i = 2 + c - (c > last)
                 ours, theirs = kept[c], kept[last]
-                matrix[i] = row.contribution[:, ours] - row.contribution[:, theirs]
-                matrix[i] += row.offset[ours] - row.offset[theirs] - log_p[c] + log_p[last]
-                scale[i] = 1.0 / max(np.abs(matrix[i]).max(), 1e-9)
-                matrix[i] *= scale[i]
+                constant = row.offset[ours] - row.offset[theirs] - log_p[c] + log_p[last]
+                for t in range(length):
+                    matrix[i, t] = row.contribution[t, ours] - row.contribution[t, theirs] + constant
+                rescale_row(matrix, scale, i)
     return built
 
 
@@ -104,10 +110,12 @@ def bound_box(built, box, weights):
         best = min(best, bound)
         if short <= CLOSE or columns == len(built.linear.upper) or turn == ROUNDS - 1:
             break
-        built.outputs[built.count[0] % POINTS] = built.moved
+        overwrite(built.outputs[built.count[0] % POINTS], built.moved)
         built.count[0] += 1
         columns = _add_output(built, built.moved, columns)
-    weights[:] = box.low + np.maximum(solution(built.linear, columns)[rows : rows + length], 0.0)
+    values = solution(built.linear, columns)
+    for t in range(length):
+        weights[t] = box.low[t] + max(values[rows + t], 0.0)
     return best
 
 
@@ -122,8 +130,9 @@ def _begin(built, box):
         rise = gain(box.high[t], built.row.alpha[t]) - gain(box.low[t], built.row.alpha[t])
         built.cost[t] = rise / width if width > 1e-12 else 0.0
         built.linear.upper[rows + t] = width
-    right = built.scale * built.error
+    right = np.empty(rows)
     for i in range(rows):
+        right[i] = built.scale[i] * built.error[i]
         for t in range(length):
             right[i] -= built.matrix[i, t] * box.low[t]
     right[0], right[1] = 1.0 - box.low.sum(), 1.0
@@ -133,12 +142,20 @@ def _begin(built, box):
         columns = _add_errors(built, columns)
     for k in range(min(built.count[0], POINTS)):
         known = built.outputs[k]
-        if np.all(known >= box.low_p - 1e-12) and np.all(known <= box.high_p + 1e-12):
+        if _lies_in(box, known):
             columns = _add_output(built, known, columns)
     for c in range(len(built.p)):
         if vanishes(c, built.p, built.epsilon, box.low_p, box.high_p):
             columns = _add_ray(built, c, columns)
     return columns
+
+
+@subroutine
+def _lies_in(box, output):
+    outside = 0
+    for c in range(len(output)):
+        outside += output[c] < box.low_p[c] - 1e-12 or output[c] > box.high_p[c] + 1e-12
+    return outside == 0
 
 
 @subroutine

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from attnaudit.core.kernels import subroutine
+from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.compiled_readout import Head, pool, pooled_logits, pooled_prediction, tvd_row
 from attnaudit.stats.measures import LN2
@@ -16,7 +17,9 @@ CLASSES = 24
 CLASSES_WITH_TAIL = 8
 
 
-class Row(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Row:
     """One row of a trace: its attention, what each token contributes, the head, the output that must not move beyond ``epsilon``.
 
     Of tokens with one and the same readout only that of least attention is considered: how weight is shared among them does not change the
@@ -57,12 +60,22 @@ def _least_of_equals(alpha, contribution):
     """Of every set of tokens with the same readout the one of least attention; and which of these represents each token."""
     least, order, start = np.arange(len(alpha)), ascending(contribution[:, 0]), 0
     for k in range(1, len(order) + 1):
-        if k == len(order) or not np.array_equal(contribution[order[k]], contribution[order[start]]):
+        if k == len(order) or _differ(contribution[order[k]], contribution[order[start]]):
             group = order[start:k]
             least[group] = group[np.argmin(alpha[group])]
             start = k
-    tokens = np.flatnonzero(least == np.arange(len(alpha)))
-    return tokens, np.searchsorted(tokens, least)
+    tokens, rank = np.flatnonzero(least == np.arange(len(alpha))), np.empty_like(least)
+    for k in range(len(tokens)):
+        rank[tokens[k]] = k
+    return tokens, rank[least]
+
+
+@subroutine
+def _differ(one, other):
+    unequal = 0
+    for p in range(len(one)):
+        unequal += one[p] != other[p]
+    return unequal > 0
 
 
 @subroutine

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from attnaudit.core.arrays import divide, overwrite
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
-from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, settle
+from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, rescale, settle
 from attnaudit.experiments.adversary.program import Box, bound_box, tightened
 from attnaudit.experiments.adversary.row import affordable, beyond, is_allowed, worth
 from attnaudit.stats.measures import LN2
@@ -44,7 +45,7 @@ def take_better(row, weights, value, furthest):
     """``weights`` into ``furthest`` where they are further than ``value``; the larger of both values."""
     reached = worth(row, weights)
     if reached > value:
-        furthest[:] = weights
+        overwrite(furthest, weights)
         return reached
     return value
 
@@ -70,13 +71,13 @@ def try_thinning(row, logits, value, furthest):
     order, first, share = ascending(-row.own), 0, 0.5
     while first < len(order) and np.sum(weights > 0.0) > 1:
         removed = max(int(share * np.sum(weights[order[first:]] > 0.0)), 1)
-        trial[:] = weights
+        overwrite(trial, weights)
         trial[order[first : first + removed]] = 0.0
         total = trial.sum()
         if total > 0.0:
-            trial /= total
+            divide(trial, total)
         if total > 0.0 and (is_allowed(row, trial) or settle(row, trial, aim)):
-            weights[:] = trial
+            overwrite(weights, trial)
             first += removed
         elif removed > 1:
             share *= 0.5
@@ -132,11 +133,12 @@ def try_swaps(row, logits, value, furthest):
             if start[i] > 0.0:
                 continue
             for j in members:
-                trial[:] = start
+                overwrite(trial, start)
                 trial[i], trial[j] = start[j], 0.0
                 value = _try_settled(row, trial, aim, value, furthest)
             if len(members) < len(row.kept):
-                trial[:] = 0.75 * start
+                for t in range(len(trial)):
+                    trial[t] = 0.75 * start[t]
                 trial[i] = 0.25
                 value = _try_settled(row, trial, aim, value, furthest)
         if value <= before + 1e-6:
@@ -162,7 +164,7 @@ def climb(row, built, weights, found, furthest):
         if side < SMALLEST:
             break
         if _best_near(row, built, weights, side, trial) and worth(row, trial) > value + GAIN:
-            weights[:] = trial
+            overwrite(weights, trial)
             value = worth(row, weights)
         else:
             side *= SHRINK
@@ -173,10 +175,11 @@ def climb(row, built, weights, found, furthest):
 @subroutine
 def _best_near(row, built, weights, side, trial):
     """Into ``trial`` the end of the program of the box around ``weights``, drawn onto the allowed set; false where that fails."""
-    low, high = np.maximum(weights - side, 0.0), np.minimum(weights + side, 1.0)
+    low, high = np.empty_like(weights), np.empty_like(weights)
+    for t in range(len(weights)):
+        low[t], high[t] = max(weights[t] - side, 0.0), min(weights[t] + side, 1.0)
     box = Box(low, high, np.zeros(len(row.kept)), np.ones(len(row.kept)))
     if not tightened(low, high) or bound_box(built, box, trial) < 0.0:
         return False
-    trial[trial < 1e-9] = 0.0
-    trial /= trial.sum()
+    rescale(trial)
     return draw_in(row, trial)

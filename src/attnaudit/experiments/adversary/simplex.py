@@ -8,17 +8,20 @@ the bounds drawn from its prices hold for any prices.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from attnaudit.core.kernels import subroutine
+from attnaudit.core.references import by_reference
 
 BARRED = 1e3
 TINY = 1e-9
 
 
-class LinearProgram(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class LinearProgram:
     """A program under way: its tableau, the values of the basic columns, which these are, the signs of the rows, which of the other
     columns are at their upper bound, and these bounds."""
 
@@ -99,7 +102,7 @@ def _entering(linear, columns):
 @subroutine
 def _step(linear, columns, enter):
     """Move ``enter`` until it meets its other bound or a basic column meets one, which then leaves."""
-    tableau, values, basis, _, at_upper, upper = linear
+    tableau, values, basis, at_upper, upper = linear.tableau, linear.values, linear.basis, linear.at_upper, linear.upper
     m = len(values)
     sign = -1.0 if at_upper[enter] else 1.0
     length, leave, steepest = upper[enter], -1, 0.0
@@ -139,6 +142,10 @@ def _pivot(tableau, leave, enter, columns):
 @subroutine
 def solution(linear, columns):
     """The values of the first ``columns``."""
-    x = np.where(linear.at_upper[:columns], linear.upper[:columns], 0.0)
-    x[linear.basis] = linear.values
+    x = np.zeros(columns)
+    for j in range(columns):
+        if linear.at_upper[j]:
+            x[j] = linear.upper[j]
+    for i in range(len(linear.values)):
+        x[linear.basis[i]] = linear.values[i]
     return x

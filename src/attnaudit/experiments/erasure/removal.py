@@ -13,19 +13,22 @@ its probability: where that is 1 to machine precision the order is still defined
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.random import shuffle
+from attnaudit.core.references import by_reference
 from attnaudit.experiments.compiled_readout import Head, logits_into, pool, pooled_logits, predict_into, pull_back, row_parts, tvd_row
 
 RANKINGS = ("random", "attention", "gradient", "gradient_attention")
 SLACK = 1e-13  # of the size of what is added up
 
 
-class Row(NamedTuple):
+@by_reference
+@dataclass(frozen=True)
+class Row:
     """One row of a trace: its attention ``weights`` (T,), what each position contributes (T, P), the offset (P,), the head.
 
     Logits no farther apart than ``slack`` count as equal: far more than rounding makes of equal ones, far less than matters.
