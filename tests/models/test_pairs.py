@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -225,14 +227,20 @@ def test_gold_logits_leave_padding_out(translator: Translator):
     assert (gold != PAD).all()
 
 
-def test_deceptive_penalty_against_the_naive_sum(translator: Translator):
+@pytest.mark.parametrize("shares", [None, (0.0, 0.5, 0.9, 1.0)])
+def test_deceptive_penalty_against_the_naive_sum(translator: Translator, shares: tuple[float, ...] | None):
+    """Of the links of the pairs, and of two rows whose tokens are aligned with none, some, most or all of their source."""
     inputs = translator.inputs(reversed_pairs(30, seed=2))
-    rows = max(inputs.batches_by_length(1000), key=len)
-    batch = inputs.batch(rows)
+    rows = max(inputs.batches_by_length(1000), key=lambda rows: (len(rows) > 1, inputs.source.lengths[rows[0]] if shares else len(rows)))
+    batch = inputs.batch(rows[:2] if shares else rows)
     alpha = translator.model(batch).alpha.detach()
     assert batch.aligned is not None
+    if shares:
+        drawn, size = torch.rand(batch.aligned.shape, generator=torch.Generator().manual_seed(0)), batch.aligned.shape[1]
+        batch = replace(batch, aligned=(drawn < torch.tensor(shares).repeat(size)[:size, None]).float())
+    assert batch.aligned is not None
     total, count = 0.0, 0
-    for b in range(len(rows)):
+    for b in range(len(batch.source)):
         for t in range(int(batch.written[b].sum())):
             marks = batch.aligned[b, t] > 0
             count += 1
