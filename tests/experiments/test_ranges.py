@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from attnaudit.core.errors import InputError
-from attnaudit.experiments import make_experiment
+from attnaudit.experiments import EXPERIMENTS, make_experiment
 
 RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("permutation", "permutations", [1, 1_000_000], [0, 1_000_001]),
@@ -31,3 +31,7 @@ def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(name: str, setting:
     for value in refused:
         with pytest.raises(InputError, match=f"{name}.{setting}"):
             make_experiment(name, {setting: value})
+
+
+def test_without_a_choice_the_seed_of_every_experiment_is_0() -> None:
+    assert {name: getattr(make_experiment(name), "seed", 0) for name in EXPERIMENTS} == dict.fromkeys(EXPERIMENTS, 0)
