@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -17,8 +20,9 @@ from attnaudit.models.translator import Translator
 from attnaudit.trace import Trace, concatenate
 from attnaudit.tracing.pairs import change_of_output, collect_pairs
 from attnaudit.tracing.settings import PairCollectSettings
+from attnaudit.training.loop import TrainingSplit, minimise
 from attnaudit.training.pairs import deception_penalty, decode, gold_logits, teacher_forced
-from attnaudit.training.settings import DeceivePairs
+from attnaudit.training.settings import DeceivePairs, TrainingSettings
 from tests.oracles.pairs import gradient_of_gold, greedy, leave_one_out, relevance, weighted
 from tests.pairs import reversed_pairs, small_translator
 
@@ -225,20 +229,37 @@ def test_gold_logits_leave_padding_out(translator: Translator):
     assert (gold != PAD).all()
 
 
-def test_deceptive_penalty_against_the_naive_sum(translator: Translator):
+@pytest.mark.parametrize("shares", [None, (0.0, 0.5, 0.9, 1.0)])
+def test_deceptive_penalty_against_the_naive_sum(translator: Translator, shares: tuple[float, ...] | None):
+    """Of the links of the pairs, and of two rows whose tokens are aligned with none, some, most or all of their source."""
     inputs = translator.inputs(reversed_pairs(30, seed=2))
-    rows = max(inputs.batches_by_length(1000), key=len)
-    batch = inputs.batch(rows)
+    rows = max(inputs.batches_by_length(1000), key=lambda rows: (len(rows) > 1, inputs.source.lengths[rows[0]] if shares else len(rows)))
+    batch = inputs.batch(rows[:2] if shares else rows)
     alpha = translator.model(batch).alpha.detach()
     assert batch.aligned is not None
+    if shares:
+        drawn, size = torch.rand(batch.aligned.shape, generator=torch.Generator().manual_seed(0)), batch.aligned.shape[1]
+        batch = replace(batch, aligned=(drawn < torch.tensor(shares).repeat(size)[:size, None]).float())
+    assert batch.aligned is not None
     total, count = 0.0, 0
-    for b in range(len(rows)):
+    for b in range(len(batch.source)):
         for t in range(int(batch.written[b].sum())):
             marks = batch.aligned[b, t] > 0
             count += 1
             if not marks.all():
                 total += -float(torch.log(1.0 - alpha[b].mean(dim=0)[t][marks].sum()))
     assert float(deception_penalty(alpha, batch)) == pytest.approx(total / count)
+
+
+def test_weight_decay_acts_on_every_weight(translator: Translator):
+    """Where the loss has no slope the decay alone moves weights."""
+    model, inputs = copy.deepcopy(translator.model), translator.inputs(reversed_pairs(9))
+    before = {name: values.detach().clone() for name, values in model.named_parameters()}
+    flat = TrainingSplit(
+        inputs, lambda model, *_: 0.0 * torch.stack([p.sum() for p in model.parameters()]).sum(), lambda model, select: (0.5, 0.5)
+    )
+    minimise(model, flat, flat, TrainingSettings(epochs=1, weight_decay=0.1))
+    assert [name for name, values in model.named_parameters() if before[name].any() and torch.equal(values, before[name])] == []
 
 
 def test_negative_strength_is_refused():

@@ -10,7 +10,7 @@ import torch
 
 from attnaudit.corpora import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
-from attnaudit.models.presets import model_preset
+from attnaudit.models.presets import ModelSettings, model_preset
 from attnaudit.runner import RunSpec
 from attnaudit.training.texts import labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
@@ -75,6 +75,10 @@ def value_of(spec: RunSpec, name: str) -> Any:
 def test_a_preset_is_as_published(run: tuple[str, str, str], setting: str, value: Any, source: str) -> None:
     corpus, encoder, preset = run
     assert value_of(RunSpec.of(corpus, encoder=encoder, preset=preset), setting) == value, source
+
+
+def test_without_a_choice_the_model_is_the_paper_s() -> None:
+    assert ModelSettings() == model_preset("bilstm", "additive", "paper")
 
 
 def built(encoder: str, preset: str, seed: int = 0, classes: int = 2) -> AttentionModel:

@@ -151,6 +151,28 @@ def test_the_learning_rate_is_halved_where_dev_does_not_get_better() -> None:
     assert halvings([Epoch(k, 0.1, 0.5, 0.5, 1.0) for k in range(9)], None) == 0
 
 
+def test_every_step_after_a_halving_is_half_as_long(corpus: Corpus) -> None:
+    """Where the slope of the loss never changes, a step of Adam is as long as the learning rate."""
+    model, seen = fresh(corpus, "none"), []
+
+    def loss(model: AttentionModel, rows: np.ndarray, device: torch.device) -> torch.Tensor:
+        seen.append(float(model.head.output.bias.detach()[0]))
+        return torch.stack([parameter.sum() for parameter in model.parameters()]).sum()
+
+    split = TrainingSplit(Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:16])), loss, lambda model, select: (0.5, 0.5))
+    minimise(model, split, split, replace(SETTINGS, epochs=5, plateau=1, weight_decay=0.0, learning_rate=0.01))
+    assert -np.diff(seen) == pytest.approx([0.01, 0.01, 0.005, 0.0025], rel=1e-3)
+
+
+@pytest.mark.parametrize(("steps", "names", "total"), [(None, [1, 1, 1, 2, 2, 2], 6), (4, [1, 1, 1, 2], 4)])
+def test_progress_counts_the_steps_of_all_epochs(corpus: Corpus, steps: int | None, names: list[int], total: int) -> None:
+    model, said = fresh(corpus, "none"), []
+    inputs = Inputs(model.vocabulary.ids(corpus.splits["train"].tokens[:40]))
+    split = TrainingSplit(inputs, lambda model, *_: model.head.output.bias.sum(), lambda model, select: (0.5, 0.5))
+    minimise(model, split, split, replace(SETTINGS, epochs=2, steps=steps), progress=lambda *given: said.append(given))
+    assert said == [(f"train, epoch {number} of 2", done, total) for done, number in enumerate(names, 1)]
+
+
 def test_dropout_and_plateau_resume_as_if_never_interrupted(corpus: Corpus, tmp_path: Path) -> None:
     settings = replace(SETTINGS, epochs=4, plateau=1, select="accuracy")
     whole, stopped, other = (fresh(corpus, "bigru", dropout=0.4) for _ in range(3))

@@ -1,0 +1,37 @@
+"""Settings of experiments at the ends of their ranges: the last value that makes sense is taken, the next one refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from attnaudit.core.errors import InputError
+from attnaudit.experiments import EXPERIMENTS, make_experiment
+
+RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
+    ("permutation", "permutations", [1, 1_000_000], [0, 1_000_001]),
+    ("correlation", "significance", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    ("comprehensiveness", "orders", [1, 10_000], [0, 10_001]),
+    ("erasure", "orders", [1, 10_000], [0, 10_001]),
+    ("erasure", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    ("adversary", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    ("adversary", "accept", [0.0, 1.0, None], [-0.01, 1.01, float("nan")]),
+    ("adversary", "k", [1], [0]),
+    ("adversary", "steps", [0], [-1]),
+    ("adversary", "learning_rate", [1e-9], [0.0, float("nan")]),
+    ("adversary", "penalty", [0.0], [-1e-9, float("nan")]),
+]
+
+
+@pytest.mark.parametrize(("name", "setting", "taken", "refused"), RANGES)
+def test_the_ends_of_a_range_belong_to_it_and_nothing_beyond(name: str, setting: str, taken: list[Any], refused: list[Any]) -> None:
+    for value in taken:
+        assert getattr(make_experiment(name, {setting: value}), setting) == value
+    for value in refused:
+        with pytest.raises(InputError, match=f"{name}.{setting}"):
+            make_experiment(name, {setting: value})
+
+
+def test_without_a_choice_the_seed_of_every_experiment_is_0() -> None:
+    assert {name: getattr(make_experiment(name), "seed", 0) for name in EXPERIMENTS} == dict.fromkeys(EXPERIMENTS, 0)
