@@ -56,8 +56,8 @@ def test_the_slope_is_the_same_where_all_scores_are_larger_by_one_number(added: 
     for row, length in enumerate(trace.alpha.lengths):
         parts, mine = row_parts(rows, row), scores[row, :, :length].copy()
         target = pooled_prediction(pool(*parts[:3]), parts[3])
-        expected = LOSS_SLOPE(mine, parts, target, 0.01, 500.0)
-        np.testing.assert_allclose(LOSS_SLOPE(mine + added, parts, target, 0.01, 500.0), expected, atol=1e-9)
+        expected = loss_slope_of_row(mine, rows, row, target, 0.01, 500.0)
+        np.testing.assert_allclose(loss_slope_of_row(mine + added, rows, row, target, 0.01, 500.0), expected, atol=1e-9)
 
 
 @pytest.mark.parametrize(("outputs", "hidden"), [(1, None), (3, None), (1, 4), (3, 4)])

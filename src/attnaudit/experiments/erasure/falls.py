@@ -74,9 +74,10 @@ def _bound_rows(first, last, alpha, offsets, contribution, offset, out):
 
 @subroutine
 def _chance_row(row, stream, orders, out):
-    single = np.full_like(out, np.nan)
+    single = np.empty_like(out)
     out[:] = 0.0
     for number in range(orders):
+        single[:] = np.nan  # what leaves no weight is undefined, whatever the order before gave
         _fall_row(row, random_order(len(row.weights), stream, number), single)
         out += single / orders
 
