@@ -1,0 +1,104 @@
+"""An alternative attention of a transformer: by the stored graph, by replay, and by a pass of the whole model.
+
+    python benchmarks/transformers.py
+
+Models of the sizes of BERT-base and GPT-2 small with random weights. Every side computes many alternatives at once, in batches, in this run, so
+that the ratios are what to quote; seconds are of this machine. Prints a markdown table.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from attnaudit.hf.capture import forward
+from attnaudit.hf.gate import check_model
+from attnaudit.hf.replay import Query, replayed, states_of, whole
+from attnaudit.hf.tail import Tail, write_tail_graph
+from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
+
+TOKENS_OF_BERT, TOKENS_OF_GPT, ALTERNATIVES, OF_WHOLE = 64, 128, 64, 8
+
+
+def seconds(work: Callable[[], Any], times: int = 3) -> float:
+    """The least wall time of a call."""
+    work()
+    found = []
+    for _ in range(times):
+        begun = time.perf_counter()
+        work()
+        found.append(time.perf_counter() - begun)
+    return min(found)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    rows = [*_of_bert(), *_of_gpt()]
+    print("| model | attention | way | whole model (ms) | ours (ms) | ratio | largest difference (TVD) |\n|---|---|---|---|---|---|---|")
+    for name, layer, way, slow, fast, gap in rows:
+        print(f"| {name} | {layer} | {way} | {1e3 * slow:.1f} | {1e3 * fast:.3f} | {slow / fast:,.0f} | {gap:.0e} |", flush=True)
+
+
+def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
+    model = BertForSequenceClassification(BertConfig(vocab_size=2000, num_labels=2)).eval()
+    states, changes, slow, expected = _case(model, 11, TOKENS_OF_BERT, Query("classification", 0))
+    tail = Tail(model, states, 11)
+    calls, first = states.calls[11]
+    hidden = calls[first].hidden[0, 0].expand(ALTERNATIVES, -1)
+    pooled = torch.cat([changes[11].flatten(1), hidden], dim=1).numpy().astype(np.float64)
+    with tempfile.TemporaryDirectory() as folder:
+        write_tail_graph(tail, torch.zeros(ROWS, tail.taken), Path(folder) / GRAPH_FILE)
+        graph = GraphTail.of(Path(folder) / GRAPH_FILE)
+        fast = seconds(lambda: graph(pooled)) / ALTERNATIVES
+        gap = _gap(torch.from_numpy(graph(pooled)[:OF_WHOLE]), expected)
+    name = f"BERT-base, T = {TOKENS_OF_BERT}"
+    return [
+        (name, "last layer", "stored graph", slow, fast, gap),
+        _by(model, states, changes, "position", name, "last layer", slow, expected),
+    ]
+
+
+def _of_gpt() -> list[tuple[str, str, str, float, float, float]]:
+    model = GPT2LMHeadModel(GPT2Config()).eval()
+    found = []
+    for layer in (0, 6, 11):
+        states, changes, slow, expected = _case(model, layer, TOKENS_OF_GPT, Query("causal-lm", TOKENS_OF_GPT - 1))
+        way = "position" if layer == 11 else "step"
+        found.append(_by(model, states, changes, way, f"GPT-2 small, T = {TOKENS_OF_GPT}", f"layer {layer}", slow, expected))
+    return found
+
+
+def _case(model: Any, layer: int, tokens: int, query: Query) -> tuple[Any, dict[int, torch.Tensor], float, torch.Tensor]:
+    """States, attended sums of alternatives, seconds of the whole model for each, and its logits for the first of them."""
+    check_model(model)
+    inputs = {"input_ids": torch.randint(5, 1000, (1, tokens)), "attention_mask": torch.ones(1, tokens, dtype=torch.long)}
+    seen = forward(model, inputs)
+    own = seen.attentions[layer]
+    drawn = torch.distributions.Dirichlet(torch.ones(tokens)).sample((ALTERNATIVES, own.weights.shape[1]))
+    weights = {layer: drawn[:OF_WHOLE]}
+    slow = seconds(lambda: whole(model, inputs, query, weights), times=2) / OF_WHOLE
+    sums = {layer: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
+    return states_of(model, inputs, query, seen), sums, slow, whole(model, inputs, query, weights)
+
+
+def _by(model: Any, states: Any, changes: Any, way: str, name: str, layer: str, slow: float, expected: torch.Tensor) -> tuple[Any, ...]:
+    fast = seconds(lambda: replayed(model, states, changes, way)) / ALTERNATIVES
+    return name, layer, f"replay: {way}", slow, fast, _gap(replayed(model, states, changes, way)[:OF_WHOLE], expected)
+
+
+def _gap(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found.double().softmax(-1) - expected.double().softmax(-1)).abs().sum(-1).max() / 2)
+
+
+if __name__ == "__main__":
+    main()
