@@ -102,14 +102,8 @@ def of_hidden(runs: Sequence[Path]) -> str:
             done += len(part)
         cells = [fmean(mass), *(fmean(named[name]) for name in named), fmean(maximal)]
         rows.append([run.name, *(figure(100 * cell, 1) for cell in cells)])
-    header = [
-        "run",
-        "attention on them (%)",
-        "top token by attention (%)",
-        "by gradient (%)",
-        "by leave-one-out (%)",
-        "by maximal change (%)",
-    ]
+    names = ("attention on them", "top token by attention", "by gradient", "by leave-one-out", "by maximal change")
+    header = ["run", *(f"{name} (%)" for name in names)]
     return _table(header, rows)
 
 
@@ -119,8 +113,8 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=Path, nargs="*", default=[])
     options = parser.parse_args()
     if options.sst:
-        print(of_seeds(options.sst), of_heads(options.sst, "maximal_change", "max_delta_y"), of_heads(options.sst, "correlation", "tau_loo"),
-              of_scores(options.sst), sep="\n\n")  # fmt: skip
+        heads = [of_heads(options.sst, *measure) for measure in (("maximal_change", "max_delta_y"), ("correlation", "tau_loo"))]
+        print(of_seeds(options.sst), *heads, of_scores(options.sst), sep="\n\n")
     if options.hidden:
         print(of_hidden(options.hidden))
 

@@ -1,9 +1,9 @@
 """An alternative attention of a transformer: by the stored graph, by replay, and by a pass of the whole model.
 
-    python benchmarks/transformers.py
+    python benchmarks/transformer_replay.py
 
-Models of the sizes of BERT-base and GPT-2 small with random weights. Every side computes many alternatives at once, in batches, in this run, so
-that the ratios are what to quote; seconds are of this machine. Prints a markdown table.
+Models of the sizes of BERT-base and GPT-2 small with random weights. Every side computes many alternatives at once, in batches, in this
+run, so that the ratios are what to quote; seconds are of this machine. Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
-    model = BertForSequenceClassification(BertConfig(vocab_size=2000, num_labels=2)).eval()
+    model = BertForSequenceClassification(BertConfig(vocab_size=2000)).eval()
     states, changes, slow, expected = _case(model, 11, TOKENS_OF_BERT, Query("classification", 0))
     tail = Tail(model, states, 11)
     calls, first = states.calls[11]
