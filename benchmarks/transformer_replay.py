@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import torch
-
 from transformers import BertConfig, BertForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
