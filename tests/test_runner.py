@@ -27,7 +27,7 @@ from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
 EXPERIMENTS = (
-    "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
+    "prediction", "correlation", "permutation", "maximal_change", "joint", "adversary", "identifiability", "erasure", "comprehensiveness",
     "plausibility",
 )  # fmt: skip
 TINY = {

@@ -68,4 +68,6 @@ def test_plausibility_and_prediction(trace: Trace):
         "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
         "plausibility",
     ]  # fmt: skip
-    assert results.left_out == {"alignment": "for traces of translations with reference alignments only"}
+    assert results.left_out == {
+        "alignment": "for traces of translations with reference alignments only", "joint": "for traces of several heads only",
+    }  # fmt: skip

@@ -105,7 +105,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
     together = Trace.read(collected(model, gate, texts, tmp_path / "a"))
     alone = Trace.read(collected(model, gate, texts, tmp_path / "b", budget=1, shard_texts=2))
     for name in ("alpha", "readout", "gradient", "loo", "alpha_gradient"):
-        assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-6
+        assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-5
     assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
     assert together.table.column("tokens").equals(alone.table.column("tokens"))
 

@@ -88,8 +88,8 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
     page, _, _ = _open(context, report)
     charts = page.locator(".chart")
-    assert charts.count() == 9
-    for k in range(9):
+    assert charts.count() == 12
+    for k in range(12):
         picture = np.asarray(Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float)
         background = np.median(picture.reshape(-1, 3), axis=0)
         inked = (np.abs(picture - background).max(axis=2) > 40).mean()

@@ -265,11 +265,21 @@ def show_gate(gate: Gate, as_json: bool) -> None:
     if as_json:
         show_json(gate.to_json())
         return
-    typer.echo(printable(f"{gate.model} can be audited; texts in one batch: {gate.batching}"))
+    typer.echo(printable(f"{_audited(gate)}; texts in one batch: {gate.batching}"))
     checks = [(check.name, check.meaning, _measured(check), check.wanted) for check in gate.checks]
     _print("", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected"))
-    layers = [(one.stack, one.layer, one.heads, one.width, "yes" if one.sink else "no", one.path) for one in gate.layers]
-    _print("", ("stack", "layer", "heads", "width of values", "sink", "module"), layers)
+    layers = [(one.stack, one.layer, one.heads, one.width, "yes" if one.sink else "no", one.way or "–", one.path) for one in gate.layers]
+    _print("", ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module"), layers)
+
+
+def _audited(gate: Gate) -> str:
+    """What an audit does with a model that passed."""
+    if gate.task is None:
+        return f"{gate.model}: its attention can be read and replaced; what it predicts is no class, next token or translation, so no audit"
+    if gate.reads is None:
+        return f"{gate.model}: its attention can be read and replaced; its prediction reads several positions, so no head is audited"
+    place = "the last position" if gate.reads == -1 else f"position {gate.reads}"
+    return f"{gate.model} can be audited: {gate.task}, read at {place}"
 
 
 def _measured(check: Check) -> str:

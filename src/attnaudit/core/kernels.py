@@ -146,7 +146,7 @@ class _KernelLibrary(_Library):
     """A kernel: all that it calls, directly or not, is linked in once, optimised and made into machine code."""
 
     def finalize(self) -> None:
-        self._linking_libraries = _all_called(self)[1:]
+        self._linking_libraries = [_Once(library) for library in _all_called(self)[1:]]
         super().finalize()
 
     def _optimize_final_module(self) -> None:
@@ -177,10 +177,20 @@ class _LinkedLibrary(_Library):
         """Only machine code has an address for it."""
 
     def finalize(self) -> None:
+        for library in self._linking_libraries:
+            self._reload_init.update(library._reload_init)
         self._finalize_dynamic_globals()
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
+        """Into compiled code of others, which may call what a kernel had compiled, with all that it calls."""
+        whole = self.own_module().clone()
+        for library in _all_called(self)[1:]:
+            whole.link_in(_Once(library)._get_module_for_linking(), preserve=True)
+        return whole
+
+    def own_module(self) -> Any:
+        """Its code alone, which several may bring along."""
         for function in self._final_module.functions:
             if not function.is_declaration and function.linkage == llvm.Linkage.external:
                 function.linkage = "linkonce_odr"
@@ -190,6 +200,19 @@ class _LinkedLibrary(_Library):
     def _unserialize(cls, codegen: Any, state: Any) -> Any:
         with _libraries(codegen, JITCodeLibrary):  # a kernel that this one calls: its code was kept
             return JITCodeLibrary._unserialize(codegen, state)
+
+
+@dataclass(frozen=True)
+class _Once:
+    """A library as a kernel links it: its code alone, what it calls being linked too."""
+
+    library: Any
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.library, name)
+
+    def _get_module_for_linking(self) -> Any:
+        return self.library.own_module() if isinstance(self.library, _LinkedLibrary) else self.library._get_module_for_linking()
 
 
 def _all_called(kernel: Any) -> list[Any]:

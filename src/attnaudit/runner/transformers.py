@@ -201,7 +201,7 @@ class _Work:
             "model": {"name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint},
             "gate": network.gate.to_json(),
             "seed": self.spec.seed,
-            "versions": versions(),
+            "versions": versions("transformers", "tokenizers", "onnxruntime"),
         }  # fmt: skip
 
     def _notes(self) -> list[str]:

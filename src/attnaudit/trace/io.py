@@ -161,9 +161,7 @@ def _tail(metadata: dict[str, Any], path: Path, replay: Network | None, needed: 
         digest = metadata.get("tail_sha256")
         if not isinstance(digest, str) or tail_file(path.parent) != path.parent / GRAPH_FILE:
             got = f"no {GRAPH_FILE}" if isinstance(digest, str) else f"tail_sha256 {digest!r}"
-            raise TraceError(
-                "read trace", str(path), got, f"{GRAPH_FILE} beside the shards, its digest in tail_sha256", "see docs/trace.md"
-            )
+            raise TraceError("read trace", str(path), got, f"{GRAPH_FILE} and its digest in tail_sha256", "see docs/trace.md")
         return GraphTail(path.parent / GRAPH_FILE, digest)
     try:
         weights = load_file(tail_file(path.parent) or path.parent / TAIL_FILE)

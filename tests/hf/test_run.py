@@ -1,0 +1,159 @@
+"""attnaudit hf MODEL_DIR CORPUS: from a folder and a table of texts to a report; bad input is one line and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import polars as pl
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.core.errors import TraceError
+from attnaudit.core.files import sha256
+from attnaudit.trace import Trace
+from attnaudit.trace.graph import GRAPH_FILE, GraphTail
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, texts, tokenizer
+
+CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of a classifier and of a language model."""
+    place = tmp_path_factory.mktemp("models")
+    for name, kind in ((CLASSIFIER, "wordpiece"), (WRITER, "bytes")):
+        model = tiny(name, vocab_size=SIZE)
+        model.save_pretrained(place / name)
+        tokenizer(kind, "[CLS] $A [SEP]" if name == CLASSIFIER else "").save_pretrained(place / name)
+    return place
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("corpus") / "texts.csv"
+    rows = sorted(set(texts()))[:40]
+    pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv(place)
+    return place
+
+
+@pytest.fixture(scope="module")
+def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "bert"
+    assert (
+        main(["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(out)])
+        == 0
+    )
+    return out
+
+
+def refused(capsys: Any, *arguments: str) -> str:
+    """The one line of a command that fails with status 2."""
+    assert main(list(arguments)) == 2
+    error = capsys.readouterr().err.strip().splitlines()
+    lines = [line for line in error if line.startswith("attnaudit:")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_a_run_has_a_report_with_heads_and_checks(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    assert 'id="heads"' in page
+    assert 'id="gate"' in page
+    summary = pl.DataFrame(json.loads((run / "summary.json").read_text()), infer_schema_length=None)
+    assert set(summary["group"].unique()) >= {"all", *(f"head:1.{head}" for head in range(4))}
+    experiments = {"permutation", "maximal_change", "joint", "adversary", "identifiability", "erasure", "comprehensiveness", "correlation"}
+    assert set(summary["experiment"].unique()) >= experiments
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["kind"] == "transformer"
+
+
+def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
+    before = {path: sha256(path) for path in run.rglob("*") if path.is_file()}
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    assert main(command) == 0
+    assert {path: sha256(path) for path in run.rglob("*") if path.is_file()}.items() >= {
+        path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
+    }.items()
+    assert "it holds a run of another spec" in refused(capsys, *command, "--seed", "3")
+
+
+def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None:
+    assert main(["audit", str(run), "--experiment", "permutation", "--out", str(tmp_path / "audit")]) == 0
+    mine = pl.read_parquet(tmp_path / "audit" / "results" / "permutation.parquet")
+    assert mine.equals(pl.read_parquet(run / "results" / "permutation.parquet"))
+
+
+def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, capsys: Any) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("\n".join(sorted(set(texts()))[:2]))
+    out = tmp_path / "lm"
+    command = ["hf", str(models / WRITER), str(prompts), "--task", "causal-lm", "--layers", "all", "--score", "gradient"]
+    assert main([*command, "--experiment", "permutation", "--experiment", "joint", "--out", str(out)]) == 0
+    audit = ["audit", str(out), "--experiment", "permutation", "--out", str(tmp_path / "audit")]
+    assert "tail 'replay' and no model" in refused(capsys, *audit)
+    assert "a model with the fingerprint" in refused(capsys, *audit, "--replay", str(models / CLASSIFIER))
+    assert not (tmp_path / "audit").exists()
+    assert main([*audit, "--replay", str(models / WRITER)]) == 0
+    mine, theirs = (pl.read_parquet(place / "results" / "permutation.parquet") for place in (tmp_path / "audit", out))
+    assert np.allclose(mine["median_delta_y"], theirs["median_delta_y"], atol=1e-6)
+
+
+def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
+    """Arguments that cannot be audited, and what is said of them."""
+    yield [str(folder / "nothing")], "no such folder"
+    yield [str(model), "--layers", "7"], "layer 7: no such layer of encoder attention; expected 0 to 1, last or all"
+    yield [str(model), "--heads", "x"], "--heads: x; expected all or numbers, as 0,3"
+    yield [str(model), "--task", "causal-lm"], "--task causal-lm: BertForSequenceClassification, a model for classification"
+    yield [str(model), "--cross"], "no cross-attention"
+    yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
+    yield [str(model), "--split", "tost"], "--split tost: a corpus with dev, test, train; expected one of its splits"
+
+
+def test_bad_input_is_one_line_and_leaves_nothing(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
+    for (model, *options), message in _damages(models / CLASSIFIER, tmp_path):
+        assert message in refused(capsys, "hf", model, str(corpus), *options, "--out", str(tmp_path / "out"))
+        assert not (tmp_path / "out").exists()
+
+
+def _changed(graph: Path) -> None:
+    graph.write_bytes(graph.read_bytes() + b"\0")
+
+
+def _foreign(graph: Path) -> None:
+    model = onnx.load(str(graph))
+    model.graph.node[0].domain = "org.example"
+    onnx.save(model, str(graph))
+
+
+def _outside(graph: Path) -> None:
+    onnx.save(onnx.load(str(graph)), str(graph), save_as_external_data=True, location="weights.bin", size_threshold=0)
+
+
+@pytest.mark.parametrize(
+    ("damage", "digest", "message"),
+    [
+        (_changed, False, "a file that was changed; expected sha256"),
+        (_foreign, True, "operators of org.example; expected operators of ONNX itself"),
+        (_outside, True, "in another file; expected all weights within the graph"),
+    ],
+)
+def test_a_graph_that_is_not_the_traces_is_refused(run: Path, tmp_path: Path, damage: Any, digest: bool, message: str) -> None:
+    graph = tmp_path / GRAPH_FILE
+    graph.write_bytes((run / "trace" / GRAPH_FILE).read_bytes())
+    known = sha256(graph)
+    damage(graph)
+    with pytest.raises(TraceError, match=message):
+        GraphTail(graph, sha256(graph) if digest else known)(np.zeros((1, 64)))
+
+
+def test_a_trace_without_its_graph_is_refused(run: Path, tmp_path: Path) -> None:
+    part = tmp_path / "part-00000.parquet"
+    part.write_bytes((run / "trace" / "part-00000.parquet").read_bytes())
+    with pytest.raises(TraceError, match=f"no {GRAPH_FILE}"):
+        Trace.read(tmp_path)
