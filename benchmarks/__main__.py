@@ -45,6 +45,12 @@ PARTS = (
         (),
     ),
     (
+        "Other attention of a transformer", "transformer_replay.py",
+        "Models of the sizes of BERT-base and GPT-2 small with random weights, other attention of all heads of a layer at one query: "
+        "a batched pass of the whole model, the stored graph, and replays, all in this run.",
+        (),
+    ),
+    (
         "Exact adversary against the paper's search", "adversary.py",
         "The plain way is the paper's 500-step Adam search in torch, with context vectors rebuilt in every step, on the same trace. "
         "*least exact − plain* is the smallest difference over all instances: a value above −1e-6 means never worse.",
