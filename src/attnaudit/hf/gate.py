@@ -19,6 +19,7 @@ from attnaudit.hf.capture import Attention, Pass, forward
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ModelTask, Query, read_position, states_of, task_of, ways
+from attnaudit.training.loop import evaluating
 
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
 EXACT = 1e-6  # of weights
@@ -117,18 +118,6 @@ def check_model(model: Any) -> Gate:
     back = Check("handed back", "modules, modes, hooks and implementations of attention that are not as before", changed, most=0)
     checks += [_require(trial.name, check) for check in (*replays, back)]
     return Gate(trial.name, layers, tuple(checks), task, reads)
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Within, the model is in evaluation mode; after it, every module is in the mode it was in."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def refused(name: str, got: str, expected: str, do: str = "it cannot be audited") -> InputError:

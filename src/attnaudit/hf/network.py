@@ -15,9 +15,10 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.gate import Gate, evaluating
+from attnaudit.hf.gate import Gate
 from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.training.loop import evaluating
 
 AT_ONCE = 64  # replays of one text in a pass
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace

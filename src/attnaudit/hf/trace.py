@@ -19,7 +19,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import SPECIAL, Encoded
-from attnaudit.hf.gate import Gate, Layer, check_model, evaluating
+from attnaudit.hf.gate import Gate, Layer, check_model
 from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.importance.gradients import alpha_gradients
@@ -31,6 +31,7 @@ from attnaudit.hf.texts import Texts
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
+from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less

@@ -108,25 +108,25 @@ class _Rows:
         """A measure of the outputs of rows each without one position."""
         return self._without_all(rows, np.zeros(len(self.alpha.values), bool), position, measure)
 
-    def _without_all(self, rows: np.ndarray, gone: Bool[np.ndarray, " N"], position: np.ndarray, measure) -> np.ndarray:
-        """A measure of the outputs without what is ``gone`` of each row and one position more; NaN where no weight is left."""
+    def _without_all(self, rows: np.ndarray, erased: Bool[np.ndarray, " N"], position: np.ndarray, measure) -> np.ndarray:
+        """A measure of the outputs without what is ``erased`` of each row and one position more; NaN where no weight remains."""
         alpha = self.alpha
 
-        def left(chosen: np.ndarray) -> Ragged:
+        def remaining(chosen: np.ndarray) -> Ragged:
             taken = alpha.take(rows[chosen])
-            values = np.where(gone[alpha.positions(rows[chosen])], 0.0, taken.values)
+            values = np.where(erased[alpha.positions(rows[chosen])], 0.0, taken.values)
             values[taken.offsets[:-1] + position[chosen]] = 0.0
             return taken.with_values(values)
 
         def attention(chosen: np.ndarray) -> Ragged:
-            rest = left(chosen)
+            rest = remaining(chosen)
             total = rest.spread(rest.sum())
             whole = alpha.take(rows[chosen]).values
             return rest.with_values(np.where(total > 0.0, rest.values / np.where(total > 0.0, total, 1.0), whole))
 
         found = self.outputs.under(rows, attention, measure).astype(np.float64)
         pieces = Ragged.from_lengths(np.zeros(0), alpha.lengths[rows]).blocks(1 << 20)
-        weight = np.concatenate([np.zeros(0), *(left(piece).sum() for piece in pieces)])
+        weight = np.concatenate([np.zeros(0), *(remaining(piece).sum() for piece in pieces)])
         return np.where(weight > 0.0, found, np.nan)
 
     def smallest(self) -> tuple[Float[np.ndarray, " n"], Ragged, Bool[np.ndarray, " n"]]:
@@ -150,30 +150,30 @@ class _Rows:
 
     def _greedy(self, ranks: np.ndarray, size: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Sets smaller than those of ``size``, where removing the best of the next few positions again and again finds any."""
-        alpha, gone = self.alpha, np.zeros(len(self.alpha.values), bool)
+        alpha, erased = self.alpha, np.zeros(len(self.alpha.values), bool)
         for count in range(1, GREEDY + 1):
             rows = np.flatnonzero((size > max(count, 2)) & (alpha.lengths > count))
             if len(rows) == 0:
                 break
-            row, position = self._next(rows, gone, ranks)
-            lead = np.nan_to_num(self._without_all(row, gone, position, self.outputs.lead), nan=np.inf)
+            row, position = self._next(rows, erased, ranks)
+            lead = np.nan_to_num(self._without_all(row, erased, position, self.outputs.lead), nan=np.inf)
             order = np.lexsort((lead, row))
             first = order[np.unique(row[order], return_index=True)[1]]
-            gone[alpha.offsets[row[first]] + position[first]] = True
+            erased[alpha.offsets[row[first]] + position[first]] = True
             flipped = row[first][is_flip(lead[first])]
             size[flipped] = count
             places = alpha.positions(flipped)
-            chosen[places] = gone[places]
+            chosen[places] = erased[places]
         return size, chosen
 
-    def _next(self, rows: np.ndarray, gone: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Row and position of the next few in order that are not gone."""
+    def _next(self, rows: np.ndarray, erased: np.ndarray, ranks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row and position of the next few in order that are not erased."""
         alpha = self.alpha
         places = alpha.positions(rows)
-        of, rank = np.repeat(rows, alpha.lengths[rows]), np.where(gone[places], np.iinfo(np.int64).max, ranks[places])
+        of, rank = np.repeat(rows, alpha.lengths[rows]), np.where(erased[places], np.iinfo(np.int64).max, ranks[places])
         order = np.lexsort((rank, of))
         number = np.arange(len(order)) - np.searchsorted(of, of)
-        kept = order[(number < TRIED) & ~gone[places[order]]]
+        kept = order[(number < TRIED) & ~erased[places[order]]]
         return of[kept], places[kept] - alpha.offsets[of[kept]]
 
 
