@@ -10,7 +10,7 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import forward
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.replay import task_of
+from attnaudit.hf.replay import Query, replayed, states_of, task_of
 from attnaudit.hf.resume import layers_around, record, repeated, resumed
 from attnaudit.hf.trace import choose_layers
 from tests.hf.classes import tiny
@@ -21,10 +21,32 @@ WAYS = {
     "ConvBertForSequenceClassification": ["upper", "upper"],  # its convolutions read the neighbours of a position
     "GPT2LMHeadModel": ["step", "position"],
     "LlamaForCausalLM": ["step", "position"],
-    "T5ForConditionalGeneration": ["", "", "step", "step", "whole step", "whole step"],  # layers hand on the bias of positions
+    "BloomForCausalLM": ["copied step", "position"],  # an attention of its own
+    "GPTNeoForCausalLM": ["copied step", "position"],
+    "T5ForConditionalGeneration": ["", "", "copied step", "copied step", "whole step", "whole step"],  # layers hand on biases of positions
     "MarianMTModel": ["", "", "step", "step", "step", "step"],
     "SqueezeBertForSequenceClassification": ["full", "full"],
 }
+
+
+@pytest.mark.parametrize("name", ["MistralForCausalLM", "LlamaForCausalLM", "MarianMTModel"])
+def test_keys_and_values_that_rows_share_give_what_copies_give(name: str) -> None:
+    """Also where the texts are longer than the window of a layer, and where heads share keys."""
+    model = tiny(name, **({"sliding_window": 8} if name.startswith("Mistral") else {}))
+    gate = check_model(model)
+    texts = random_texts(model, seed=5)
+    inputs = texts.batch([int((texts.ids if texts.written is None else texts.written).lengths.argmax())])
+    assert gate.task is not None
+    seen = forward(model, inputs)
+    states = states_of(model, inputs, Query(gate.task, seen.attentions[-1].weights.shape[2] - 1), seen)
+    for number, layer in enumerate(gate.layers):
+        if layer.way == "step":
+            own = seen.attentions[number]
+            drawn = torch.distributions.Dirichlet(torch.ones(own.weights.shape[-1])).sample((70, own.weights.shape[1]))
+            sums = {number: torch.einsum("nhk,hkd->nhd", drawn, own.values[0])}
+            shared, copied = (replayed(model, states, sums, way) for way in ("step", "copied step"))
+            torch.testing.assert_close(shared, copied, rtol=1e-5, atol=1e-5)
+    assert "step" in {layer.way for layer in gate.layers}
 
 
 @pytest.mark.parametrize("name", WAYS)

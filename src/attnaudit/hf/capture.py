@@ -174,18 +174,28 @@ class _Watch(TorchFunctionMode):
         self, query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0, is_causal: bool = False,
         scale: float | None = None, enable_gqa: bool = False,
     ) -> Tensor:  # fmt: skip
-        """What the function of torch computes, by its documentation, in two steps."""
+        """What the function of torch computes, by its documentation, in two steps.
+
+        Keys of one text for queries of several are those of `attnaudit.hf.shared`: kept ones, then one for each row, which it alone sees.
+        """
         groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
         key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
-        scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
-        if is_causal:
+        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        shared = len(key) < len(query)
+        scores = (_by_rows(query, key.transpose(-2, -1)) if shared else query @ key.transpose(-2, -1)) * scale
+        if shared:
+            attn_mask = _own_only(attn_mask, len(query), key.shape[-2])
+        elif is_causal:
             attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         if attn_mask is not None:
             scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-        nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # a query without any key attends to nothing
-        weights = scores.softmax(dim=-1).masked_fill(nothing, 0.0)
+        weights = scores.softmax(dim=-1)
+        if attn_mask is not None and not shared:
+            nothing = (scores == -torch.inf).all(dim=-1, keepdim=True)  # a query without any key attends to nothing
+            weights = weights.masked_fill(nothing, 0.0)
         weights = functional.dropout(weights, dropout_p) if dropout_p else weights  # of a model that trains
-        return self._product(_Matmul(weights, value), _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention")
+        product = (_Shared if shared else _Matmul)(weights, value)
+        return self._product(product, _Softmax(weights.shape[-1], [], []), "scaled_dot_product_attention")
 
 
 @dataclass(frozen=True)
@@ -211,8 +221,35 @@ class _Matmul:
         return torch.matmul(weights, self.values)
 
     def mixed(self, values: Tensor) -> Tensor:
-        """A mixture (B, H, Q, D) in the form of the product's result."""
-        return values if self.weights.dim() == 4 else values.flatten(0, 1)
+        """A mixture (B, H, Q, D) in the form of the product's result; heads that share keys may stand as queries of one head."""
+        return values.reshape(*self.weights.shape[:-1], values.shape[-1])
+
+
+@dataclass(frozen=True)
+class _Shared(_Matmul):
+    """``weights @ values`` of weights (B, H, Q, K) with the values (1, H, K, D) of all rows."""
+
+    def parts(self, batch: int) -> tuple[Tensor, Tensor] | None:
+        return self.weights, self.values.expand(len(self.weights), -1, -1, -1)
+
+    def result(self, weights: Tensor) -> Tensor:
+        return _by_rows(weights, self.values)
+
+
+def _by_rows(queries: Float[Tensor, "B H Q L"], matrix: Float[Tensor, "1 H L M"]) -> Float[Tensor, "B H Q M"]:
+    """Their product, which repeats nothing."""
+    number, _, each, _ = queries.shape
+    return (queries.transpose(0, 1).flatten(1, 2) @ matrix[0]).unflatten(1, (number, each)).transpose(0, 1)
+
+
+def _own_only(mask: Tensor | None, rows: int, keys: int) -> Tensor:
+    """A mask of the kept keys and of one more, (…, Q, ``keys`` - ``rows`` + 1), as one in which each of the ``rows`` sees its own of the last."""
+    own = torch.eye(rows, dtype=torch.bool, device=None if mask is None else mask.device)[:, None, None]
+    if mask is None:
+        mask = torch.ones(1, 1, 1, keys - rows + 1, dtype=torch.bool)
+    mask = mask.expand(rows, -1, -1, -1)
+    last = mask[..., -1:] & own if mask.dtype == torch.bool else mask[..., -1:].masked_fill(~own, -torch.inf)
+    return torch.cat([mask[..., :-1], last], dim=-1)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.training.loop import evaluating
 
-AT_ONCE = 64  # replays of one text in a pass
+OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
 
 
@@ -98,8 +98,8 @@ class Rows:
         found: dict[int, np.ndarray] = {}
         with evaluating(self.network.model):
             for (_, _, of_group), group in groups.items():
-                for start in range(0, len(group), AT_ONCE):
-                    part = group[start : start + AT_ONCE]
+                for start in range(0, len(group), OF_TEXTS):
+                    part = group[start : start + OF_TEXTS]
                     sums = np.stack([pooled[rows.offsets[k] : rows.offsets[k + 1]] for k in part])
                     found |= dict(zip(part, self._joined(of_group, sums), strict=True))
         return np.stack([found[k] for k in range(len(rows))])
@@ -130,11 +130,13 @@ class Rows:
                 found[k] = states.logits[0].double().cpu().numpy()
             else:
                 changed.append(k)
-        for start in range(0, len(changed), AT_ONCE):
-            part = changed[start : start + AT_ONCE]
+        way = network.gate.layers[number].way
+        at_once = OF_TEXTS if way in ("upper", "full") else OF_TOKENS
+        for start in range(0, len(changed), at_once):
+            part = changed[start : start + at_once]
             sums = own.repeat(len(part), 1, 1)
             for place_in_part, k in enumerate(part):
                 sums[place_in_part, self._places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
-            logits = replayed(network.model, states, {number: sums}, network.gate.layers[number].way).double().cpu().numpy()
+            logits = replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
             found |= dict(zip(part, logits, strict=True))
         return found

@@ -4,7 +4,8 @@ The query is the position that the prediction reads: what a classifier pools, or
 there, from the shortest to the whole pass (`WAYS`):
 
 - ``position``: one position of the last layer and what comes after it.
-- ``step``: the step of a decoder that writes one more token, with keys and values of the earlier ones kept, from the layer on.
+- ``step``: the step of a decoder that writes one more token, from the layer on, with keys and values of the earlier ones kept and shared.
+- ``copied step``: that step with keys and values repeated, for attention that cannot share them.
 - ``whole step``: that step from the first layer on, for models whose layers hand on more than their hidden states.
 - ``upper``: all positions, from the layer on.
 - ``full``: everything.
@@ -27,9 +28,10 @@ from torch import Tensor, nn
 
 from attnaudit.hf.capture import Attention, Mixture, Pass, forward
 from attnaudit.hf.resume import Call, layers_around, record, repeated, resumed
+from attnaudit.hf.shared import shared
 
 ModelTask = Literal["classification", "causal-lm", "seq2seq"]
-WAYS = ("position", "step", "whole step", "upper", "full")
+WAYS = ("position", "step", "copied step", "whole step", "upper", "full")
 TRIALS = 5
 EXACT = 1e-5  # TVD of the predictions by a shorter way and by the whole pass
 APART = 1e-6  # of logits: a position of the last layer hears of the others by its attention alone
@@ -153,7 +155,7 @@ def replayed(model: Any, states: States, sums: Sums, way: str) -> Float[Tensor, 
         inputs, chosen = _copies(states.inputs, number), repeated(number)
         exchange = _exchange(sums, query.position, skipped, begun)
     else:
-        inputs, chosen = _step(states, number), repeated(number, query.position)
+        inputs, chosen = _step(states, number, shared if way == "step" else _repeated_cache), repeated(number, query.position)
         if way == "whole step":
             return logits_at_query(forward(model, inputs, _exchange(sums, 0, begun)).output, query.task)
         exchange = _exchange(sums, 0, begun + skipped)
@@ -228,6 +230,8 @@ def _exchange(sums: Sums, position: int, skipped: int = 0, since: int = 0) -> Ex
         number = found.index + (skipped if found.index >= since else 0)
         if number not in sums:
             return None
+        if found.weights.shape[2] * found.weights.shape[1] == sums[number].shape[1]:  # the one query, or its heads that share keys
+            return Mixture(sums[number][:, :, None])
         mixed = _sums(found)
         mixed[:, :, position] = sums[number]
         return Mixture(mixed)
@@ -254,16 +258,14 @@ def _prefix(model: Any, inputs: Mapping[str, Tensor], task: ModelTask) -> tuple[
         return None, None  # a model without a cache is replayed by another way
 
 
-def _step(states: States, number: int) -> dict[str, Any]:
-    """The inputs of the step that writes after the last token, ``number`` times."""
+def _step(states: States, number: int, cache: Callable[[Any, int], Any]) -> dict[str, Any]:
+    """The inputs of the step that writes after the last token, ``number`` times, with the ``cache`` of so many rows made from the kept one."""
     if states.query.task == "classification":
         raise ValueError("a classifier writes no tokens")
     inputs, last = _copies(states.inputs, number), "input_ids" if states.query.task == "causal-lm" else "decoder_input_ids"
     given: dict[str, Any] = {last: inputs[last][:, -1:], "attention_mask": inputs["attention_mask"]}
     if states.prefix is not None:
-        cache = copy.deepcopy(states.prefix)
-        cache.batch_repeat_interleave(number)
-        given |= {"past_key_values": cache, "use_cache": True}
+        given |= {"past_key_values": cache(states.prefix, number), "use_cache": True}
     elif inputs[last].shape[1] > 1:
         raise ValueError("keys and values are not kept")
     if states.encoded is not None:
@@ -271,6 +273,13 @@ def _step(states: States, number: int) -> dict[str, Any]:
         encoded["last_hidden_state"] = encoded[0].repeat(number, 1, 1)
         given["encoder_outputs"] = encoded
     return given
+
+
+def _repeated_cache(prefix: Any, number: int) -> Any:
+    """The kept keys and values, ``number`` times."""
+    cache = copy.deepcopy(prefix)
+    cache.batch_repeat_interleave(number)
+    return cache
 
 
 class Kept:
