@@ -21,11 +21,7 @@ from attnaudit.trace import Trace, write_shards
 from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 
-GRAPHS = [
-    "AlbertForSequenceClassification", "BertForSequenceClassification", "DebertaV2ForSequenceClassification",
-    "DistilBertForSequenceClassification", "GPT2LMHeadModel", "LlamaForCausalLM", "ModernBertForSequenceClassification",
-    "RobertaForSequenceClassification",
-]  # fmt: skip
+GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
 REPLAYED = [
     "BartForSequenceClassification", "BertForSequenceClassification", "GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM",
     "MarianMTModel", "MobileBertForSequenceClassification", "T5ForConditionalGeneration", "XLNetForSequenceClassification",

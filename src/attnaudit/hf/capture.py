@@ -243,7 +243,7 @@ def _by_rows(queries: Float[Tensor, "B H Q L"], matrix: Float[Tensor, "1 H L M"]
 
 
 def _own_only(mask: Tensor | None, rows: int, keys: int) -> Tensor:
-    """A mask of the kept keys and of one more, (…, Q, ``keys`` - ``rows`` + 1), as one in which each of the ``rows`` sees its own of the last."""
+    """A mask of the kept keys and of one more as one of all ``keys``, the last of which belong to one of the ``rows`` each."""
     own = torch.eye(rows, dtype=torch.bool, device=None if mask is None else mask.device)[:, None, None]
     if mask is None:
         mask = torch.ones(1, 1, 1, keys - rows + 1, dtype=torch.bool)

@@ -115,6 +115,12 @@ def states_of(model: Any, inputs: Mapping[str, Tensor], query: Query, first: Pas
     return States(inputs, query, sums, calls, logits_at_query(first.output, query.task), *_prefix(model, inputs, query.task))
 
 
+def states_at(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: int) -> States:
+    """`states_of` one text at the query ``reads``, which is counted from the end where it is negative."""
+    seen = forward(model, inputs)
+    return states_of(model, inputs, Query(task, reads % seen.attentions[-1].weights.shape[2]), seen)
+
+
 def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> int | None:
     """The one query of the last attention that a class of a text depends on, counted from 0; None where it depends on several.
 
@@ -259,7 +265,7 @@ def _prefix(model: Any, inputs: Mapping[str, Tensor], task: ModelTask) -> tuple[
 
 
 def _step(states: States, number: int, cache: Callable[[Any, int], Any]) -> dict[str, Any]:
-    """The inputs of the step that writes after the last token, ``number`` times, with the ``cache`` of so many rows made from the kept one."""
+    """The inputs of the step that writes after the last token, ``number`` times, with the ``cache`` made from the kept one."""
     if states.query.task == "classification":
         raise ValueError("a classifier writes no tokens")
     inputs, last = _copies(states.inputs, number), "input_ids" if states.query.task == "causal-lm" else "decoder_input_ids"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from attnaudit.core.files import atomic
 from attnaudit.hf.capture import Attention, Mixture, forward
-from attnaudit.hf.replay import States, logits_at_query
+from attnaudit.hf.replay import EXACT, TRIALS, States, logits_at_query, replayed, tvd
 from attnaudit.hf.resume import resumed
+from attnaudit.trace.graph import ROWS, GraphTail
 
 MOST_PARAMETERS = 1 << 25  # of a tail: a larger one, such as the output layer of a large vocabulary, is replayed by the model
 
@@ -55,6 +56,32 @@ class Tail(nn.Module):
 
         with resumed(self.calls, self.first, chosen):
             return logits_at_query(forward(self.model, inputs, exchange).output, self.states.query.task)
+
+
+def write_tail(model: nn.Module, texts: Sequence[States], attention: int, path: Path) -> GraphTail | None:
+    """The graph of the tail after an attention, written to ``path``; None, and no file, where there is none.
+
+    It is made from the first of the ``texts`` and tried on all of them: a model may bring something of a text past its last layer, and a
+    graph would take this of the first one for all.
+    """
+    tail = Tail(model, texts[0], attention)
+    if not write_tail_graph(tail, torch.zeros(ROWS, tail.taken), path):
+        return None
+    graph = GraphTail.of(path)
+    if all(_gap(graph, model, states, attention) <= EXACT for states in texts):
+        return graph
+    path.unlink()
+    return None
+
+
+def _gap(graph: GraphTail, model: nn.Module, states: States, attention: int) -> float:
+    """How far the predictions of a graph and of the model differ (TVD), with other attended sums of all heads."""
+    own = states.sums[attention]
+    drawn = own + own.std() * torch.randn((TRIALS, *own.shape), generator=torch.Generator().manual_seed(0)).to(own)
+    calls, first = states.calls[attention]
+    hidden = calls[first].hidden[:, states.query.position].expand(TRIALS, -1)
+    found = graph(torch.cat([drawn.flatten(1), hidden], dim=1).cpu().numpy())
+    return tvd(torch.from_numpy(found), replayed(model, states, {attention: drawn}, "position").cpu())
 
 
 def write_tail_graph(tail: Tail, example: Float[Tensor, "n Q"], path: Path) -> bool:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from attnaudit.core.errors import InputError
@@ -24,13 +23,14 @@ from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case
 from attnaudit.hf.importance.gradients import alpha_gradients
 from attnaudit.hf.network import Replay
-from attnaudit.hf.replay import Query, states_of
+from attnaudit.hf.probe import probe_of
+from attnaudit.hf.replay import states_at
 from attnaudit.hf.resume import layers_around, record
-from attnaudit.hf.tail import MOST_PARAMETERS, Tail, write_tail_graph
+from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.hf.texts import Texts
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
-from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
+from attnaudit.trace.graph import GRAPH_FILE, GraphTail
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
@@ -143,14 +143,9 @@ class _Work:
         last = self.chosen[-1]
         if len(self.chosen) > 1 or last.layer.way != "position" or _output_size(self.model) > MOST_PARAMETERS:
             return self.network
-        first = self.encoded.take(np.array([0]))
-        inputs = first.batch([0], self.model.device)
-        states = states_of(self.model, inputs, Query(self._task, self._query(first, 0)))
-        tail = Tail(self.model, states, last.number)
-        place = self.folder / GRAPH_FILE
-        if not write_tail_graph(tail, torch.zeros(ROWS, tail.taken), place):
-            return self.network
-        return GraphTail.of(place)
+        probe = probe_of(self.model)
+        texts = [states_at(self.model, probe.alone(row), self._task, self.gate.reads or 0) for row in range(len(probe.lengths))]
+        return write_tail(self.model, texts, last.number, self.folder / GRAPH_FILE) or self.network
 
     @property
     def texts_of_a_shard(self) -> int:
