@@ -27,6 +27,7 @@ from attnaudit.hf.importance import MEASURES, USUAL, importance
 from attnaudit.hf.importance.case import Case, frozen, queries_read
 from attnaudit.hf.importance.gradients import alpha_gradients, attributions
 from attnaudit.hf.importance.values import norms
+from attnaudit.hf.products import fast_products
 from attnaudit.hf.texts import Texts
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -354,17 +355,20 @@ def moved(case: Case, place: tuple[int, int, int], step: float) -> float:
 def test_alpha_gradients_are_finite_differences(name: str) -> None:
     case = alone(case_of(name, double=True), 1)
     with frozen(case.model):
-        found = alpha_gradients(case)
-    assert len(found) == len(case.attentions)
+        found = alpha_gradients(case, range(len(case.attentions)))
+        last = alpha_gradients(case, [len(case.attentions) - 1])
+    assert list(found) == list(range(len(case.attentions)))
+    assert list(last) == [len(case.attentions) - 1]
+    torch.testing.assert_close(last[max(last)], found[max(found)])
     places = [(index, head, key) for index in range(len(found)) for head, key in ((0, 0), (3, 2))]
     expected = [slope(lambda step, place=place: moved(case, place, step), 1e-3) for place in places]
     own = [float(found[index][0, head, key]) for index, head, key in places]
     assert_allclose(own, expected, rtol=5e-3, atol=5e-3 * max(map(abs, expected)))
-    assert any((one < 0).any() for one in found)
+    assert any((one < 0).any() for one in found.values())
     with frozen(case.model):
-        together = alpha_gradients(case_of(name, double=True))
-    for one, batched in zip(found, together, strict=True):
-        keys = one.shape[2]
+        together = alpha_gradients(case_of(name, double=True), range(len(found)))
+    for index, one in found.items():
+        batched, keys = together[index], one.shape[2]
         torch.testing.assert_close(batched[1:2, :, :keys], one, atol=1e-6, rtol=1e-4)
         assert not batched[1, :, keys:].any()
 
@@ -506,3 +510,17 @@ def test_no_text_gives_nothing() -> None:
     case = case_of("BertForSequenceClassification")
     none: Encoded = case.texts.take(np.arange(0))
     assert {name: len(found) for name, found in importance(case.model, case.gate, none).items()} == dict.fromkeys(USUAL, 0)
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel", "MixtralForCausalLM"])
+def test_products_by_onednn_are_those_of_the_model(name: str) -> None:
+    case = case_of(name)
+    with torch.no_grad():
+        own = case.model(**case.inputs).logits
+        with fast_products(case.model):
+            first, again = (case.model(**case.inputs).logits for _ in range(2))
+    torch.testing.assert_close(first, own, rtol=1e-5, atol=1e-5)
+    assert torch.equal(first, again)
+    with fast_products(case.model):
+        case.model(**case.inputs).logits.sum().backward()  # with gradients, the model runs as it is
+    assert all(weight.grad is None or bool(weight.grad.isfinite().all()) for weight in case.model.parameters())

@@ -180,7 +180,7 @@ class _Watch(TorchFunctionMode):
         """
         groups = query.shape[-3] // key.shape[-3] if enable_gqa else 1
         key, value = (part.repeat_interleave(groups, dim=-3) for part in (key, value))
-        scale = query.shape[-1] ** -0.5 if scale is None else scale
+        scale = float(query.shape[-1] ** -0.5 if scale is None else scale)
         shared = len(key) < len(query)
         scores = (_by_rows(query, key.transpose(-2, -1)) if shared else query @ key.transpose(-2, -1)) * scale
         if shared:

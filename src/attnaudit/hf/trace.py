@@ -20,7 +20,7 @@ from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import SPECIAL, Encoded
 from attnaudit.hf.gate import Gate, Layer, check_model
 from attnaudit.hf.importance import USUAL, importance
-from attnaudit.hf.importance.case import Case
+from attnaudit.hf.importance.case import Case, frozen
 from attnaudit.hf.importance.gradients import alpha_gradients
 from attnaudit.hf.network import Replay
 from attnaudit.hf.probe import probe_of
@@ -31,7 +31,6 @@ from attnaudit.hf.texts import Texts
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, GraphTail
-from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
@@ -90,7 +89,7 @@ def collect_shards(
     one by default); else the model is the tail (`Replay`). ``scores`` are measures of the importance of tokens (`attnaudit.hf.importance`).
     ``budget`` bounds the padded positions of a batch, and with it memory.
     """
-    with tempfile.TemporaryDirectory() as temporary, evaluating(model):
+    with tempfile.TemporaryDirectory() as temporary, frozen(model):
         work = _Work(
             model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget
         )
@@ -178,7 +177,7 @@ class _Work:
         graph = isinstance(self.tail, GraphTail)
         recorded = record(self.model, inputs, self.layers) if graph and self.layers is not None else None
         seen = recorded.seen if recorded is not None else forward(self.model, inputs)
-        slopes = alpha_gradients(Case(self.model, self.gate, encoded.take(rows), self.budget))
+        slopes = alpha_gradients(Case(self.model, self.gate, encoded.take(rows), self.budget), [one.number for one in self.chosen])
         hidden = None
         if recorded is not None:
             call = recorded.call_of(self.chosen[-1].number)

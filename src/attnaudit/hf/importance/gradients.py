@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -157,22 +157,24 @@ def _gained(case: Case, baseline: list[Tensor]) -> Float[Tensor, " B"]:
     return case.prediction.gather(1, case.predicted[:, None])[:, 0] - begin
 
 
-def alpha_gradients(case: Case) -> list[Float[Tensor, "B H _"]]:
-    """``∂ŷ/∂alpha`` of every attention, at the query that the prediction reads, signed; in the order of the gate's layers.
+def alpha_gradients(case: Case, wanted: Collection[int]) -> dict[int, Float[Tensor, "B H _"]]:
+    """``∂ŷ/∂alpha`` of the attentions ``wanted``, by their number, at the query that the prediction reads, signed.
 
     ŷ is the probability of the predicted output; what follows an attention, later attention included, takes part. In an encoder that is
     read through a decoder there is no such query: the weights on a key are moved in all queries at once. Padding has 0. All are of one
     backward pass.
     """
-    leaves: list[Tensor] = []
+    leaves: dict[int, Tensor] = {}
     _ = case.predicted, case.query  # of passes of their own, before this one
 
-    def with_leaf(attention: Attention) -> Tensor:
-        weights = attention.weights
-        leaves.append(torch.zeros_like(weights[:, :, :1]).requires_grad_())
-        return weights + case.rows_of(attention.index, weights.shape[2])[:, None, :, None] * leaves[-1]
+    def with_leaf(attention: Attention) -> Tensor | None:
+        index, weights = attention.index, attention.weights
+        if index not in wanted:
+            return None
+        leaves[index] = torch.zeros_like(weights[:, :, :1]).requires_grad_()
+        return weights + case.rows_of(index, weights.shape[2])[:, None, :, None] * leaves[index]
 
     with torch.enable_grad():
         logits = read_logits(case.model, case.inputs, case.ends, with_leaf)
-        slopes = torch.autograd.grad(case.probability(logits).sum(), leaves)
-    return [slope[:, :, 0].float() * case.keys_of(index)[:, None] for index, slope in enumerate(slopes)]
+        slopes = torch.autograd.grad(case.probability(logits).sum(), list(leaves.values()))
+    return {index: slope[:, :, 0].float() * case.keys_of(index)[:, None] for index, slope in zip(leaves, slopes, strict=True)}
