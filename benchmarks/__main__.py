@@ -51,6 +51,11 @@ PARTS = (
         (),
     ),
     (
+        "The audit of a model of the size of BERT-base", "bert_base.py",
+        "`attnaudit hf MODEL_DIR sst`: all heads of the last layer, 500 sentences of SST test, all experiments, the report; random weights.",
+        ("--data-dir", "{data}"),
+    ),
+    (
         "Exact adversary against the paper's search", "adversary.py",
         "The plain way is the paper's 500-step Adam search in torch, with context vectors rebuilt in every step, on the same trace. "
         "*least exact − plain* is the smallest difference over all instances: a value above −1e-6 means never worse.",

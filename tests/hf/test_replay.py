@@ -10,7 +10,7 @@ import torch
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import forward
 from attnaudit.hf.gate import check_model
-from attnaudit.hf.replay import Query, replayed, states_of, task_of
+from attnaudit.hf.replay import Query, positions_read, replayed, states_of, task_of
 from attnaudit.hf.resume import layers_around, record, repeated, resumed
 from attnaudit.hf.trace import choose_layers
 from tests.hf.classes import tiny
@@ -99,3 +99,10 @@ def test_a_layer_that_reads_its_neighbours_is_not_replayed_by_position(monkeypat
     monkeypatch.setattr("attnaudit.hf.replay.NOISE", ())
     monkeypatch.setattr("attnaudit.hf.replay.APART", 1.0)
     assert check_model(tiny("ConvBertForSequenceClassification")).layers[-1].way == "position"
+
+
+@pytest.mark.parametrize(("name", "reads"), [("BertForSequenceClassification", 0), ("LlamaForSequenceClassification", -1)])
+def test_a_text_whose_classes_are_saturated_is_taken_to_be_read_as_the_other(name: str, reads: int, monkeypatch: Any) -> None:
+    told = iter([True, False])
+    monkeypatch.setattr("attnaudit.hf.gate.positions_read", lambda *given: positions_read(*given) if next(told) else [])
+    assert check_model(tiny(name)).reads == reads

@@ -18,7 +18,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, Pass, forward
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
-from attnaudit.hf.replay import ModelTask, Query, read_position, states_of, task_of, ways
+from attnaudit.hf.replay import ModelTask, Query, positions_read, states_of, task_of, ways
 from attnaudit.training.loop import evaluating
 
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
@@ -212,18 +212,18 @@ class _Trial:
         return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check]
 
     def _reads(self, task: ModelTask) -> int | None:
-        """The query that predictions are read from, from the start or, negative, from the end: the same of both texts."""
+        """The query that predictions are read from, from the start or, negative, from the end: the same of all texts that tell."""
         if task != "classification":
             return -1
         found: list[set[int]] = []
         for row in range(len(self.probe.lengths)):
             inputs = self.probe.alone(row)
             seen = forward(self.model, inputs)
-            position = read_position(self.model, inputs, seen)
-            if position is None:
+            read, queries = positions_read(self.model, inputs, seen), seen.attentions[-1].weights.shape[2]
+            if len(read) > 1:
                 return None
-            found.append({position, position - seen.attentions[-1].weights.shape[2]})
-        return max(set.intersection(*found), default=None)
+            found += [{position, position - queries} for position in read]
+        return min(set.intersection(*found), key=abs, default=None) if found else None
 
     def _change(self, output: Any, reference: Any = None) -> float:
         """The largest difference of logits, relative to the largest logit."""

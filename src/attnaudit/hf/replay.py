@@ -121,8 +121,8 @@ def states_at(model: Any, inputs: Mapping[str, Tensor], task: ModelTask, reads: 
     return states_of(model, inputs, Query(task, reads % seen.attentions[-1].weights.shape[2]), seen)
 
 
-def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> int | None:
-    """The one query of the last attention that a class of a text depends on, counted from 0; None where it depends on several.
+def positions_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -> list[int]:
+    """The queries of the last attention that the classes of a text depend on, counted from 0; none where they are saturated.
 
     The weights of every query in turn are replaced by random ones, one in each row of a batch.
     """
@@ -140,8 +140,7 @@ def read_position(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) ->
         return weights
 
     logits, own = forward(model, _copies(inputs, queries), exchange).output.logits, seen.output.logits
-    moved = ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
-    return moved[0] if len(moved) == 1 else None
+    return ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
 
 
 def replayed(model: Any, states: States, sums: Sums, way: str) -> Float[Tensor, "N C"]:
