@@ -51,12 +51,15 @@ def encode(
         names, output = numbered_classes(model, texts.class_names)
         label = output[label]
     pieces = list(reader.pieces())
-    full = np.array([row for row, found in enumerate(pieces) if not all(found.special)], dtype=np.int64)
-    if len(full) < len(pieces) and on_empty == "error":
-        row = next(row for row, found in enumerate(pieces) if all(found.special))
-        raise InputError(OPERATION, reader.where(row), "a text without a token", "one or more", "correct the row, or skip such rows")
-    encoded = reader.encoded(pieces, label, names)
-    return encoded if len(full) == len(pieces) else replace(encoded.take(full), empty=len(pieces) - len(full))
+    targets = list(reader.targets()) if kind == "seq2seq" else None
+    empty = np.array([all(text.special) for text in pieces], dtype=bool)
+    if targets is not None:
+        empty |= np.array([all(target.special) for target in targets], dtype=bool)
+    if empty.any() and on_empty == "error":
+        where = reader.where(int(empty.argmax()))
+        raise InputError(OPERATION, where, "a text without a token", "one or more", "correct the row, or skip such rows")
+    encoded = reader.encoded(pieces, targets, label, names)
+    return encoded if not empty.any() else replace(encoded.take(np.flatnonzero(~empty)), empty=int(empty.sum()))
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,17 @@ class _Reader:
             got, expected = f"token {max(ids)} of the tokenizer", f"one below {known}, the model's vocabulary"
             raise InputError(OPERATION, self.where(row), got, expected, "use the tokenizer that was saved with the model")
 
-    def encoded(self, pieces: list[Pieces], label: Int32[np.ndarray, " n"] | None, class_names: tuple[str, ...]) -> Encoded:
+    def targets(self) -> Iterator[Pieces]:
+        """What goes with every text, in pieces of the target's language. Raises InputError for a token that the model does not have."""
+        targets = self.texts.second or []
+        for row, encoding in enumerate(self._encodings(targets, None, target=True)):
+            self._check_known(row, encoding.ids)
+            yield in_pieces(encoding, (targets[row],), self.structural, None)
+
+    def encoded(
+        self, pieces: list[Pieces], targets: list[Pieces] | None, label: Int32[np.ndarray, " n"] | None, class_names: tuple[str, ...]
+    ) -> Encoded:
         """All texts as columns."""
-        targets = list(self._targets()) if self.kind == "seq2seq" else None
         config = self.model.config.get_text_config()
         own = self.tokenizer
         pad = next((token for token in (config.pad_token_id, own.pad_token_id) if token is not None), 0)
@@ -125,7 +136,7 @@ class _Reader:
             _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],
             self.texts.instance, label, self.texts.split, cut, pad, nothing, class_names,
             None if spans is None else [[] if spans[row] is None else found.rationale for row, found in enumerate(pieces)],
-            *((None, None, None) if targets is None else self._written(targets)),
+            *((None, None, None, None) if targets is None else self._written(targets)),
         )  # fmt: skip
 
     def _type_ids(self, pieces: list[Pieces]) -> Ragged | None:
@@ -141,21 +152,22 @@ class _Reader:
             raise InputError(OPERATION, type(self.model).__name__, got, expected, "use the tokenizer that was saved with the model")
         return found
 
-    def _targets(self) -> Iterator[Pieces]:
-        targets = self.texts.second or []
-        for row, encoding in enumerate(self._encodings(targets, None, target=True)):
-            self._check_known(row, encoding.ids)
-            yield in_pieces(encoding, (targets[row],), self.structural, None)
-
-    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, list[list[str]]]:
-        """What the decoder is given, what it is to predict there, and the pieces of the former."""
+    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, Ragged, list[list[str]]]:
+        """What the decoder is given, what follows there, which of the latter is not predicted, and the pieces of the former."""
         following = _column(targets, "ids", np.int64)
         written = [self._shifted(ids) for ids in following]
         pieces = [
             [self.tokenizer.convert_ids_to_tokens(int(ids[0])), *found.tokens[: len(ids) - 1]]
             for ids, found in zip(written, targets, strict=True)
         ]
-        return Ragged.from_rows(written, np.int64), following, pieces
+        forced = _column(targets, "special", np.bool_).values & ~np.isin(following.values, list(self._ends))
+        return Ragged.from_rows(written, np.int64), following, following.with_values(forced), pieces
+
+    @property
+    def _ends(self) -> set[int]:
+        """The tokens that end a target, by tokenizer and model: special ones that are predicted all the same."""
+        stated = self.model.config.get_text_config().eos_token_id
+        return {self.tokenizer.eos_token_id, *(stated if isinstance(stated, list) else [stated])} - {None}
 
     def _shifted(self, ids: Int64[np.ndarray, " T"]) -> np.ndarray:
         """What a decoder is given to predict ``ids``, in the class's own way."""

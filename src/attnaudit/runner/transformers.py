@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from attnaudit.runner.store import Store, alone, check_place, versions
 if TYPE_CHECKING:
     from attnaudit.hf.encoded import Encoded
     from attnaudit.hf.network import Replay
+    from attnaudit.hf.positions import Positions
     from attnaudit.hf.texts import Texts
     from attnaudit.hf.trace import Chosen
 
@@ -36,7 +37,7 @@ class TransformerSettings:
     layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
     heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
     sample: int | None = setting(
-        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, where the model runs again.",
+        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, or at all positions.",
         None, flag="--sample", least=1,
     )  # fmt: skip
     split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
@@ -46,6 +47,10 @@ class TransformerSettings:
     scores: tuple[str, ...] | None = setting(
         "Measures of importance, or all; default: those that cost little more than leave-one-out.", None, flag="--score"
     )
+    positions: Literal["one", "all", "last"] | None = setting(
+        "Positions of a text whose next token is the prediction; default: one of a target, drawn by the seed, the last of a prompt.",
+        None, flag="--positions",
+    )  # fmt: skip
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
 
     def __post_init__(self) -> None:
@@ -88,9 +93,10 @@ class TransformerSpec:
         """What ``spec.json`` holds, apart from the fingerprints of corpus and model."""
         plain = {
             "schema": SCHEMA, "kind": self.kind, "corpus": {**self.corpus, "source": self.source}, "cross": self.cross, "seed": self.seed,
-            "collect": {name: value for name, value in asdict(self.collect).items() if name != "batch"},
+            "collect": {name: value for name, value in asdict(self.collect).items() if (name, value) != ("positions", None)},
             "experiments": self.battery.settings, "chosen": self.battery.chosen, "model": {"name": self.model.resolve().name},
         }  # fmt: skip
+        plain["collect"].pop("batch")
         plain["corpus"].pop("data_dir", None)
         return json.loads(json.dumps(plain))
 
@@ -131,6 +137,7 @@ class _Work:
     network: Replay
     chosen: tuple[Chosen, ...]
     names: tuple[str, ...]
+    positions: Positions
     progress: Progress
 
     @classmethod
@@ -140,6 +147,7 @@ class _Work:
         from attnaudit.hf.importance import MEASURES
         from attnaudit.hf.load import load_pretrained
         from attnaudit.hf.network import Replay
+        from attnaudit.hf.positions import at_positions, positions_of
         from attnaudit.hf.replay import task_of
         from attnaudit.hf.texts import read_texts
         from attnaudit.hf.trace import choose_layers, output_names
@@ -160,15 +168,19 @@ class _Work:
                 )
         chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
         assert known is not None  # else no layer could be chosen
+        positions = positions_of(known, spec.collect.positions)
         texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip")
         if not len(encoded):
             raise InputError("audit", texts.name, "no text with a token", "one or more")
-        return cls(spec, texts, encoded, Replay(model, gate), chosen, output_names(model, tokenizer, encoded.class_names), progress)
+        names = output_names(model, tokenizer, encoded.class_names)
+        rows = at_positions(encoded, positions, spec.seed)
+        return cls(spec, texts, rows, Replay(model, gate), chosen, names, positions, progress)
 
     def run(self, store: Store, plain: Mapping[str, Any]) -> None:
         """Every step that is not done yet."""
-        collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"])
+        drawn = [] if self.positions == "last" else [self.positions]
+        collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"], *drawn)
         if not (store.out / "spec.json").exists():
             write_with_digest(store.out / "spec.json", plain)
         store.step("collect", collected, ("trace",), self._collect)
@@ -197,6 +209,7 @@ class _Work:
         return {
             "corpus": {
                 "name": texts.name, "task": OF_TEXTS[texts.kind], "fingerprint": texts.fingerprint, "notes": self._notes(),
+                "positions": self.positions,
             },
             "model": {"name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint},
             "gate": network.gate.to_json(),
@@ -207,13 +220,13 @@ class _Work:
     def _notes(self) -> list[str]:
         cut, empty = self.encoded.cut, self.encoded.empty
         notes = list(self.texts.notes)
-        notes += [f"{cut} of {len(self.encoded)} texts were longer than the model reads, and cut"] if cut else []
+        notes += [f"{cut} of {len(self.texts)} texts were longer than the model reads, and cut"] if cut else []
         return notes + ([f"{empty} texts without a token were skipped"] if empty else [])
 
     def _manifest(self) -> dict[str, Any]:
         return {
             "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes(),
-            "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(self.encoded)},
+            "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(np.unique(self.encoded.instance))},
             "skipped": [asdict(row) for row in self.texts.skipped],
         }  # fmt: skip
 
@@ -225,7 +238,8 @@ def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     if split not in known:
         raise InputError("audit", f"--split {split}", f"a corpus with {', '.join(known)}", "one of its splits")
     chosen = texts.of_split(split)
-    size = spec.collect.sample or (USUAL_SAMPLE if spec.collect.layers == "last" else REPLAYED_SAMPLE)
+    one_row = spec.collect.layers == "last" and spec.collect.positions != "all"
+    size = spec.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE)
     if len(chosen) <= size:
         return chosen
     return chosen.take(np.sort(np.random.default_rng([spec.seed, len(chosen)]).permutation(len(chosen))[:size]))
