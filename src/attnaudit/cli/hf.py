@@ -97,6 +97,14 @@ Positions = Annotated[
         "prompt.",
     ),
 ]  # fmt: skip
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE",
+        help="A setting of an experiment, of corpus or of collect, for example adversary.epsilon=0.05 or corpus.target_ending=de; "
+        "repeatable.",
+    ),
+]  # fmt: skip
 Split = Annotated[str | None, typer.Option("--split", show_default="test", help="Split of the corpus that is audited.")]
 
 
@@ -116,7 +124,7 @@ def hf() -> None:
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
     positions: Positions = None, sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0,
-    experiments: o.Experiments = None, settings: o.ExperimentSettings = None, out: o.Out = None, as_json: o.Json = False, **texts: Any,
+    experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
 

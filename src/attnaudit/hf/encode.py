@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,9 +23,11 @@ from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.pieces import Pieces, in_pieces
 from attnaudit.hf.replay import task_of
+from attnaudit.hf.slow import reads_pieces, slow_encodings
 from attnaudit.hf.texts import Kind, Texts
 
 OPERATION = "tokenise texts"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
 _UNNAMED = re.compile(r"LABEL_\d+")
 _AT_ONCE = 1000  # texts whose pieces are in memory at a time
@@ -33,7 +36,7 @@ _AT_ONCE = 1000  # texts whose pieces are in memory at a time
 def encode(
     model: Any, tokenizer: Any, texts: Texts, *, max_tokens: int | None = None, on_empty: Literal["error", "skip"] = "error"
 ) -> Encoded:
-    """Tokenise texts by the model's own fast tokenizer, for the model.
+    """Tokenise texts by the model's own tokenizer, for the model: a fast one, or of an encoder–decoder one of sentencepiece (`slow`).
 
     Texts longer than the model reads, or than ``max_tokens``, are cut: at their start for a causal language model, whose prediction
     follows the end, else at their end (of a pair, the longer text). A word is what the tokenizer takes as one, parted at white space and
@@ -41,8 +44,8 @@ def encode(
     tokenizer that is slow or has other tokens than the model, for classes that do not fit the model's, and for a text without a token
     unless these are skipped (``on_empty``).
     """
-    _require_fast(tokenizer)
     kind = kind_of(model)
+    _require_pieces(tokenizer, kind)
     if texts.kind != kind:
         raise InputError(OPERATION, type(model).__name__, f"texts read for {texts.kind}", f"texts for {kind}", f"read_texts(…, {kind!r})")
     reader = _Reader.of(model, tokenizer, texts, kind, max_tokens)
@@ -98,6 +101,9 @@ class _Reader:
 
     def _encodings(self, first: list[str], second: list[str] | None, target: bool) -> Iterator[Any]:
         """The tokenizer's own encoding of every text, or of every pair."""
+        if not self.tokenizer.is_fast:
+            yield from slow_encodings(self.tokenizer, first, target, self.longest, list(map(self.where, range(len(first)))))
+            return
         more: dict[str, Any] = (
             {"truncation": False} if self.longest is None else {"truncation": "longest_first", "max_length": self.longest}
         )
@@ -109,8 +115,8 @@ class _Reader:
                 given = {"text_target": first[part]} if target else {"text": first[part], "text_pair": second[part] if second else None}
                 yield from self.tokenizer(**given, **more, verbose=False).encodings
 
-    def _check_known(self, row: int, ids: Sequence[int]) -> None:
-        known = len(self.model.get_input_embeddings().weight)
+    def _check_known(self, row: int, ids: Sequence[int], target: bool = False) -> None:
+        known = len((self.model.get_decoder() if target else self.model).get_input_embeddings().weight)
         if max(ids, default=0) >= known:
             got, expected = f"token {max(ids)} of the tokenizer", f"one below {known}, the model's vocabulary"
             raise InputError(OPERATION, self.where(row), got, expected, "use the tokenizer that was saved with the model")
@@ -119,7 +125,7 @@ class _Reader:
         """What goes with every text, in pieces of the target's language. Raises InputError for a token that the model does not have."""
         targets = self.texts.second or []
         for row, encoding in enumerate(self._encodings(targets, None, target=True)):
-            self._check_known(row, encoding.ids)
+            self._check_known(row, encoding.ids, target=True)
             yield in_pieces(encoding, (targets[row],), self.structural, None)
 
     def encoded(
@@ -160,7 +166,8 @@ class _Reader:
             [self.tokenizer.convert_ids_to_tokens(int(ids[0])), *found.tokens[: len(ids) - 1]]
             for ids, found in zip(written, targets, strict=True)
         ]
-        forced = _column(targets, "special", np.bool_).values & ~np.isin(following.values, list(self._ends))
+        whole = following.spread(np.array([not found.cut for found in targets], dtype=bool))  # of others the end is none of the text's
+        forced = _column(targets, "special", np.bool_).values & ~(whole & np.isin(following.values, list(self._ends)))
         return Ragged.from_rows(written, np.int64), following, following.with_values(forced), pieces
 
     @property
@@ -207,24 +214,32 @@ def _unchanged(tokenizer: Any) -> Iterator[None]:
             backend.enable_padding(**padding)
 
 
-def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer that ``tokenizer.save_pretrained(folder)`` has written. Raises InputError where it is missing, slow or damaged."""
-    file = Path(folder) / "tokenizer.json"
-    save = "save a fast tokenizer with tokenizer.save_pretrained(DIR)"
-    if not file.is_file():
-        raise InputError("read tokenizer", str(folder), f"no {file.name}", "the fast tokenizer of the model", save)
+def load_tokenizer(folder: str | Path, kind: Kind = "classification") -> Any:
+    """The tokenizer that ``tokenizer.save_pretrained(folder)`` has written, for texts of a ``kind``.
+
+    Raises InputError where it is missing, damaged, or does not say where in a text its pieces are.
+    """
+    files, save = [Path(folder) / name for name in TOKENIZER_FILES], "save it with tokenizer.save_pretrained(DIR)"
+    if not any(file.is_file() for file in files):
+        raise InputError("read tokenizer", str(folder), f"no {files[0].name}", "the fast tokenizer of the model", save)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # which Marian's pieces do not depend on
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise InputError("read tokenizer", str(folder), f"{type(error).__name__} {error}", "the tokenizer of a model", save) from error
-    return _require_fast(tokenizer)
+    return _require_pieces(tokenizer, kind)
 
 
-def _require_fast(tokenizer: Any) -> Any:
-    if not getattr(tokenizer, "is_fast", False):
+def _require_pieces(tokenizer: Any, kind: Kind) -> Any:
+    """The tokenizer, where it says which characters its pieces are, and of a multilingual translator which language it writes."""
+    if not getattr(tokenizer, "is_fast", False) and not (kind == "seq2seq" and reads_pieces(tokenizer)):
         got = "no tokenizer" if tokenizer is None else f"a slow tokenizer ({type(tokenizer).__name__})"
-        do = "read the fast one with AutoTokenizer.from_pretrained"
+        do = "read the fast one with AutoTokenizer.from_pretrained, and save it"
         raise InputError(OPERATION, "the tokenizer", got, "a fast tokenizer, which says where in the text its pieces are", do)
+    if kind == "seq2seq" and getattr(tokenizer, "tgt_lang", "") is None:
+        do = "read it with src_lang=… and tgt_lang=…, and save it with tokenizer.save_pretrained(DIR)"
+        raise InputError(OPERATION, type(tokenizer).__name__, "no language of the targets (tgt_lang)", "a language code", do)
     return tokenizer
 
 

@@ -270,7 +270,8 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
         return tuple(class_names)
     if type(model).__name__.endswith("ForSequenceClassification"):
         return tuple(str(model.config.id2label.get(number, number)) for number in range(model.config.num_labels))
-    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer)
+    targets = getattr(tokenizer, "target_encoder", None)  # of Marian, where the vocabulary of targets is another
+    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer if targets is None else targets)
     names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
     taken: set[str] = set()
     for number, name in enumerate(names):

@@ -14,7 +14,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
 from attnaudit.runner.store import Store, alone, check_place, versions
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
 OF_TEXTS = {"classification": "classification", "causal-lm": "language_modelling", "seq2seq": "seq2seq"}
+POSITIONS = {
+    "one": "every text is read up to one position, drawn by the seed, whose next token is the prediction",
+    "all": "every text is read up to each of its positions in turn, whose next token is the prediction",
+}
 
 
 @dataclass(frozen=True)
@@ -109,14 +113,17 @@ def audit_transformer(
     """Audit the transformer that ``save_pretrained`` wrote to the folder ``model`` on the texts of ``source``; returns the run's folder.
 
     ``task`` is what the model predicts (classification, causal-lm or seq2seq), checked where it is given; ``collect`` are fields of
-    `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments. A run that was stopped is
-    resumed, a finished one left as it is. Raises InputError for bad input and for a model that cannot be audited, and RunError where
-    ``out`` holds something else.
+    `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments, of ``corpus`` and of
+    ``collect``. A run that was stopped is resumed, a finished one left as it is. Raises InputError for bad input and for a model that
+    cannot be audited, and RunError where ``out`` holds something else.
     """
     operation = f"audit {model}"
     require("hf", operation)
-    battery = choose(experiments, settings or {})
-    spec = TransformerSpec(Path(model), str(source), TransformerSettings(**(collect or {})), cross, battery, seed, corpus)
+    of_corpus, of_collect, of_experiments = _parted(settings or {})
+    of_collect |= {f"collect.{name}": value for name, value in (collect or {}).items()}
+    collected = override({"collect": TransformerSettings()}, of_collect)["collect"]
+    battery = choose(experiments, of_experiments)
+    spec = TransformerSpec(Path(model), str(source), collected, cross, battery, seed, {**of_corpus, **corpus})
     place, progress = Path(out or Path("runs") / spec.name), progress or silent
     check_place(place, spec.to_json())
     work = _Work.of(spec, task, progress)
@@ -125,6 +132,14 @@ def audit_transformer(
     with alone(place) as store:
         work.run(store, plain)
     return place
+
+
+def _parted(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Settings of the corpus, by field, and dotted ones of ``collect`` and of experiments."""
+    sections = {key: key.partition(".")[0] for key in settings}
+    of_corpus = {key.removeprefix("corpus."): settings[key] for key, section in sections.items() if section == "corpus"}
+    of_collect = {key: settings[key] for key, section in sections.items() if section == "collect"}
+    return of_corpus, of_collect, {key: settings[key] for key, section in sections.items() if section not in ("corpus", "collect")}
 
 
 @dataclass(frozen=True)
@@ -153,8 +168,9 @@ class _Work:
         from attnaudit.hf.trace import choose_layers, output_names
 
         progress("read the model", 0, 0)
-        model, tokenizer = load_pretrained(spec.model), load_tokenizer(spec.model)
+        model = load_pretrained(spec.model)
         known = task_of(model)
+        tokenizer = load_tokenizer(spec.model, known or "classification")
         if task is not None and task != known:
             raise InputError(
                 "audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}"
@@ -219,7 +235,7 @@ class _Work:
 
     def _notes(self) -> list[str]:
         cut, empty = self.encoded.cut, self.encoded.empty
-        notes = list(self.texts.notes)
+        notes = list(self.texts.notes) + [POSITIONS[self.positions]] * (self.positions in POSITIONS)
         notes += [f"{cut} of {len(self.texts)} texts were longer than the model reads, and cut"] if cut else []
         return notes + ([f"{empty} texts without a token were skipped"] if empty else [])
 
