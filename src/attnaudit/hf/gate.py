@@ -342,7 +342,7 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise refused(type(model).__name__, f"{type(error).__name__} {error}", f"logits for texts of {_lengths(probe)} tokens") from error
     if not logits.isfinite().all():
-        raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check its weights")
+        raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check the size of its weights")
     return logits
 
 
@@ -358,7 +358,13 @@ def _check_kind(model: Any) -> None:
         raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
     half = {parameter.dtype for parameter in model.parameters() if parameter.dtype in (torch.float16, torch.bfloat16)}
     if half and model.device.type == "cpu":
-        raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", "read it with dtype=torch.float32")
+        do = "read it with dtype=torch.float32, or save it so with model.float().save_pretrained(DIR)"
+        raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", do)
+    damaged = next((path for path, parameter in model.named_parameters() if not parameter.isfinite().all()), None)
+    if damaged is not None:
+        raise refused(
+            name, f"weights {damaged} that are no finite numbers", "finite weights", "train it again, or take an earlier checkpoint"
+        )
 
 
 def _layers(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:

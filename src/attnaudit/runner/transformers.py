@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import AttnauditError, InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.plans.spec import SCHEMA
+from attnaudit.results.words import count
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
 from attnaudit.runner.store import Store, alone, check_place, versions
 
@@ -188,7 +190,8 @@ class _Work:
         texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip")
         if not len(encoded):
-            raise InputError("audit", texts.name, "no text with a token", "one or more")
+            do = "correct the file, or read another split with --split"
+            raise InputError("audit", spec.source, f"no text with a token among {len(texts)}", "one or more", do)
         names = output_names(model, tokenizer, encoded.class_names)
         rows = at_positions(encoded, positions, spec.seed)
         return cls(spec, texts, rows, Replay(model, gate), chosen, names, positions, progress)
@@ -197,9 +200,8 @@ class _Work:
         """Every step that is not done yet."""
         drawn = [] if self.positions == "last" else [self.positions]
         collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"], *drawn)
-        if not (store.out / "spec.json").exists():
-            write_with_digest(store.out / "spec.json", plain)
-        store.step("collect", collected, ("trace",), self._collect)
+        with _claimed(store.out / "spec.json", plain):
+            store.step("collect", collected, ("trace",), self._collect)
         trace = store.out / "trace"
         audit_step(store, trace, self.spec.battery, plain, self.progress, replay=self.network)
         report_step(store, self.progress, audit_page())
@@ -235,9 +237,9 @@ class _Work:
 
     def _notes(self) -> list[str]:
         cut, empty = self.encoded.cut, self.encoded.empty
-        notes = list(self.texts.notes) + [POSITIONS[self.positions]] * (self.positions in POSITIONS)
+        notes = [*self.texts.notes, *([POSITIONS[self.positions]] if self.positions in POSITIONS else [])]
         notes += [f"{cut} of {len(self.texts)} texts were longer than the model reads, and cut"] if cut else []
-        return notes + ([f"{empty} texts without a token were skipped"] if empty else [])
+        return notes + ([f"{count(empty, 'text')} without a token skipped"] if empty else [])
 
     def _manifest(self) -> dict[str, Any]:
         return {
@@ -245,6 +247,20 @@ class _Work:
             "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(np.unique(self.encoded.instance))},
             "skipped": [asdict(row) for row in self.texts.skipped],
         }  # fmt: skip
+
+
+@contextmanager
+def _claimed(path: Path, plain: Mapping[str, Any]) -> Iterator[None]:
+    """Within, the folder is this run's own by its ``spec.json``; it is none where the first step of a new run cannot be done."""
+    known = path.exists()
+    if not known:
+        write_with_digest(path, plain)
+    try:
+        yield
+    except AttnauditError:
+        if not known:
+            path.unlink()
+        raise
 
 
 def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
