@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, Pass, forward
+from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ModelTask, Query, read_position, states_of, task_of, ways
-from attnaudit.training.loop import evaluating
 
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
 EXACT = 1e-6  # of weights
@@ -110,7 +109,7 @@ def check_model(model: Any) -> Gate:
     Raises InputError where the model is of a kind that cannot be audited, or fails a check. The model is left as it was.
     """
     before = _state(model)
-    with evaluating(model):
+    with reading(model):
         trial = _Trial.of(model)
         checks = [_require(trial.name, check) for check in trial.checks()]
         task, reads, layers, replays = trial.replays()
@@ -138,6 +137,7 @@ def _state(model: nn.Module) -> list[Any]:
         [module.training for module in model.modules()],
         [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
         [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)],
+        [getattr(getattr(model, "config", None), "use_cache", None)],
     ]
 
 
@@ -379,6 +379,9 @@ def _layers(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
     found: list[Layer] = []
     for one in seen.attentions:
         stack = _stack(one, both=model.config.is_encoder_decoder)
+        if stack == "encoder" and probe.targets and one.weights.shape[2] == probe.targets:
+            got, expected = f"a decoder that sees later tokens, in {one.path}", "one that predicts a token from those before it"
+            raise refused(name, got, expected)
         layer = sum(other.stack == stack for other in found)
         found.append(Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink))
     return tuple(found)
