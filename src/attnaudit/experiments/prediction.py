@@ -34,7 +34,7 @@ class Prediction:
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and ``probabilities``. Rows without a
     label are excluded from the scores and counted as undefined; heads of one query share a prediction, which counts once. Of more than
-    `MOST_SCORED` outputs, those of a vocabulary, accuracy and ``majority`` are all that is measured, and ``probabilities`` is left out.
+    `MOST_SCORED` outputs, those of a vocabulary, only accuracy and ``majority`` are measured, and there is no ``probabilities``.
     """
 
     name = "prediction"
