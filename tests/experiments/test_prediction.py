@@ -6,7 +6,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
-from attnaudit.experiments.prediction import Prediction
+from attnaudit.experiments.prediction import MOST_SCORED, Prediction
 from attnaudit.stats.measures import predicted_class
 from tests.traces import make_trace
 
@@ -65,3 +65,25 @@ def test_random_scores_have_no_reference_value_where_a_row_allows_only_some_clas
     summary = Prediction().summarise(Prediction()(trace))
     assert summary.filter(measure="roc_auc_chance")["value"].item() is None
     assert summary.filter(measure="majority")["value"].item() is not None
+
+
+def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together():
+    trace = make_trace(60, outputs=3, seed=6)
+    table = Prediction()(trace).with_columns(query=pl.lit(0))
+    once = Prediction().summarise(table)
+    heads = pl.concat([table.with_columns(layer=pl.lit(1), head=pl.lit(head)) for head in range(4)])
+    assert Prediction().summarise(heads.sample(fraction=1, shuffle=True, seed=0)).equals(once)
+    positions = Prediction().summarise(pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)]))
+    assert positions["n"].to_list() == [240] * 5
+    for name in ("value", "low", "high"):
+        np.testing.assert_allclose(positions[name].to_numpy(), once[name].to_numpy(), equal_nan=True)
+
+
+def test_of_a_vocabulary_accuracy_alone_is_measured():
+    trace = make_trace(20, outputs=MOST_SCORED + 1, seed=7)
+    table = Prediction()(trace)
+    assert "probabilities" not in table.columns
+    summary = Prediction().summarise(table)
+    found = dict(zip(summary["measure"], summary["value"], strict=True))
+    assert found["accuracy"] == table["correct"].mean()
+    assert (found["f1"], found["roc_auc"], found["roc_auc_chance"]) == (None, None, None)

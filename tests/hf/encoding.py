@@ -25,6 +25,7 @@ def random_texts(model: Any, number: int = 4, seed: int = 0) -> Encoded:
         ids=ids, type_ids=None, special=ids.with_values(np.zeros(len(ids.values), bool)),
         word_id=ids.with_values(np.arange(len(ids.values), dtype=np.int32)), tokens=pieces, words=pieces, instance=np.arange(number),
         label=None, split=["test"] * number, cut=0, pad=1, nothing=1, written=written, next_ids=written,
+        forced=None if written is None else written.with_values(np.zeros(len(written.values), bool)),
         written_tokens=None if written is None else _pieces(written),
     )  # fmt: skip
 

@@ -13,12 +13,13 @@ from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, forward
+from attnaudit.hf.capture import Attention, forward, reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.replay import Query, replayed, states_at, tvd, whole
 from attnaudit.hf.tail import write_tail
 from attnaudit.trace.graph import GRAPH_FILE
+from attnaudit.training.loop import evaluating
 from tests.hf.classes import AUDITED, REFUSED, tiny
 from tests.hf.encoding import random_texts
 
@@ -41,7 +42,8 @@ def test_classes_that_pass_do_so_exactly(name: str, tmp_path: Path) -> None:
     stacks = [(one.stack, one.layer) for one in gate.layers]
     assert len(set(stacks)) == len(stacks) == (6 if model.config.is_encoder_decoder else 2)
     if name != "BertForMaskedLM":
-        assert_exact_under_any_attention(model, gate, tmp_path)
+        with reading(model):
+            assert_exact_under_any_attention(model, gate, tmp_path)
         stored = (tmp_path / GRAPH_FILE).exists()
         assert stored == (gate.layers[-1].way == "position" and name.split("For")[0] not in WITHOUT_GRAPH), (
             "docs/transformers.md counts graphs"
@@ -127,6 +129,17 @@ def test_weights_that_a_class_reports_wrongly_are_not_believed() -> None:
     """Falcon reports attention of other logits than it computes, SqueezeBERT scores in place of weights; both are read where they act."""
     assert reason("FalconForCausalLM").startswith("its logits are others, by ")
     assert reason("SqueezeBertForSequenceClassification") == "what it reports does not sum to 1"
+
+
+def test_a_decoder_never_sees_later_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny("FSMTForConditionalGeneration")
+    assert [layer.stack for layer in check_model(model).layers] == ["encoder", "encoder", *["decoder", "cross"] * 2]
+    assert model.config.use_cache
+    monkeypatch.setattr("attnaudit.hf.gate.reading", evaluating)  # in which it keeps keys and values, and masks nothing
+    with pytest.raises(
+        InputError, match=r"a decoder that sees later tokens, in model\.decoder\.layers\.0\.self_attn; expected one that pred"
+    ):
+        check_model(model)
 
 
 def test_a_sink_is_told_and_its_weights_need_not_sum_to_one() -> None:

@@ -77,12 +77,12 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a list": (lambda folder: (folder / "config.json").write_text("[1]"), "a list; expected the configuration of a model"),
     "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "no weights; expected model.safetensors"),
     "a pickle": (as_pickle, "weights in pytorch_model.bin alone; expected model.safetensors, as no pickle is ever read"),
-    "cut weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"\x10" * 40), "SafetensorError"),
+    "cut weights": (lambda folder: (folder / "model.safetensors").write_bytes(b"\x10" * 40), "model.safetensors: damaged ("),
     "code of its own": (lambda folder: change_config(folder, auto_map={"AutoModel": "m.M"}), "code of a model folder is never run"),
     "no class": (lambda folder: change_config(folder, architectures=[]), "architectures: []; expected the name of one class"),
     "another class": (lambda folder: change_config(folder, architectures=["MyNet"]), "architectures: 'MyNet'; expected a model class of"),
     "no model class": (lambda folder: change_config(folder, architectures=["BertConfig"]), "'BertConfig'; expected a model class"),
-    "other sizes": (lambda folder: change_config(folder, hidden_size=64), "expected a model of class BertForSequenceClassification"),
+    "other sizes": (lambda folder: change_config(folder, hidden_size=64), "LayerNorm.bias of shape 32; expected 64, by the sizes in"),
     "no head": (without_head, "no weights classifier.bias, classifier.weight; expected all weights of BertForSequenceClassification"),
 }
 

@@ -15,7 +15,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode, load_tokenizer, longest_text, numbered_classes
-from attnaudit.hf.encoded import join_tokens, to_words
+from attnaudit.hf.encoded import to_words
 from attnaudit.hf.texts import Texts, read_texts
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -171,7 +171,7 @@ def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str) -> N
         assert found.written[row].tolist() == [model.config.decoder_start_token_id, *labels[:-1]]
     assert found.written_tokens is not None
     assert "".join(found.written_tokens[0][1:]) == "␣aladder"
-    short = found.take(np.array([0, 0])).written_up_to(np.array([1, 2]))
+    short = found.take(np.array([0, 0])).up_to(np.array([1, 2]))
     assert short.written is not None
     assert [row.tolist() for row in short.written] == [found.written[0][:1].tolist(), found.written[0][:2].tolist()]
 
@@ -203,7 +203,6 @@ def test_pieces_are_summed_to_words() -> None:
             else:
                 naive.append(scores[row][position])
         np.testing.assert_allclose(words[row], naive)
-    assert join_tokens(found.tokens, found.word_id) == found.words
     assert len(to_words(Ragged.from_rows([], np.float64), Ragged.from_rows([], np.int32))) == 0
 
 
@@ -211,8 +210,6 @@ def test_neighbouring_special_tokens_and_texts_are_not_one_word() -> None:
     word_id = Ragged.from_rows([[-1, -1, 0, 0], [0, 1], [-1], [], [-1]], np.int32)
     scores = word_id.with_values(np.arange(1.0, 9.0))
     assert [row.tolist() for row in to_words(scores, word_id)] == [[1, 2, 7], [5, 6], [7], [], [8]]
-    tokens = [["a", "b", "c", "d"], ["e", "f"], ["g"], [], ["h"]]
-    assert join_tokens(tokens, word_id) == [["a", "b", "cd"], ["e", "f"], ["g"], [], ["h"]]
 
 
 NAMED = {"id2label": {0: "Positive", 1: "NEGATIVE"}, "label2id": {"Positive": 0, "NEGATIVE": 1}}

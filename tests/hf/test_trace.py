@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import torch
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
+from attnaudit.hf import trace as trace_module
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
@@ -104,6 +107,35 @@ def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
         assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-5
     assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
     assert together.table.column("tokens").equals(alone.table.column("tokens"))
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
+def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tiny(name)
+    gate, texts = check_model(model), random_texts(model, 40)
+    shards: list[Any] = []  # weak references
+    alive: list[tuple[int, int]] = []
+    positions: list[int] = []
+
+    def run(model: Any, inputs: Any, *more: Any, **options: Any) -> Any:
+        positions.append(sum(value.numel() for name, value in inputs.items() if name in ("input_ids", "decoder_input_ids")))
+        return forward(model, inputs, *more, **options)
+
+    monkeypatch.setattr("attnaudit.hf.trace.forward", run)
+    monkeypatch.setattr("attnaudit.hf.resume.forward", run)
+    for shard in collect_shards(
+        model, texts, gate, choose_layers(gate), tmp_path, class_names=[str(k) for k in range(3 if name.startswith("Bert") else 99)],
+        scores=("gradient", "loo"), budget=60, shard_texts=4,
+    ):  # fmt: skip
+        shards.append(weakref.ref(shard))
+        gc.collect()
+        found = [one for one in gc.get_objects() if type(one) is trace_module._Text]
+        alive.append((sum(reference() is not None for reference in shards), len(found)))
+        del found
+    assert len(alive) == 10
+    assert max(count for count, _ in alive) <= 2
+    assert max(count for _, count in alive) <= 8
+    assert max(positions) <= 60
 
 
 def test_predictions_through_a_graph_do_not_depend_on_the_other_rows(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,11 @@ def _trained(kind: str) -> str:
         trainer = trainers.UnigramTrainer(vocab_size=SIZE, special_tokens=SPECIAL, unk_token="[UNK]", show_progress=False)
     made.train_from_iterator(texts(), trainer)
     return made.to_str()
+
+
+def vocabulary() -> list[tuple[str, float]]:
+    """The pieces of ``pieces`` with their scores, without special tokens."""
+    return [(piece, score) for piece, score in json.loads(_trained("pieces"))["model"]["vocab"] if piece not in SPECIAL]
 
 
 def tokenizer(kind: str, special: str = "[CLS] $A [SEP]", **settings: Any) -> PreTrainedTokenizerFast:

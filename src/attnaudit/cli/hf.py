@@ -76,7 +76,9 @@ Layers = Annotated[str | None, typer.Option("--layers", show_default="last", hel
 Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, as 0,3.")]
 Sample = Annotated[
     int | None,
-    typer.Option("--sample", min=1, show_default="500, or 50 of several layers", help="Texts that are audited, drawn by the seed."),
+    typer.Option(
+        "--sample", min=1, show_default="500, or 50 of several layers or positions", help="Texts that are audited, drawn by the seed."
+    ),
 ]
 Scores = Annotated[
     list[str] | None,
@@ -87,6 +89,22 @@ Scores = Annotated[
         help="Measure of importance, or all; repeatable. Default: gradient, loo, gradient_input, rollout, norm.",
     ),
 ]
+Positions = Annotated[
+    str | None,
+    typer.Option(
+        "--positions", metavar="one|all|last", show_default=False,
+        help="Positions of a text whose next token is the prediction; default: one of every target, drawn by the seed, and the last of a "
+        "prompt.",
+    ),
+]  # fmt: skip
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", metavar="KEY=VALUE",
+        help="A setting of an experiment, of corpus or of collect, for example adversary.epsilon=0.05 or corpus.target_ending=de; "
+        "repeatable.",
+    ),
+]  # fmt: skip
 Split = Annotated[str | None, typer.Option("--split", show_default="test", help="Split of the corpus that is audited.")]
 
 
@@ -105,12 +123,13 @@ def hf() -> None:
 @o.takes(CorpusSpec)
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
-    sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0, experiments: o.Experiments = None,
-    settings: o.ExperimentSettings = None, out: o.Out = None, as_json: o.Json = False, **texts: Any,
+    positions: Positions = None, sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0,
+    experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
 
-    The query of a classifier is the position that it pools, that of a language model its last one. DIR is runs/<corpus>-<model> by
+    The query of a classifier is the position that it pools, that of a language model the last of its prompt, that of an encoder–decoder a
+    position of the target, drawn at random. DIR is runs/<corpus>-<model> by
     default. The same command resumes a run that was stopped, and leaves a finished one as it is. Nothing is downloaded, and no code of the
     folder is run.
 
@@ -120,13 +139,17 @@ def audit(
       attnaudit hf models/bert sst --data-dir data --layers all --sample 50
       attnaudit hf models/gpt2 prompts.txt --task causal-lm --out runs/lm
       attnaudit hf models/marian pairs/ --task seq2seq --cross --out runs/mt
+      attnaudit hf models/marian pairs/ --cross --positions all --sample 20
     """
     require("hf", f"audit {model}")
     from attnaudit.cli.show import show_run
     from attnaudit.runner.transformers import audit_transformer
 
     cut = texts.pop("max_tokens", None)
-    collect = o.given(layers=layers, heads=heads, sample=sample, split=split, max_tokens=cut, scores=tuple(scores) if scores else None)
+    measures = tuple(scores) if scores else None
+    collect = o.given(
+        layers=layers, heads=heads, positions=positions, sample=sample, split=split, max_tokens=cut, scores=measures
+    )  # fmt: skip
     with progress() as bar:
         folder = audit_transformer(
             model, corpus, out, bar, task=task, cross=cross, experiments=experiments or (), settings=o.assigned(settings), seed=seed,

@@ -10,7 +10,7 @@ _TRAIN = ("torch", "gensim", "spacy", "sklearn", "pooch", "requests")
 PACKAGES = {
     "train": _TRAIN,
     "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
-    "hf": ("torch", "transformers", "onnx", "onnxscript", "onnxruntime"),
+    "hf": ("torch", "transformers", "sentencepiece", "onnx", "onnxscript", "onnxruntime"),
     "onnx": ("onnx", "onnxruntime"),
 }  # the modules of the extras in pyproject.toml
 

@@ -16,9 +16,12 @@ from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
 from attnaudit.results.words import count, figure, percent
+from attnaudit.stats.bootstrap import bootstrap_clusters
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
+
+MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Prediction:
     on the label.
 
     The table has ``label`` (class number), ``correct``, ``probability`` of the predicted class and ``probabilities``. Rows without a
-    label are excluded from the scores and counted as undefined.
+    label are excluded from the scores and counted as undefined; heads of one query share a prediction, which counts once. Of more than
+    `MOST_SCORED` outputs, those of a vocabulary, only accuracy and ``majority`` are measured, and there is no ``probabilities``.
     """
 
     name = "prediction"
@@ -59,31 +63,42 @@ class Prediction:
         if probabilities.shape[1] == 1:
             chosen = np.where(predicted == 1, chosen, 1.0 - chosen)
         label = pl.Series("label", trace.array("label"), dtype=pl.Int32).replace(-1, None)
-        return keys(trace).with_columns(
-            label,
-            (label == pl.Series(predicted)).alias("correct"),
-            pl.Series("probability", chosen),
-            vector_column("probabilities", probabilities),
-        )
+        columns = keys(trace).with_columns(
+            label, (label == pl.Series(predicted)).alias("correct"), pl.Series("probability", chosen)
+        )  # fmt: skip
+        return columns.with_columns(vector_column("probabilities", probabilities)) if probabilities.shape[1] <= MOST_SCORED else columns
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        rows = table.lazy().select("label", "probabilities").collect()
+        rows = _one_of_each(table.lazy())
         labelled = rows.filter(pl.col("label").is_not_null())
-        classes = int(rows["probabilities"].list.len()[0])
-        probabilities = labelled["probabilities"].explode().to_numpy().reshape(-1, classes)
-        scores = classification_scores(labelled["label"].to_numpy(), predicted_class(probabilities), probabilities, seed=self.seed)
-        majority = float(np.bincount(labelled["label"].to_numpy()).max()) / len(labelled) if len(labelled) else None
         known, missing = len(labelled), len(rows) - len(labelled)
+        majority = float(np.bincount(labelled["label"].to_numpy()).max()) / known if known else None
+        scored = {name: value for name, *value in (self._scores(labelled) if "probabilities" in rows.columns else self._share(labelled))}
         summary = [
-            summary_row(self.name, name, getattr(scores, name), scores.low[k], scores.high[k], n=known, undefined=missing)
-            for k, name in enumerate(("accuracy", "f1", "roc_auc"))
+            summary_row(self.name, name, *scored.get(name, [None]), n=known, undefined=missing)
+            for name in ("accuracy", "f1", "roc_auc", "roc_auc_chance")
         ]
-        chance = (
-            CHANCE if len(labelled) and (probabilities.shape[1] == 1 or probabilities.all()) else None
-        )  # 0: a class that is not allowed
-        summary.append(summary_row(self.name, "roc_auc_chance", chance, n=known, undefined=missing))
         summary.append(summary_row(self.name, "majority", majority, n=known, undefined=missing))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
+
+    def _scores(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
+        """The names of all scores with their values and intervals."""
+        if not len(rows):
+            return
+        probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
+        label, of = rows["label"].to_numpy(), rows["instance"].to_numpy() if "query" in rows.columns else None
+        scores = classification_scores(label, predicted_class(probabilities), probabilities, seed=self.seed, cluster=of)
+        for k, name in enumerate(("accuracy", "f1", "roc_auc")):
+            yield name, getattr(scores, name), scores.low[k], scores.high[k]
+        if probabilities.shape[1] == 1 or probabilities.all():  # 0: a class that is not allowed
+            yield "roc_auc_chance", CHANCE, None, None
+
+    def _share(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
+        """Accuracy, with its interval."""
+        correct, of = rows["correct"].cast(pl.Float64).to_numpy()[:, None], rows["instance"].to_numpy()
+        if len(rows):
+            low, high = bootstrap_clusters(correct, of, seed=self.seed)
+            yield "accuracy", float(correct.mean()), float(low[0]), float(high[0])
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -101,6 +116,15 @@ class Prediction:
         others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
         name = "accuracy" if main is accuracy else _f1_name(about.class_names)
         yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", _sentence(rows), of_model=True)
+
+
+def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
+    """The columns that are scored, a row for each prediction: that of one query, whichever heads and layers have a row for it."""
+    columns = table.collect_schema().names()
+    named = [name for name in ("split", "instance", "query") if name in columns]
+    rows = table.select(name for name in (*named, "label", "correct", "probabilities") if name in columns)
+    several = "layer" in columns or "head" in columns
+    return (rows.unique(subset=named, keep="first", maintain_order=True) if several else rows).collect()
 
 
 def _sentence(rows: SummaryRows) -> str:

@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
+from attnaudit.training.loop import evaluating
+
 SOFTMAX = {functional.softmax, torch.softmax, Tensor.softmax}
 PASSING = {
     functional.dropout, torch.dropout, Tensor.to, Tensor.type, Tensor.type_as, Tensor.float, Tensor.contiguous, Tensor.view, Tensor.reshape,
@@ -28,6 +30,24 @@ PASSING = {
 ASKING = {Tensor.size, Tensor.dim, Tensor.ndimension, Tensor.numel}  # of a tensor's form, as its properties do, not of its numbers
 PRODUCT = {torch.matmul, torch.bmm, Tensor.matmul, Tensor.bmm, Tensor.__matmul__}
 Exchange = Callable[["Attention"], "Float[Tensor, 'B H Q K'] | Mixture | None"]
+
+
+@contextmanager
+def reading(model: Any) -> Iterator[None]:
+    """Within, the model is in evaluation mode, and keeps no keys and values unless a call asks for them; after it, it is as before.
+
+    A pass over all positions needs none, and the decoder of FSMT sees later tokens in a pass that keeps them.
+    """
+    config = getattr(model, "config", None)
+    before = getattr(config, "use_cache", None)
+    with evaluating(model):
+        try:
+            if before:
+                setattr(config, "use_cache", False)  # noqa: B010  (pyright knows no such attribute)
+            yield
+        finally:
+            if before:
+                setattr(config, "use_cache", before)  # noqa: B010
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -22,9 +23,11 @@ from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.pieces import Pieces, in_pieces
 from attnaudit.hf.replay import task_of
+from attnaudit.hf.slow import reads_pieces, slow_encodings
 from attnaudit.hf.texts import Kind, Texts
 
 OPERATION = "tokenise texts"
+TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
 _UNNAMED = re.compile(r"LABEL_\d+")
 _AT_ONCE = 1000  # texts whose pieces are in memory at a time
@@ -33,7 +36,7 @@ _AT_ONCE = 1000  # texts whose pieces are in memory at a time
 def encode(
     model: Any, tokenizer: Any, texts: Texts, *, max_tokens: int | None = None, on_empty: Literal["error", "skip"] = "error"
 ) -> Encoded:
-    """Tokenise texts by the model's own fast tokenizer, for the model.
+    """Tokenise texts by the model's own tokenizer, for the model: a fast one, or of an encoder–decoder one of sentencepiece (`slow`).
 
     Texts longer than the model reads, or than ``max_tokens``, are cut: at their start for a causal language model, whose prediction
     follows the end, else at their end (of a pair, the longer text). A word is what the tokenizer takes as one, parted at white space and
@@ -41,8 +44,8 @@ def encode(
     tokenizer that is slow or has other tokens than the model, for classes that do not fit the model's, and for a text without a token
     unless these are skipped (``on_empty``).
     """
-    _require_fast(tokenizer)
     kind = kind_of(model)
+    _require_pieces(tokenizer, kind)
     if texts.kind != kind:
         raise InputError(OPERATION, type(model).__name__, f"texts read for {texts.kind}", f"texts for {kind}", f"read_texts(…, {kind!r})")
     reader = _Reader.of(model, tokenizer, texts, kind, max_tokens)
@@ -51,12 +54,15 @@ def encode(
         names, output = numbered_classes(model, texts.class_names)
         label = output[label]
     pieces = list(reader.pieces())
-    full = np.array([row for row, found in enumerate(pieces) if not all(found.special)], dtype=np.int64)
-    if len(full) < len(pieces) and on_empty == "error":
-        row = next(row for row, found in enumerate(pieces) if all(found.special))
-        raise InputError(OPERATION, reader.where(row), "a text without a token", "one or more", "correct the row, or skip such rows")
-    encoded = reader.encoded(pieces, label, names)
-    return encoded if len(full) == len(pieces) else replace(encoded.take(full), empty=len(pieces) - len(full))
+    targets = list(reader.targets()) if kind == "seq2seq" else None
+    empty = np.array([all(text.special) for text in pieces], dtype=bool)
+    if targets is not None:
+        empty |= np.array([all(target.special) for target in targets], dtype=bool)
+    if empty.any() and on_empty == "error":
+        where = reader.where(int(empty.argmax()))
+        raise InputError(OPERATION, where, "a text without a token", "one or more", "correct the row, or skip such rows")
+    encoded = reader.encoded(pieces, targets, label, names)
+    return encoded if not empty.any() else replace(encoded.take(np.flatnonzero(~empty)), empty=int(empty.sum()))
 
 
 @dataclass(frozen=True)
@@ -95,6 +101,9 @@ class _Reader:
 
     def _encodings(self, first: list[str], second: list[str] | None, target: bool) -> Iterator[Any]:
         """The tokenizer's own encoding of every text, or of every pair."""
+        if not self.tokenizer.is_fast:
+            yield from slow_encodings(self.tokenizer, first, target, self.longest, list(map(self.where, range(len(first)))))
+            return
         more: dict[str, Any] = (
             {"truncation": False} if self.longest is None else {"truncation": "longest_first", "max_length": self.longest}
         )
@@ -106,15 +115,23 @@ class _Reader:
                 given = {"text_target": first[part]} if target else {"text": first[part], "text_pair": second[part] if second else None}
                 yield from self.tokenizer(**given, **more, verbose=False).encodings
 
-    def _check_known(self, row: int, ids: Sequence[int]) -> None:
-        known = len(self.model.get_input_embeddings().weight)
+    def _check_known(self, row: int, ids: Sequence[int], target: bool = False) -> None:
+        known = len((self.model.get_decoder() if target else self.model).get_input_embeddings().weight)
         if max(ids, default=0) >= known:
             got, expected = f"token {max(ids)} of the tokenizer", f"one below {known}, the model's vocabulary"
             raise InputError(OPERATION, self.where(row), got, expected, "use the tokenizer that was saved with the model")
 
-    def encoded(self, pieces: list[Pieces], label: Int32[np.ndarray, " n"] | None, class_names: tuple[str, ...]) -> Encoded:
+    def targets(self) -> Iterator[Pieces]:
+        """What goes with every text, in pieces of the target's language. Raises InputError for a token that the model does not have."""
+        targets = self.texts.second or []
+        for row, encoding in enumerate(self._encodings(targets, None, target=True)):
+            self._check_known(row, encoding.ids, target=True)
+            yield in_pieces(encoding, (targets[row],), self.structural, None)
+
+    def encoded(
+        self, pieces: list[Pieces], targets: list[Pieces] | None, label: Int32[np.ndarray, " n"] | None, class_names: tuple[str, ...]
+    ) -> Encoded:
         """All texts as columns."""
-        targets = list(self._targets()) if self.kind == "seq2seq" else None
         config = self.model.config.get_text_config()
         own = self.tokenizer
         pad = next((token for token in (config.pad_token_id, own.pad_token_id) if token is not None), 0)
@@ -125,7 +142,7 @@ class _Reader:
             _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],
             self.texts.instance, label, self.texts.split, cut, pad, nothing, class_names,
             None if spans is None else [[] if spans[row] is None else found.rationale for row, found in enumerate(pieces)],
-            *((None, None, None) if targets is None else self._written(targets)),
+            *((None, None, None, None) if targets is None else self._written(targets)),
         )  # fmt: skip
 
     def _type_ids(self, pieces: list[Pieces]) -> Ragged | None:
@@ -141,21 +158,23 @@ class _Reader:
             raise InputError(OPERATION, type(self.model).__name__, got, expected, "use the tokenizer that was saved with the model")
         return found
 
-    def _targets(self) -> Iterator[Pieces]:
-        targets = self.texts.second or []
-        for row, encoding in enumerate(self._encodings(targets, None, target=True)):
-            self._check_known(row, encoding.ids)
-            yield in_pieces(encoding, (targets[row],), self.structural, None)
-
-    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, list[list[str]]]:
-        """What the decoder is given, what it is to predict there, and the pieces of the former."""
+    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, Ragged, list[list[str]]]:
+        """What the decoder is given, what follows there, which of the latter is not predicted, and the pieces of the former."""
         following = _column(targets, "ids", np.int64)
         written = [self._shifted(ids) for ids in following]
         pieces = [
             [self.tokenizer.convert_ids_to_tokens(int(ids[0])), *found.tokens[: len(ids) - 1]]
             for ids, found in zip(written, targets, strict=True)
         ]
-        return Ragged.from_rows(written, np.int64), following, pieces
+        whole = following.spread(np.array([not found.cut for found in targets], dtype=bool))  # of others the end is none of the text's
+        forced = _column(targets, "special", np.bool_).values & ~(whole & np.isin(following.values, list(self._ends)))
+        return Ragged.from_rows(written, np.int64), following, following.with_values(forced), pieces
+
+    @property
+    def _ends(self) -> set[int]:
+        """The tokens that end a target, by tokenizer and model: special ones that are predicted all the same."""
+        stated = self.model.config.get_text_config().eos_token_id
+        return {self.tokenizer.eos_token_id, *(stated if isinstance(stated, list) else [stated])} - {None}
 
     def _shifted(self, ids: Int64[np.ndarray, " T"]) -> np.ndarray:
         """What a decoder is given to predict ``ids``, in the class's own way."""
@@ -195,24 +214,32 @@ def _unchanged(tokenizer: Any) -> Iterator[None]:
             backend.enable_padding(**padding)
 
 
-def load_tokenizer(folder: str | Path) -> Any:
-    """The tokenizer that ``tokenizer.save_pretrained(folder)`` has written. Raises InputError where it is missing, slow or damaged."""
-    file = Path(folder) / "tokenizer.json"
-    save = "save a fast tokenizer with tokenizer.save_pretrained(DIR)"
-    if not file.is_file():
-        raise InputError("read tokenizer", str(folder), f"no {file.name}", "the fast tokenizer of the model", save)
+def load_tokenizer(folder: str | Path, kind: Kind = "classification") -> Any:
+    """The tokenizer that ``tokenizer.save_pretrained(folder)`` has written, for texts of a ``kind``.
+
+    Raises InputError where it is missing, damaged, or does not say where in a text its pieces are.
+    """
+    files, save = [Path(folder) / name for name in TOKENIZER_FILES], "save it with tokenizer.save_pretrained(DIR)"
+    if not any(file.is_file() for file in files):
+        raise InputError("read tokenizer", str(folder), f"no {files[0].name}", "the fast tokenizer of the model", save)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # which Marian's pieces do not depend on
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
         raise InputError("read tokenizer", str(folder), f"{type(error).__name__} {error}", "the tokenizer of a model", save) from error
-    return _require_fast(tokenizer)
+    return _require_pieces(tokenizer, kind)
 
 
-def _require_fast(tokenizer: Any) -> Any:
-    if not getattr(tokenizer, "is_fast", False):
+def _require_pieces(tokenizer: Any, kind: Kind) -> Any:
+    """The tokenizer, where it says which characters its pieces are, and of a multilingual translator which language it writes."""
+    if not getattr(tokenizer, "is_fast", False) and not (kind == "seq2seq" and reads_pieces(tokenizer)):
         got = "no tokenizer" if tokenizer is None else f"a slow tokenizer ({type(tokenizer).__name__})"
-        do = "read the fast one with AutoTokenizer.from_pretrained"
+        do = "read the fast one with AutoTokenizer.from_pretrained, and save it"
         raise InputError(OPERATION, "the tokenizer", got, "a fast tokenizer, which says where in the text its pieces are", do)
+    if kind == "seq2seq" and getattr(tokenizer, "tgt_lang", "") is None:
+        do = "read it with src_lang=… and tgt_lang=…, and save it with tokenizer.save_pretrained(DIR)"
+        raise InputError(OPERATION, type(tokenizer).__name__, "no language of the targets (tgt_lang)", "a language code", do)
     return tokenizer
 
 

@@ -1,10 +1,9 @@
-"""Texts as a model reads them: batches of token ids, and pieces joined to words."""
+"""Texts as a model reads them: batches of token ids, and scores of pieces summed to words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -29,8 +28,9 @@ class Encoded:
     unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty`` that of skipped texts
     without a token.
 
-    Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that it is to
-    predict at each of them, and ``written_tokens`` the pieces of ``written``.
+    Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that follow each
+    of them in the target, ``forced`` whether these are given to the model rather than predicted by it, as a language code is, and
+    ``written_tokens`` the pieces of ``written``.
     """
 
     ids: Ragged
@@ -49,6 +49,7 @@ class Encoded:
     rationale: list[list[bool]] | None = None
     written: Ragged | None = None
     next_ids: Ragged | None = None
+    forced: Ragged | None = None
     written_tokens: list[list[str]] | None = None
     empty: int = 0
 
@@ -59,17 +60,18 @@ class Encoded:
         """The chosen rows, in the order given; a row may be chosen more than once. ``cut`` and ``empty`` are those of all rows."""
         return replace(self, **{name: of_rows(getattr(self, name), rows) for name in _COLUMNS})
 
-    def written_up_to(self, count: Int[np.ndarray, " n"]) -> Encoded:
-        """The rows with only the first ``count`` tokens (1 or more) of what the decoder is given."""
-        written, following = self.written, self.next_ids
-        if written is None or following is None or self.written_tokens is None:
-            raise ValueError("a model without a decoder of its own writes nothing")
-        kept = np.arange(len(written.values)) - written.spread(written.offsets[:-1]) < written.spread(count)
-        lengths = np.minimum(written.lengths, count)
-        return replace(
-            self, written=Ragged.from_lengths(written.values[kept], lengths), next_ids=Ragged.from_lengths(following.values[kept], lengths),
-            written_tokens=[tokens[:length] for tokens, length in zip(self.written_tokens, lengths.tolist(), strict=True)],
-        )  # fmt: skip
+    def up_to(self, count: Int[np.ndarray, " n"]) -> Encoded:
+        """The rows with only the first ``count`` tokens (1 or more): of what the decoder is given, else of the text itself.
+
+        The ``label`` of a text is then the token that follows, −1 where there is none.
+        """
+        if self.written is not None:
+            return replace(self, **{name: _first(getattr(self, name), count) for name in _OF_TARGETS})
+        label = [int(ids[size]) if size < len(ids) else -1 for ids, size in zip(self.ids, count.tolist(), strict=True)]
+        rows = zip(self.tokens, self.word_id, self.words, count.tolist(), strict=True)
+        words = [_words_up_to(*row) for row in rows]
+        part = {name: _first(getattr(self, name), count) for name in _OF_TOKENS}
+        return replace(self, **part, words=words, label=np.array(label, dtype=np.int32))
 
     def batch(self, rows: Int[np.ndarray, " m"] | Sequence[int], device: torch.device | str = "cpu") -> dict[str, Tensor]:
         """The inputs of the model for some rows, padded on the right: (m, T) of the longest.
@@ -110,10 +112,9 @@ class Encoded:
         return batching == "any" or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
 
 
-_COLUMNS = (
-    "ids", "type_ids", "special", "word_id", "tokens", "words", "instance", "label", "split", "rationale", "written", "next_ids",
-    "written_tokens",
-)  # fmt: skip
+_OF_TOKENS = ("ids", "type_ids", "special", "word_id", "tokens", "rationale")
+_OF_TARGETS = ("written", "next_ids", "forced", "written_tokens")
+_COLUMNS = (*_OF_TOKENS, "words", "instance", "label", "split", *_OF_TARGETS)
 
 
 def of_rows(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
@@ -123,6 +124,22 @@ def of_rows(column: Any, rows: Int[np.ndarray, " m"]) -> Any:
     if isinstance(column, list):
         return [column[row] for row in rows.tolist()]
     return None if column is None else column[rows]
+
+
+def _first(column: Any, count: Int[np.ndarray, " n"]) -> Any:
+    """The first ``count`` values of every row of a column with a value for each token."""
+    if isinstance(column, Ragged):
+        place = np.arange(len(column.values)) - column.spread(column.offsets[:-1])
+        return column.where(place < column.spread(count))
+    return None if column is None else [row[:size] for row, size in zip(column, count.tolist(), strict=True)]
+
+
+def _words_up_to(tokens: list[str], word_id: np.ndarray, words: list[str], count: int) -> list[str]:
+    """The words of the first ``count`` tokens, the last of them perhaps a part."""
+    first = _first_of_word(word_id)
+    starts = np.flatnonzero(first[:count])
+    whole = count >= len(first) or first[count]
+    return words[: len(starts)] if whole else [*words[: len(starts) - 1], "".join(tokens[starts[-1] : count])]
 
 
 def _padded(values: Ragged, rows: np.ndarray, pad: int = 0) -> Tensor:
@@ -137,19 +154,6 @@ def to_words(scores: Ragged, word_id: Ragged) -> Ragged:
     starts = _starts(word_id)
     sums = np.add.reduceat(scores.values, starts, axis=0) if len(starts) else scores.values[:0]
     return Ragged.from_lengths(sums, np.bincount(word_id.row_of_value[starts], minlength=len(word_id)))
-
-
-def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[str]]:
-    """The pieces of each word, joined, in the order of `to_words`."""
-    return [
-        ["".join(piece for piece, _ in group) for _, group in groupby(zip(row, _runs(ids), strict=True), key=lambda pair: pair[1])]
-        for row, ids in zip(tokens, word_id, strict=True)
-    ]
-
-
-def _runs(word_id: np.ndarray) -> list[int]:
-    """A number for each piece, that of the others of its word."""
-    return np.cumsum(_first_of_word(word_id)).tolist()
 
 
 def _first_of_word(word_id: np.ndarray) -> np.ndarray:

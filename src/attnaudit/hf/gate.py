@@ -15,11 +15,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, Pass, forward
+from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ModelTask, Query, positions_read, states_of, task_of, ways
-from attnaudit.training.loop import evaluating
 
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
 EXACT = 1e-6  # of weights
@@ -110,7 +109,7 @@ def check_model(model: Any) -> Gate:
     Raises InputError where the model is of a kind that cannot be audited, or fails a check. The model is left as it was.
     """
     before = _state(model)
-    with evaluating(model):
+    with reading(model):
         trial = _Trial.of(model)
         checks = [_require(trial.name, check) for check in trial.checks()]
         task, reads, layers, replays = trial.replays()
@@ -138,6 +137,7 @@ def _state(model: nn.Module) -> list[Any]:
         [module.training for module in model.modules()],
         [sum(map(_is_foreign, (*module._forward_hooks.values(), *module._forward_pre_hooks.values()))) for module in model.modules()],
         [module.config._attn_implementation for module in model.modules() if isinstance(module, PreTrainedModel)],
+        [getattr(getattr(model, "config", None), "use_cache", None)],
     ]
 
 
@@ -342,7 +342,7 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
         raise refused(type(model).__name__, f"{type(error).__name__} {error}", f"logits for texts of {_lengths(probe)} tokens") from error
     if not logits.isfinite().all():
-        raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check its weights")
+        raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check the size of its weights")
     return logits
 
 
@@ -358,7 +358,13 @@ def _check_kind(model: Any) -> None:
         raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
     half = {parameter.dtype for parameter in model.parameters() if parameter.dtype in (torch.float16, torch.bfloat16)}
     if half and model.device.type == "cpu":
-        raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", "read it with dtype=torch.float32")
+        do = "read it with dtype=torch.float32, or save it so with model.float().save_pretrained(DIR)"
+        raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", do)
+    damaged = next((path for path, parameter in model.named_parameters() if not parameter.isfinite().all()), None)
+    if damaged is not None:
+        raise refused(
+            name, f"weights {damaged} that are no finite numbers", "finite weights", "train it again, or take an earlier checkpoint"
+        )
 
 
 def _layers(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
@@ -373,6 +379,9 @@ def _layers(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
     found: list[Layer] = []
     for one in seen.attentions:
         stack = _stack(one, both=model.config.is_encoder_decoder)
+        if stack == "encoder" and probe.targets and one.weights.shape[2] == probe.targets:
+            got, expected = f"a decoder that sees later tokens, in {one.path}", "one that predicts a token from those before it"
+            raise refused(name, got, expected)
         layer = sum(other.stack == stack for other in found)
         found.append(Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink))
     return tuple(found)

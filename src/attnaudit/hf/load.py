@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,6 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import read_json
 
 OPERATION = "read model"
 CONFIG = "config.json"
@@ -23,8 +25,8 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
     """The model that ``model.save_pretrained(folder)`` has written, of its own class, in evaluation mode.
 
     Weights are read from safetensors alone, in the precision in which they are saved. Raises InputError for a folder without configuration
-    or weights, for a class that transformers does not have, and where a weight of the class is not in the file: from_pretrained would draw
-    it at random.
+    or weights, for a class that transformers does not have, and where a weight of the class is not in the file, or has another shape there:
+    from_pretrained would draw it at random.
     """
     folder = Path(folder)
     name = _class_of(folder)
@@ -33,6 +35,10 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
         got = f"weights in {pickled[0]} alone" if pickled else "no weights"
         raise InputError(OPERATION, str(folder), got, f"{WEIGHTS[0]}, as no pickle is ever read", SAVE)
     model, found = _read(folder, name)
+    if found["mismatched_keys"]:
+        weight, saved, wanted = sorted(found["mismatched_keys"])[0]
+        got, expected = f"{weight} of shape {_shape(saved)}", f"{_shape(wanted)}, by the sizes in {CONFIG}"
+        raise InputError(OPERATION, str(folder), got, expected, SAVE)
     if found["missing_keys"]:
         missing = sorted(found["missing_keys"])
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
@@ -47,14 +53,17 @@ def _class_of(folder: Path) -> str:
         raise InputError(OPERATION, str(folder), "a file" if folder.exists() else "no such folder", "the folder of a saved model", SAVE)
     if not (folder / CONFIG).is_file():
         raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE)
-    config = read_json(folder / CONFIG)
+    try:
+        config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        got, expected = f"{type(error).__name__} {error}", "the configuration of a model, in JSON"
+        raise InputError(OPERATION, str(folder / CONFIG), got, expected, SAVE) from error
     if not isinstance(config, dict):
         raise InputError(OPERATION, str(folder / CONFIG), f"a {type(config).__name__}", "the configuration of a model")
     if config.get("auto_map"):
         got = "a class of its own code (auto_map)"
-        raise InputError(
-            OPERATION, str(folder), got, "a class of transformers", "code of a model folder is never run; use the Python interface"
-        )
+        do = "code of a model folder is never run; remove auto_map where transformers has the class, else use the Python interface"
+        raise InputError(OPERATION, str(folder / CONFIG), got, "a class of transformers", do)
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
         raise InputError(OPERATION, str(folder / CONFIG), f"architectures: {names!r}", "the name of one class", SAVE)
@@ -63,7 +72,16 @@ def _class_of(folder: Path) -> str:
         raise InputError(
             OPERATION, str(folder / CONFIG), f"architectures: {names[0]!r}", f"a model class of {version}", "check the versions"
         )
+    own, stated = getattr(transformers, names[0]).config_class.model_type, config.get("model_type")
+    if stated not in (own, None):
+        raise InputError(
+            OPERATION, str(folder / CONFIG), f"model_type {stated!r}", f"{own!r}, that of {names[0]}", "correct one of the two"
+        )
     return names[0]
+
+
+def _shape(shape: Sequence[int]) -> str:
+    return " × ".join(map(str, shape))
 
 
 def _is_model(name: Any) -> bool:
@@ -76,11 +94,21 @@ def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
     logging.set_verbosity_error()  # what is missing is an error here
     logging.disable_progress_bar()
     try:
-        return getattr(transformers, name).from_pretrained(
-            folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype="auto", output_loading_info=True
-        )
-    except (OSError, ValueError, RuntimeError, TypeError, KeyError, SafetensorError) as error:
+        with warnings.catch_warnings(action="ignore"):
+            return getattr(transformers, name).from_pretrained(
+                folder, local_files_only=True, use_safetensors=True, trust_remote_code=False, dtype="auto", output_loading_info=True,
+                ignore_mismatched_sizes=True,
+            )  # fmt: skip
+    except SafetensorError as error:
+        do = "copy or download it again"
+        raise InputError(OPERATION, f"{folder}: {_weights(folder)}", f"damaged ({error})", "whole safetensors", do) from error
+    except Exception as error:  # whatever a configuration makes a class do
         raise InputError(OPERATION, str(folder), f"{type(error).__name__} {error}", f"a model of class {name}", SAVE) from error
     finally:
         logging.set_verbosity(verbosity)
         logging.enable_progress_bar()
+
+
+def _weights(folder: Path) -> str:
+    """The files that hold the weights."""
+    return ", ".join(path.name for path in sorted(folder.glob("*.safetensors")))

@@ -15,10 +15,10 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate
 from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
-from attnaudit.training.loop import evaluating
 
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
@@ -84,7 +84,7 @@ class Rows:
             place = self._places[row]
             groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), place["stack"], place["layer"]].append(k)
         found: dict[int, np.ndarray] = {}
-        with evaluating(self.network.model):
+        with reading(self.network.model):
             for group in groups.values():
                 found |= self._of_text(pooled, rows, group)
         return np.stack([found[k] for k in range(len(rows))]) if found else np.zeros((0, 1))
@@ -96,7 +96,7 @@ class Rows:
             place = self._places[rows[k][0]]
             groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), tuple(rows[k].tolist())].append(k)
         found: dict[int, np.ndarray] = {}
-        with evaluating(self.network.model):
+        with reading(self.network.model):
             for (_, _, of_group), group in groups.items():
                 for start in range(0, len(group), OF_TEXTS):
                     part = group[start : start + OF_TEXTS]

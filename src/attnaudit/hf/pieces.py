@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,7 @@ class Pieces:
     rationale: list[bool] = field(default_factory=list)
 
     def add(self, token: str, word: int, marked: bool = False) -> None:
-        self.tokens.append(token)
+        self.tokens.append(sys.intern(token))  # a corpus has many pieces, of few kinds
         self.word_id.append(word)
         self.special.append(word == SPECIAL)
         self.rationale.append(marked)
@@ -79,10 +80,10 @@ def in_pieces(encoding: Any, parts: tuple[str, ...], structural: frozenset[int],
         shown = _shown(text, offsets, place, before, name)
         if first is None or place.begins_word(before, text):
             word, first = word + 1, place
-            out.words.append(shown)
+            out.words.append(sys.intern(shown))
         else:
             first = place if first.start == first.stop else first
-            out.words[-1] = text[first.start : place.stop] or out.words[-1] + shown
+            out.words[-1] = sys.intern(text[first.start : place.stop] or out.words[-1] + shown)
         out.add(shown, word, sequence == 0 and any(place.start < stop and start < place.stop for start, stop in spans or ()))
         before = place
     return out

@@ -23,6 +23,7 @@ from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case, frozen
 from attnaudit.hf.importance.gradients import alpha_gradients
 from attnaudit.hf.network import Replay
+from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.replay import states_at
 from attnaudit.hf.resume import layers_around, record
@@ -205,9 +206,15 @@ class _Work:
         """The rows of one head, one for each text."""
         one, rows = self.chosen[k], range(len(encoded))
         written = encoded.written is not None and one.layer.stack == "decoder"
-        tokens = encoded.written_tokens if written and encoded.written_tokens is not None else encoded.tokens
-        special = [list(row) for row in encoded.special] if not written else [[False] * len(row) for row in tokens]
-        word_id = [row.tolist() for row in encoded.word_id] if not written else [list(range(len(row))) for row in tokens]
+        tokens, other = encoded.tokens, encoded.written_tokens
+        special = [list(row) for row in encoded.special]
+        word_id = [row.tolist() for row in encoded.word_id]
+        if written:
+            assert other is not None
+            assert encoded.forced is not None
+            tokens, other = other, tokens
+            special = [[True, *row[:-1]] for row in encoded.forced]
+            word_id = [[SPECIAL if marked else place for place, marked in enumerate(row)] for row in special]
         alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
         slopes = [texts[row].slopes[k][head] for row in rows]
         measured = {} if written else {name: list(values) for name, values in scores.items()}
@@ -230,7 +237,7 @@ class _Work:
             prediction=np.stack([_softmax(texts[row].logits) for row in rows]), rationale=rationale,
             special=special, word_id=word_id, stack=[one.layer.stack] * len(rows), layer=np.full(len(rows), one.layer.layer, np.int32),
             head=np.full(len(rows), head, np.int32), query=np.array([texts[row].query for row in rows], np.int32),
-            sink=np.full(len(rows), one.layer.sink), alpha_gradient=Ragged.from_rows(slopes), **self._ids(encoded),
+            sink=np.full(len(rows), one.layer.sink), alpha_gradient=Ragged.from_rows(slopes), question=other, **self._ids(encoded),
             **{_column(name): Ragged.from_rows(values) for name, values in measured.items()},
         )  # fmt: skip
 
@@ -247,10 +254,9 @@ class _Work:
         columns = {"ids": encoded.ids, "type_ids": encoded.type_ids, "written_ids": encoded.written}
         return {name: [row.tolist() for row in column] for name, column in columns.items() if column is not None}
 
-    def _labels(self, encoded: Encoded) -> np.ndarray | None:
-        if encoded.next_ids is not None:
-            return np.array([row[-1] for row in encoded.next_ids], np.int32)
-        return encoded.label
+    def _labels(self, encoded: Encoded) -> list[int | None] | None:
+        label = encoded.label if encoded.next_ids is None else encoded.next_ids.values[encoded.next_ids.offsets[1:] - 1]
+        return None if label is None else [None if number < 0 else number for number in label.tolist()]
 
 
 def _column(score: str) -> str:
@@ -264,7 +270,8 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
         return tuple(class_names)
     if type(model).__name__.endswith("ForSequenceClassification"):
         return tuple(str(model.config.id2label.get(number, number)) for number in range(model.config.num_labels))
-    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer)
+    targets = getattr(tokenizer, "target_encoder", None)  # of Marian, where the vocabulary of targets is another
+    size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer if targets is None else targets)
     names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
     taken: set[str] = set()
     for number, name in enumerate(names):
@@ -289,20 +296,28 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def collect(
     model: Any, tokenizer: Any, texts: Texts, *, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False,
-    scores: Sequence[str] = USUAL, folder: str | Path | None = None, max_tokens: int | None = None, progress: Progress = silent,
+    positions: Positions | None = None, seed: int = 0, scores: Sequence[str] = USUAL, folder: str | Path | None = None,
+    max_tokens: int | None = None, progress: Progress = silent,
 ) -> Trace:  # fmt: skip
     """The trace of a model of the transformers library on ``texts`` (`attnaudit.hf.read_texts`), with a row for every text and head.
 
     The model is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
-    cross-attention of an encoder–decoder, ``scores`` are measures of importance. A tail that is stored as a graph stays in ``folder``, by
-    default a temporary one. Raises InputError for a model that cannot be audited and for texts that do not fit it.
+    cross-attention of an encoder–decoder, ``scores`` are measures of importance. ``positions`` of a text, or of a target, are those whose
+    next token is predicted: the "last" (the default of a causal language model), "one" drawn with ``seed`` (that of an encoder–decoder) or
+    "all"; column ``query`` says which one a row is of, and rows of one text are drawn together in every interval. A tail that is stored as
+    a graph stays in ``folder``, by default a temporary one. Raises InputError for a model that cannot be audited and for texts that do not
+    fit it.
     """
     gate = check_model(model)
     encoded = encode(model, tokenizer, texts, max_tokens=max_tokens)
     chosen = choose_layers(gate, layers, heads, cross)
+    positions = positions_of(texts.kind, positions)
+    encoded = at_positions(encoded, positions, seed)
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="attnaudit-"))
     metadata = {
-        "corpus": {"name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": list(texts.notes)},
+        "corpus": {
+            "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": list(texts.notes), "positions": positions,
+        },
         "model": {"name": gate.model, "fingerprint": weights_fingerprint(model)}, "gate": gate.to_json(),
     }  # fmt: skip
     shards = collect_shards(

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import AttnauditError, InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import check_settings, setting
+from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.plans.spec import SCHEMA
+from attnaudit.results.words import count
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
 from attnaudit.runner.store import Store, alone, check_place, versions
 
 if TYPE_CHECKING:
     from attnaudit.hf.encoded import Encoded
     from attnaudit.hf.network import Replay
+    from attnaudit.hf.positions import Positions
     from attnaudit.hf.texts import Texts
     from attnaudit.hf.trace import Chosen
 
 USUAL_SAMPLE, REPLAYED_SAMPLE = 500, 50
 OF_TEXTS = {"classification": "classification", "causal-lm": "language_modelling", "seq2seq": "seq2seq"}
+POSITIONS = {
+    "one": "every text is read up to one position, drawn by the seed, whose next token is the prediction",
+    "all": "every text is read up to each of its positions in turn, whose next token is the prediction",
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,7 @@ class TransformerSettings:
     layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
     heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
     sample: int | None = setting(
-        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, where the model runs again.",
+        "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, or at all positions.",
         None, flag="--sample", least=1,
     )  # fmt: skip
     split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
@@ -46,6 +53,10 @@ class TransformerSettings:
     scores: tuple[str, ...] | None = setting(
         "Measures of importance, or all; default: those that cost little more than leave-one-out.", None, flag="--score"
     )
+    positions: Literal["one", "all", "last"] | None = setting(
+        "Positions of a text whose next token is the prediction; default: one of a target, drawn by the seed, the last of a prompt.",
+        None, flag="--positions",
+    )  # fmt: skip
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
 
     def __post_init__(self) -> None:
@@ -88,9 +99,10 @@ class TransformerSpec:
         """What ``spec.json`` holds, apart from the fingerprints of corpus and model."""
         plain = {
             "schema": SCHEMA, "kind": self.kind, "corpus": {**self.corpus, "source": self.source}, "cross": self.cross, "seed": self.seed,
-            "collect": {name: value for name, value in asdict(self.collect).items() if name != "batch"},
+            "collect": {name: value for name, value in asdict(self.collect).items() if (name, value) != ("positions", None)},
             "experiments": self.battery.settings, "chosen": self.battery.chosen, "model": {"name": self.model.resolve().name},
         }  # fmt: skip
+        plain["collect"].pop("batch")
         plain["corpus"].pop("data_dir", None)
         return json.loads(json.dumps(plain))
 
@@ -103,14 +115,17 @@ def audit_transformer(
     """Audit the transformer that ``save_pretrained`` wrote to the folder ``model`` on the texts of ``source``; returns the run's folder.
 
     ``task`` is what the model predicts (classification, causal-lm or seq2seq), checked where it is given; ``collect`` are fields of
-    `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments. A run that was stopped is
-    resumed, a finished one left as it is. Raises InputError for bad input and for a model that cannot be audited, and RunError where
-    ``out`` holds something else.
+    `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments, of ``corpus`` and of
+    ``collect``. A run that was stopped is resumed, a finished one left as it is. Raises InputError for bad input and for a model that
+    cannot be audited, and RunError where ``out`` holds something else.
     """
     operation = f"audit {model}"
     require("hf", operation)
-    battery = choose(experiments, settings or {})
-    spec = TransformerSpec(Path(model), str(source), TransformerSettings(**(collect or {})), cross, battery, seed, corpus)
+    of_corpus, of_collect, of_experiments = _parted(settings or {})
+    of_collect |= {f"collect.{name}": value for name, value in (collect or {}).items()}
+    collected = override({"collect": TransformerSettings()}, of_collect)["collect"]
+    battery = choose(experiments, of_experiments)
+    spec = TransformerSpec(Path(model), str(source), collected, cross, battery, seed, {**of_corpus, **corpus})
     place, progress = Path(out or Path("runs") / spec.name), progress or silent
     check_place(place, spec.to_json())
     work = _Work.of(spec, task, progress)
@@ -119,6 +134,14 @@ def audit_transformer(
     with alone(place) as store:
         work.run(store, plain)
     return place
+
+
+def _parted(settings: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Settings of the corpus, by field, and dotted ones of ``collect`` and of experiments."""
+    sections = {key: key.partition(".")[0] for key in settings}
+    of_corpus = {key.removeprefix("corpus."): settings[key] for key, section in sections.items() if section == "corpus"}
+    of_collect = {key: settings[key] for key, section in sections.items() if section == "collect"}
+    return of_corpus, of_collect, {key: settings[key] for key, section in sections.items() if section not in ("corpus", "collect")}
 
 
 @dataclass(frozen=True)
@@ -131,6 +154,7 @@ class _Work:
     network: Replay
     chosen: tuple[Chosen, ...]
     names: tuple[str, ...]
+    positions: Positions
     progress: Progress
 
     @classmethod
@@ -140,13 +164,15 @@ class _Work:
         from attnaudit.hf.importance import MEASURES
         from attnaudit.hf.load import load_pretrained
         from attnaudit.hf.network import Replay
+        from attnaudit.hf.positions import at_positions, positions_of
         from attnaudit.hf.replay import task_of
         from attnaudit.hf.texts import read_texts
         from attnaudit.hf.trace import choose_layers, output_names
 
         progress("read the model", 0, 0)
-        model, tokenizer = load_pretrained(spec.model), load_tokenizer(spec.model)
+        model = load_pretrained(spec.model)
         known = task_of(model)
+        tokenizer = load_tokenizer(spec.model, known or "classification")
         if task is not None and task != known:
             raise InputError(
                 "audit", f"--task {task}", f"{type(model).__name__}, a model for {known or 'another task'}", f"a model for {task}"
@@ -160,18 +186,22 @@ class _Work:
                 )
         chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
         assert known is not None  # else no layer could be chosen
+        positions = positions_of(known, spec.collect.positions)
         texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip")
         if not len(encoded):
-            raise InputError("audit", texts.name, "no text with a token", "one or more")
-        return cls(spec, texts, encoded, Replay(model, gate), chosen, output_names(model, tokenizer, encoded.class_names), progress)
+            do = "correct the file, or read another split with --split"
+            raise InputError("audit", spec.source, f"no text with a token among {len(texts)}", "one or more", do)
+        names = output_names(model, tokenizer, encoded.class_names)
+        rows = at_positions(encoded, positions, spec.seed)
+        return cls(spec, texts, rows, Replay(model, gate), chosen, names, positions, progress)
 
     def run(self, store: Store, plain: Mapping[str, Any]) -> None:
         """Every step that is not done yet."""
-        collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"])
-        if not (store.out / "spec.json").exists():
-            write_with_digest(store.out / "spec.json", plain)
-        store.step("collect", collected, ("trace",), self._collect)
+        drawn = [] if self.positions == "last" else [self.positions]
+        collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"], *drawn)
+        with _claimed(store.out / "spec.json", plain):
+            store.step("collect", collected, ("trace",), self._collect)
         trace = store.out / "trace"
         audit_step(store, trace, self.spec.battery, plain, self.progress, replay=self.network)
         report_step(store, self.progress, audit_page())
@@ -197,6 +227,7 @@ class _Work:
         return {
             "corpus": {
                 "name": texts.name, "task": OF_TEXTS[texts.kind], "fingerprint": texts.fingerprint, "notes": self._notes(),
+                "positions": self.positions,
             },
             "model": {"name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint},
             "gate": network.gate.to_json(),
@@ -206,16 +237,30 @@ class _Work:
 
     def _notes(self) -> list[str]:
         cut, empty = self.encoded.cut, self.encoded.empty
-        notes = list(self.texts.notes)
-        notes += [f"{cut} of {len(self.encoded)} texts were longer than the model reads, and cut"] if cut else []
-        return notes + ([f"{empty} texts without a token were skipped"] if empty else [])
+        notes = [*self.texts.notes, *([POSITIONS[self.positions]] if self.positions in POSITIONS else [])]
+        notes += [f"{cut} of {len(self.texts)} texts were longer than the model reads, and cut"] if cut else []
+        return notes + ([f"{count(empty, 'text')} without a token skipped"] if empty else [])
 
     def _manifest(self) -> dict[str, Any]:
         return {
             "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes(),
-            "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(self.encoded)},
+            "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(np.unique(self.encoded.instance))},
             "skipped": [asdict(row) for row in self.texts.skipped],
         }  # fmt: skip
+
+
+@contextmanager
+def _claimed(path: Path, plain: Mapping[str, Any]) -> Iterator[None]:
+    """Within, the folder is this run's own by its ``spec.json``; it is none where the first step of a new run cannot be done."""
+    known = path.exists()
+    if not known:
+        write_with_digest(path, plain)
+    try:
+        yield
+    except AttnauditError:
+        if not known:
+            path.unlink()
+        raise
 
 
 def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
@@ -225,7 +270,8 @@ def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     if split not in known:
         raise InputError("audit", f"--split {split}", f"a corpus with {', '.join(known)}", "one of its splits")
     chosen = texts.of_split(split)
-    size = spec.collect.sample or (USUAL_SAMPLE if spec.collect.layers == "last" else REPLAYED_SAMPLE)
+    one_row = spec.collect.layers == "last" and spec.collect.positions != "all"
+    size = spec.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE)
     if len(chosen) <= size:
         return chosen
     return chosen.take(np.sort(np.random.default_rng([spec.seed, len(chosen)]).permutation(len(chosen))[:size]))

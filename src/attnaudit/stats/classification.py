@@ -24,9 +24,10 @@ class Scores:
 
 
 def classification_scores(
-    label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, " n"], score: Float[np.ndarray, "n K"], *, seed: int, resamples: int = 1000
-) -> Scores:
-    """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows.
+    label: Int[np.ndarray, " n"], predicted: Int[np.ndarray, " n"], score: Float[np.ndarray, "n K"], *, seed: int, resamples: int = 1000,
+    cluster: Int[np.ndarray, " n"] | None = None,
+) -> Scores:  # fmt: skip
+    """Accuracy, F1 and ROC-AUC with 95 % percentile intervals over rows, or over clusters of rows, each drawn with all its rows.
 
     ``score`` has a column per class that is distinguished from the rest, or a single one for class 1 of two. F1 is that of class 1 for a
     single column or two classes, else the mean over the classes that occur. ROC-AUC is the mean over the classes that some rows have and
@@ -34,9 +35,12 @@ def classification_scores(
     """
     if score.shape[1] == 2:
         score = score[:, 1:]
-    rows = canonical_order(np.column_stack([label, predicted, score]).astype(np.float64))
-    columns = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, 2:])
-    value, statistics = _scores_and_resamples(*columns, resample_keys(seed, resamples))
+    clusters = [] if cluster is None else [np.unique(cluster, return_inverse=True)[1]]
+    rows = canonical_order(np.column_stack([label, predicted, *clusters, score]).astype(np.float64))
+    first = 2 + len(clusters)
+    columns = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, first:])
+    of = rows[:, 2].astype(np.int64) if clusters else np.arange(len(rows))
+    value, statistics = _scores_and_resamples(*columns, of, resample_keys(seed, resamples))
     low, high = percentile_interval(statistics)
     return Scores(float(value[0]), float(value[1]), float(value[2]), low, high)
 
@@ -58,7 +62,8 @@ def resampled_over_seeds(
     scores = np.ascontiguousarray(np.moveaxis(rows[:, 1 : 1 + flat[0].shape[1]].reshape(n, models, seeds, -1), 0, 2))
     chosen = np.moveaxis(rows[:, 1 + flat[0].shape[1] :].reshape(n, models, seeds), 0, 2).astype(np.int64)
     keys = resample_keys(seed, resamples)
-    each = [[_scores_and_resamples(ordered, chosen[m, s], scores[m, s], keys) for s in range(seeds)] for m in range(models)]
+    alone = np.arange(n)
+    each = [[_scores_and_resamples(ordered, chosen[m, s], scores[m, s], alone, keys) for s in range(seeds)] for m in range(models)]
     values = np.array([[value for value, _ in row] for row in each])
     resampled = np.array([[statistics for _, statistics in row] for row in each])
     drawn = drawn_seeds(seed, resamples, seeds)
@@ -67,21 +72,21 @@ def resampled_over_seeds(
 
 
 def _scores_and_resamples(
-    label: np.ndarray, predicted: np.ndarray, score: np.ndarray, keys: np.ndarray
+    label: np.ndarray, predicted: np.ndarray, score: np.ndarray, cluster: np.ndarray, keys: np.ndarray
 ) -> tuple[Float[np.ndarray, " 3"], Float[np.ndarray, "resamples 3"]]:
     statistics = np.full((1 + len(keys), 3), np.nan)
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        over_rows(_score_rows, len(statistics), label, predicted, score, order, keys, statistics)
+        over_rows(_score_rows, len(statistics), label, predicted, score, cluster, order, keys, statistics)
     return statistics[0], statistics[1:]
 
 
 @kernel
-def _score_rows(first, last, label, predicted, score, order, keys, statistics):
+def _score_rows(first, last, label, predicted, score, cluster, order, keys, statistics):
     """First the scores themselves, then those of every resample."""
     for b in range(first, last):
-        weight = np.ones(len(label)) if b == 0 else resample(keys[b - 1], len(label)).astype(np.float64)
+        weight = np.ones(len(label)) if b == 0 else resample(keys[b - 1], cluster.max() + 1)[cluster].astype(np.float64)
         statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
 
 

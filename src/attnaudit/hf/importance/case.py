@@ -16,11 +16,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, Exchange, Pass, forward
+from attnaudit.hf.capture import Attention, Exchange, Pass, forward, reading
 from attnaudit.hf.encode import kind_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, Layer
-from attnaudit.training.loop import evaluating
 
 OPERATION = "measure importance"
 NUMBERS = 2**27  # of logits at a time
@@ -95,8 +94,7 @@ class Case:
 
     def is_written(self, layer: Layer) -> bool:
         """Whether the queries of a layer are what a decoder next to an encoder has written, and not tokens of the text."""
-        decodes = layer.stack != "encoder" or "decoder" in layer.path.split(".")  # that of FSMT is not causal
-        return bool(self.model.config.is_encoder_decoder) and decodes
+        return bool(self.model.config.is_encoder_decoder) and layer.stack != "encoder"
 
     def rows_of(self, index: int, queries: int) -> Float[Tensor, "B Q"]:
         """1 for the query of an attention that the prediction reads; in an encoder that a decoder reads, for all tokens of the text."""
@@ -192,7 +190,7 @@ def queries_read(model: Any, inputs: Mapping[str, Tensor]) -> Int[Tensor, " B"]:
 def frozen(model: nn.Module) -> Iterator[None]:
     """Within, the model is in evaluation mode and none of its parameters has a gradient; after it, all is as before."""
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
-    with evaluating(model):
+    with reading(model):
         try:
             for parameter, _ in flags:
                 parameter.requires_grad_(False)

@@ -157,8 +157,8 @@ def _gained(case: Case, baseline: list[Tensor]) -> Float[Tensor, " B"]:
     return case.prediction.gather(1, case.predicted[:, None])[:, 0] - begin
 
 
-def alpha_gradients(case: Case, wanted: Collection[int]) -> dict[int, Float[Tensor, "B H _"]]:
-    """``∂ŷ/∂alpha`` of the attentions ``wanted``, by their number, at the query that the prediction reads, signed.
+def alpha_gradients(case: Case, chosen: Collection[int]) -> dict[int, Float[Tensor, "B H _"]]:
+    """``∂ŷ/∂alpha`` of the attentions ``chosen``, by their number, at the query that the prediction reads, signed.
 
     ŷ is the probability of the predicted output; what follows an attention, later attention included, takes part. In an encoder that is
     read through a decoder there is no such query: the weights on a key are moved in all queries at once. Padding has 0. All are of one
@@ -169,7 +169,7 @@ def alpha_gradients(case: Case, wanted: Collection[int]) -> dict[int, Float[Tens
 
     def with_leaf(attention: Attention) -> Tensor | None:
         index, weights = attention.index, attention.weights
-        if index not in wanted:
+        if index not in chosen:
             return None
         leaves[index] = torch.zeros_like(weights[:, :, :1]).requires_grad_()
         return weights + case.rows_of(index, weights.shape[2])[:, None, :, None] * leaves[index]

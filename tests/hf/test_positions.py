@@ -1,0 +1,156 @@
+"""Positions whose next token is audited: drawn by seed and instance alone, each a prefix that the model reads as it does the whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.ragged import Ragged
+from attnaudit.hf.capture import forward
+from attnaudit.hf.encode import encode
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import check_model
+from attnaudit.hf.network import Replay
+from attnaudit.hf.positions import at_positions, positions_of
+from attnaudit.hf.texts import Texts
+from attnaudit.trace import Trace
+from tests.hf.classes import tiny
+from tests.hf.encoding import random_texts
+from tests.hf.test_trace import collected
+from tests.hf.tokenizing import SIZE, tokenizer
+
+WRITERS = ["BartForConditionalGeneration", "MarianMTModel", "T5ForConditionalGeneration"]
+
+
+def pairs(number: int = 12) -> Encoded:
+    return random_texts(tiny("MarianMTModel"), number)
+
+
+def drawn(texts: Encoded, seed: int = 0) -> dict[int, int]:
+    """The position of every instance."""
+    found = at_positions(texts, "one", seed)
+    assert found.written is not None
+    return dict(zip(found.instance.tolist(), found.written.lengths.tolist(), strict=True))
+
+
+def test_the_draw_depends_on_seed_and_instance_alone() -> None:
+    texts = pairs()
+    every = drawn(texts)
+    order = np.random.default_rng(0).permutation(len(texts))
+    assert drawn(texts.take(order)) == every
+    assert drawn(texts.take(order[:3])).items() <= every.items()
+    assert drawn(texts, seed=1) != every
+
+
+def test_every_position_is_drawn_equally_often() -> None:
+    texts = pairs(1).take(np.zeros(6000, np.int64))
+    written = Ragged.from_rows([np.arange(4)] * 6000)
+    texts = replace(
+        texts, instance=np.arange(6000), written=written, next_ids=written, forced=written.with_values(np.zeros(24000, bool)),
+        written_tokens=[list("abcd")] * 6000,
+    )  # fmt: skip
+    count = Counter(drawn(texts).values())
+    assert sorted(count) == [1, 2, 3, 4]
+    assert all(abs(number - 1500) < 150 for number in count.values())
+
+
+def test_tokens_that_are_given_are_never_predicted() -> None:
+    texts = pairs(40)
+    assert texts.forced is not None
+    forced = np.zeros(len(texts.forced.values), bool)
+    forced[texts.forced.offsets[1:] - 1] = texts.forced.lengths > 1  # as the language code that ends a target of mBART
+    texts = replace(texts, forced=texts.forced.with_values(forced))
+    for positions in ("one", "all", "last"):
+        found = at_positions(texts, positions)
+        assert found.forced is not None
+        assert not found.forced.values[found.forced.offsets[1:] - 1].any()
+    last = at_positions(texts, "last")
+    assert last.written is not None
+    assert texts.written is not None
+    assert last.written.lengths.tolist() == np.maximum(texts.written.lengths - 1, 1).tolist()
+
+
+def test_all_positions_are_every_prefix_once() -> None:
+    texts = pairs(5)
+    found = at_positions(texts, "all")
+    assert texts.written is not None
+    assert found.written is not None
+    expected = [(row, row_ids[: size + 1].tolist()) for row, row_ids in enumerate(texts.written) for size in range(len(row_ids))]
+    assert [(row, ids.tolist()) for row, ids in zip(found.instance.tolist(), found.written, strict=True)] == expected
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_prefix_is_predicted_from_as_the_whole_target_is(name: str) -> None:
+    model, texts = tiny(name), random_texts(tiny(name), 3)
+    with torch.no_grad():
+        for prefix in range(len(found := at_positions(texts, "all"))):
+            instance = int(found.instance[prefix])
+            short = model(**found.batch([prefix])).logits[0, -1]
+            whole = model(**texts.batch([instance])).logits[0, found.batch([prefix])["decoder_input_ids"].shape[1] - 1]
+            torch.testing.assert_close(short, whole, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("cross", [False, True])
+def test_a_row_has_the_attention_of_its_position_and_says_which_it_is(cross: bool, tmp_path: Path) -> None:
+    model = tiny("MarianMTModel")
+    texts, gate = random_texts(model, 4), check_model(model)
+    trace = Trace.read(collected(model, gate, at_positions(texts, "all"), tmp_path, cross=cross, scores=("loo",)), Replay(model, gate))
+    assert texts.written is not None
+    assert len(trace) == 4 * texts.written.lengths.sum()
+    stack = {layer.path: number for number, layer in enumerate(gate.layers) if layer.stack == ("cross" if cross else "decoder")}
+    number = max(stack.values())
+    for row in range(len(trace)):
+        instance, head, query = (int(trace.array(name)[row]) for name in ("instance", "head", "query"))
+        whole = forward(model, texts.batch([instance])).attentions[number].weights[0, head, query]
+        np.testing.assert_allclose(trace.alpha[row], whole[: len(trace.alpha[row])], atol=1e-5)
+        assert int(trace.array("label")[row]) == int(texts.next_ids[instance][query])  # type: ignore[index]
+        source, written = texts.tokens[instance], texts.written_tokens[instance][: query + 1]  # type: ignore[index]
+        assert (trace.tokens(row), trace.table.column("question")[row].as_py()) == ((source, written) if cross else (written, source))
+
+
+def test_a_trace_of_drawn_positions_does_not_depend_on_order_batches_or_shards(tmp_path: Path) -> None:
+    model = tiny("MarianMTModel")
+    texts, gate = random_texts(model, 6), check_model(model)
+    order = np.random.default_rng(1).permutation(6)
+
+    def rows(folder: Path, texts: Encoded, **options: Any) -> pl.DataFrame:
+        trace = Trace.read(collected(model, gate, at_positions(texts, "one", 3), folder, cross=True, **options), Replay(model, gate))
+        frame = pl.from_arrow(trace.table.select(["instance", "head", "query", "alpha", "loo", "prediction"]))
+        assert isinstance(frame, pl.DataFrame)
+        return frame.sort("instance", "head", "query")
+
+    together, alone = rows(tmp_path / "a", texts), rows(tmp_path / "b", texts.take(order), budget=1, shard_texts=2)
+    assert together.select("instance", "head", "query").equals(alone.select("instance", "head", "query"))
+    for name in ("alpha", "loo", "prediction"):
+        first, second = (frame[name].explode().to_numpy() for frame in (together, alone))
+        np.testing.assert_allclose(first, second, atol=1e-5)
+
+
+def test_a_prompt_ends_where_it_ends_unless_positions_are_asked_for() -> None:
+    model = tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    prompts = Texts("given", "causal-lm", ["the wooden ladder", "a mill"], np.arange(2), ["all"] * 2, "")
+    texts = encode(model, tokenizer("bytes", "[CLS] $A"), prompts)
+    assert at_positions(texts, positions_of("causal-lm")) is texts
+    every = at_positions(texts, "all")
+    assert every.ids.lengths.tolist() == [size for ids in texts.ids for size in range(2, len(ids) + 1)]  # [CLS] alone is no text
+    assert every.label is not None
+    for row, label in enumerate(every.label.tolist()):
+        ids = texts.ids[int(every.instance[row])]
+        size = len(every.ids[row])
+        assert label == (ids[size] if size < len(ids) else -1)
+        assert every.tokens[row] == texts.tokens[int(every.instance[row])][:size]
+        assert "".join(every.words[row]) == "".join(every.tokens[row])
+
+
+def test_a_classifier_has_no_positions() -> None:
+    with pytest.raises(InputError, match="positions one: a classifier; expected a model that predicts tokens"):
+        positions_of("classification", "one")
+    assert (positions_of("seq2seq"), positions_of("causal-lm"), positions_of("classification")) == ("one", "last", "last")
