@@ -26,6 +26,7 @@ def random_texts(model: Any, number: int = 4, seed: int = 0) -> Encoded:
         word_id=ids.with_values(np.arange(len(ids.values), dtype=np.int32)), tokens=pieces, words=pieces, instance=np.arange(number),
         label=None, split=["test"] * number, cut=0, pad=1, nothing=1, written=written, next_ids=written,
         written_tokens=None if written is None else _pieces(written),
+        written_word_id=None if written is None else written.with_values(np.arange(len(written.values), dtype=np.int32)),
     )  # fmt: skip
 
 

@@ -18,7 +18,9 @@ from attnaudit.results.skill import CHANCE
 from attnaudit.results.words import count, figure, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import predicted_class
-from attnaudit.trace import Trace
+from attnaudit.trace import ROW_KEYS, Trace
+
+OF_HEADS = ("layer", "head")
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Prediction:
         )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        rows = table.lazy().select("label", "probabilities").collect()
+        rows = _of_texts(table.lazy()).select("label", "probabilities").collect()
         labelled = rows.filter(pl.col("label").is_not_null())
         classes = int(rows["probabilities"].list.len()[0])
         probabilities = labelled["probabilities"].explode().to_numpy().reshape(-1, classes)
@@ -103,9 +105,16 @@ class Prediction:
         yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", _sentence(rows), of_model=True)
 
 
+def _of_texts(table: pl.LazyFrame) -> pl.LazyFrame:
+    """The first row of every prediction: a model with heads makes one of a text, whose rows all have it."""
+    names = table.collect_schema().names()
+    of_prediction = [name for name in ROW_KEYS if name in names and name not in OF_HEADS]
+    return table.unique(of_prediction, keep="first", maintain_order=True) if set(OF_HEADS) & set(names) else table
+
+
 def _sentence(rows: SummaryRows) -> str:
     accuracy, auc, majority = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc"), rows.value("prediction", "majority")
-    correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}" if accuracy else ""
+    correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], f'labelled {rows.text}')}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
     if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= CHANCE)):
@@ -114,7 +123,7 @@ def _sentence(rows: SummaryRows) -> str:
         ranks = (
             ""
             if auc is None
-            else f" It does rank instances (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
+            else f" It does rank {rows.text}s (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
         )
         return f"{correct}Its decisions are hardly better than always predicting the most frequent class.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."

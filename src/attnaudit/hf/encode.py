@@ -23,6 +23,7 @@ from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.pieces import Pieces, in_pieces
 from attnaudit.hf.replay import task_of
 from attnaudit.hf.texts import Kind, Texts
+from attnaudit.trace.words import SPECIAL
 
 OPERATION = "tokenise texts"
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
@@ -125,7 +126,7 @@ class _Reader:
             _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],
             self.texts.instance, label, self.texts.split, cut, pad, nothing, class_names,
             None if spans is None else [[] if spans[row] is None else found.rationale for row, found in enumerate(pieces)],
-            *((None, None, None) if targets is None else self._written(targets)),
+            *((None, None, None, None) if targets is None else self._written(targets)),
         )  # fmt: skip
 
     def _type_ids(self, pieces: list[Pieces]) -> Ragged | None:
@@ -147,15 +148,16 @@ class _Reader:
             self._check_known(row, encoding.ids)
             yield in_pieces(encoding, (targets[row],), self.structural, None)
 
-    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, list[list[str]]]:
-        """What the decoder is given, what it is to predict there, and the pieces of the former."""
+    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, list[list[str]], Ragged]:
+        """What the decoder is given, what it is to predict there, and the pieces and words of the former."""
         following = _column(targets, "ids", np.int64)
         written = [self._shifted(ids) for ids in following]
         pieces = [
             [self.tokenizer.convert_ids_to_tokens(int(ids[0])), *found.tokens[: len(ids) - 1]]
             for ids, found in zip(written, targets, strict=True)
         ]
-        return Ragged.from_rows(written, np.int64), following, pieces
+        word_id = [[SPECIAL, *found.word_id[: len(ids) - 1]] for ids, found in zip(written, targets, strict=True)]
+        return Ragged.from_rows(written, np.int64), following, pieces, Ragged.from_rows(word_id, np.int32)
 
     def _shifted(self, ids: Int64[np.ndarray, " T"]) -> np.ndarray:
         """What a decoder is given to predict ``ids``, in the class's own way."""

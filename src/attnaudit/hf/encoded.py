@@ -1,10 +1,9 @@
-"""Texts as a model reads them: batches of token ids, and pieces joined to words."""
+"""Texts as a model reads them: batches of token ids, with the words that tokens are pieces of."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from torch import Tensor
 
 from attnaudit.core.ragged import Ragged
 
-SPECIAL = -1  # the word of a special token
-
 
 @dataclass(frozen=True)
 class Encoded:
@@ -24,13 +21,13 @@ class Encoded:
     ``ids`` (int64), ``type_ids`` (int64; None where the model takes none), ``special`` (bool: tokens that are no part of the text) and
     ``word_id`` (int32; −1 for special tokens, counted on through the second text of a pair) have a value for each token. ``tokens`` are the
     characters of the text that each stands for (special tokens by their names), ``words`` the characters of each word, with a word of its
-    own for each special token, as in `to_words`. ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts ``class_names``,
-    the outputs of the model. ``pad`` is the id of padding, ``nothing`` that which stands for a hidden word: the mask token, or that of
-    unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty`` that of skipped texts
-    without a token.
+    own for each special token (`attnaudit.trace.words`). ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts
+    ``class_names``, the outputs of the model. ``pad`` is the id of padding, ``nothing`` that which stands for a hidden word: the mask
+    token, or that of unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty``
+    that of skipped texts without a token.
 
     Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that it is to
-    predict at each of them, and ``written_tokens`` the pieces of ``written``.
+    predict at each of them, ``written_tokens`` the pieces of ``written``, and ``written_word_id`` the words of these as ``word_id``.
     """
 
     ids: Ragged
@@ -50,6 +47,7 @@ class Encoded:
     written: Ragged | None = None
     next_ids: Ragged | None = None
     written_tokens: list[list[str]] | None = None
+    written_word_id: Ragged | None = None
     empty: int = 0
 
     def __len__(self) -> int:
@@ -61,14 +59,15 @@ class Encoded:
 
     def written_up_to(self, count: Int[np.ndarray, " n"]) -> Encoded:
         """The rows with only the first ``count`` tokens (1 or more) of what the decoder is given."""
-        written, following = self.written, self.next_ids
-        if written is None or following is None or self.written_tokens is None:
+        written, following, word_id = self.written, self.next_ids, self.written_word_id
+        if written is None or following is None or self.written_tokens is None or word_id is None:
             raise ValueError("a model without a decoder of its own writes nothing")
         kept = np.arange(len(written.values)) - written.spread(written.offsets[:-1]) < written.spread(count)
         lengths = np.minimum(written.lengths, count)
         return replace(
             self, written=Ragged.from_lengths(written.values[kept], lengths), next_ids=Ragged.from_lengths(following.values[kept], lengths),
             written_tokens=[tokens[:length] for tokens, length in zip(self.written_tokens, lengths.tolist(), strict=True)],
+            written_word_id=word_id.where(kept),
         )  # fmt: skip
 
     def batch(self, rows: Int[np.ndarray, " m"] | Sequence[int], device: torch.device | str = "cpu") -> dict[str, Tensor]:
@@ -112,7 +111,7 @@ class Encoded:
 
 _COLUMNS = (
     "ids", "type_ids", "special", "word_id", "tokens", "words", "instance", "label", "split", "rationale", "written", "next_ids",
-    "written_tokens",
+    "written_tokens", "written_word_id",
 )  # fmt: skip
 
 
@@ -130,33 +129,3 @@ def _padded(values: Ragged, rows: np.ndarray, pad: int = 0) -> Tensor:
     out = np.full((len(rows), int(chosen.lengths.max(initial=0))), pad, dtype=np.int64)
     out[np.arange(out.shape[1]) < chosen.lengths[:, None]] = chosen.values
     return torch.from_numpy(out)
-
-
-def to_words(scores: Ragged, word_id: Ragged) -> Ragged:
-    """The sums of scores over the pieces of each word, in order; every special token is a word of its own."""
-    starts = _starts(word_id)
-    sums = np.add.reduceat(scores.values, starts, axis=0) if len(starts) else scores.values[:0]
-    return Ragged.from_lengths(sums, np.bincount(word_id.row_of_value[starts], minlength=len(word_id)))
-
-
-def join_tokens(tokens: Sequence[Sequence[str]], word_id: Ragged) -> list[list[str]]:
-    """The pieces of each word, joined, in the order of `to_words`."""
-    return [
-        ["".join(piece for piece, _ in group) for _, group in groupby(zip(row, _runs(ids), strict=True), key=lambda pair: pair[1])]
-        for row, ids in zip(tokens, word_id, strict=True)
-    ]
-
-
-def _runs(word_id: np.ndarray) -> list[int]:
-    """A number for each piece, that of the others of its word."""
-    return np.cumsum(_first_of_word(word_id)).tolist()
-
-
-def _first_of_word(word_id: np.ndarray) -> np.ndarray:
-    return (word_id == SPECIAL) | (np.diff(word_id, prepend=SPECIAL - 1) != 0)
-
-
-def _starts(word_id: Ragged) -> Int64[np.ndarray, " words"]:
-    first = _first_of_word(word_id.values)
-    first[word_id.offsets[:-1][word_id.lengths > 0]] = True
-    return np.flatnonzero(first)

@@ -18,7 +18,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import SPECIAL, Encoded
+from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, Layer, check_model
 from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case
@@ -31,6 +31,7 @@ from attnaudit.hf.texts import Texts
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
+from attnaudit.trace.words import SPECIAL
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
@@ -212,8 +213,9 @@ class _Work:
         one, rows = self.chosen[k], range(len(encoded))
         written = encoded.written is not None and one.layer.stack == "decoder"
         tokens = encoded.written_tokens if written and encoded.written_tokens is not None else encoded.tokens
-        special = [list(row) for row in encoded.special] if not written else [[False] * len(row) for row in tokens]
-        word_id = [row.tolist() for row in encoded.word_id] if not written else [list(range(len(row))) for row in tokens]
+        words = encoded.word_id if not written else encoded.written_word_id
+        assert words is not None
+        special, word_id = [(row == SPECIAL).tolist() for row in words], [row.tolist() for row in words]
         alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
         slopes = [texts[row].slopes[k][head] for row in rows]
         measured = {} if written else {name: list(values) for name, values in scores.items()}
