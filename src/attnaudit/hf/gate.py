@@ -181,7 +181,7 @@ class _Trial:
         reads = "functions that read the weights besides the product with the values"
         named = f"{reads}: {', '.join(sorted(elsewhere))}" if elsewhere else f"{reads}; replaced weights would not reach them"
         yield Check("elsewhere", named, len(elsewhere), most=0)
-        yield Check("sums", "how far the weights of a query are from a sum of 1", self._sums(), most=10 * EXACT)
+        yield Check("sums", "largest difference of the sum of the weights of a query from 1", self._sums(), most=10 * EXACT)
         yield Check("padding", "largest weight that a token gives to padding", self._on_padding(), most=EXACT)
         same = forward(self.model, self.probe.inputs, lambda attention: attention.weights)
         yield Check(
@@ -280,7 +280,7 @@ class _Trial:
         with eager(self.model), torch.no_grad():
             output = self.model(**self.probe.inputs, output_attentions=True)
         reported = [weights for name in REPORTED for weights in (output.get(name) or ()) if weights is not None]
-        number = "difference of the number of layers whose attention was found from what the model reports, or has"
+        number = "layers of attention found, more or fewer than the model reports or has"
         weights = "largest difference from the weights that the model itself reports (output_attentions)"
         if not reported:
             expected = getattr(self.model.config, "num_hidden_layers", None)

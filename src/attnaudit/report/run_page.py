@@ -44,7 +44,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
         check_same_instances(seen, rows)
         heatmaps, instances, pictured = instance_sections(trace, seen, rows, record, card.unit)
-        of_instances = heatmaps, erasure_section(trace, record, pictured), instances
+        of_instances = heatmaps, erasure_section(trace, record, pictured, card.unit), instances
     missing, texts = left_out(record, first), None if card.audited is None else card.audited.texts
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % bootstrap intervals over {card.drawn}; s.d. is the spread over {card.unit}s."

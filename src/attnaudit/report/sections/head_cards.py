@@ -66,14 +66,11 @@ def head_view(record: RunRecord, trace: Trace | str | Path | None, rows: pl.Data
     first = order[0]
     shown = tuple(ShownRow(of_head[first].get(name, every[name]), name not in of_head[first]) for name in names)
     data = {
-        "scales": [every[name].scale for name in names],
-        "heads": {
-            anchor(head): {
-                "title": _title(head), "rows": [_numbers(of_head[head].get(name)) for name in names],
-                "texts": [{"why": why, **pictures[row]} for row, why in chosen.get(head, ())],
-            }
-            for head in order
-        },
+        anchor(head): {
+            "title": _title(head), "rows": [_numbers(of_head[head].get(name)) for name in names],
+            "texts": [{"why": why, **pictures[row]} for row, why in chosen.get(head, ())],
+        }
+        for head in order
     }  # fmt: skip
     choice = tuple((anchor(head), _title(head)) for head in sorted(order))
     return HeadView(_title(first), anchor(first), shown, choice, _note(len(order), len(cards), chosen), data)
@@ -98,8 +95,17 @@ def _numbers(row: CardRow | None) -> list[Any] | None:
     """What differs from head to head in a row of the card."""
     if row is None:
         return None
-    ends = (None if end is None else round(end, 4) for end in (row.value, row.low, row.high, row.mark))
-    return [row.figure, row.interval, row.yardstick, row.sentence, *ends]
+    return [row.figure, row.interval, row.yardstick, row.sentence, _gauge(row)]
+
+
+def _gauge(row: CardRow) -> list[list[Any]]:
+    """The parts of the gauge, as the template draws them: class, left end and perhaps width, in percent."""
+    low, high = row.scale
+    width = 100 / (high - low)
+    interval = [] if row.low is None or row.high is None else [["range", (row.low - low) * width, (row.high - row.low) * width]]
+    mark = [] if row.mark is None else [["mark", (row.mark - low) * width]]
+    zero = [["zero", -low * width]] if low < 0 else []
+    return [[name, *(round(end, 2) for end in ends)] for name, *ends in (*interval, *mark, *zero, ["dot", (row.value - low) * width])]
 
 
 def _note(cards: int, heads: int, chosen: Mapping[Head, Sequence[tuple[int, str]]]) -> str:

@@ -61,7 +61,7 @@ class Instance:
     @property
     def listed(self) -> str:
         """Its name in a list."""
-        return self.name if self.head is None else f"{self.number}, {named(self.head)}"
+        return row_name(self.name if self.head is None else str(self.number), self.head)
 
     @property
     def anchor(self) -> str:
@@ -237,7 +237,7 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
         label=trace.class_names[label] if label >= 0 else None,
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
         delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()), special=text.special,
-        number=int(trace.instance[k]), head=_head(trace, k),
+        number=int(trace.instance[k]), head=head_of_row(trace, k),
     )  # fmt: skip
 
 
@@ -281,7 +281,12 @@ def _name(trace: Trace, k: int) -> str:
     return " ".join([str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)])
 
 
-def _head(trace: Trace, k: int) -> Head | None:
+def row_name(name: str, head: Head | None) -> str:
+    """``103``, or ``103, head 1 of layer 3``."""
+    return name if head is None else f"{name}, {named(head)}"
+
+
+def head_of_row(trace: Trace, k: int) -> Head | None:
     """The head whose attention a row is; None where the trace does not say."""
     if not trace.has("layer", "head"):
         return None

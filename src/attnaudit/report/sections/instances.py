@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances, visible
+from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, read_instances, row_name, visible
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import INSTANCE, ROW, of_unit
 from attnaudit.trace import Trace, concatenate
@@ -37,7 +37,7 @@ _SHOWN = (
     "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
     "special", "word_id",
 )  # fmt: skip
-_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates")
+_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates", "layer", "head")
 
 
 def instance_sections(
@@ -160,7 +160,7 @@ def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
         raise InputError("write report", "trace and results", got, "the trace that the results were made of", "run the audit again")
 
 
-def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray) -> Section | None:
+def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray, unit: str = INSTANCE) -> Section | None:
     """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
     if "erasure" not in record.tables:
         return None
@@ -171,7 +171,7 @@ def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndar
     entries = [_entry(chosen, k, facts) for k in fit]
     if not entries:
         return None
-    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries)}
+    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries), "unit": unit}
     data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
     return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
 
@@ -181,7 +181,7 @@ def _entry(trace: Trace, k: int, facts: pl.DataFrame) -> dict[str, Any]:
     allowed = None if readout.candidates is None else readout.candidates[k].tolist()
     tokens = [visible(token) for token in trace.tokens(k)]
     return {
-        "name": str(trace.instance[k]), "tokens": tokens, "alpha": _rounded(trace.alpha[k]),
+        "name": row_name(str(trace.instance[k]), head_of_row(trace, k)), "tokens": tokens, "alpha": _rounded(trace.alpha[k]),
         "readout": _rounded(readout.contribution[k].T), "offset": _rounded(readout.offset[k]), "allowed": allowed,
         "minimum": facts[MINIMUM][k].to_list(), "proven": facts["minimum_proven"][k],
     }  # fmt: skip

@@ -4,7 +4,7 @@
   const source = document.getElementById("head-data");
   const view = document.getElementById("head-view");
   if (!source || !view) return;
-  const { heads, scales } = JSON.parse(source.textContent);
+  const heads = JSON.parse(source.textContent);
   const title = document.getElementById("head-title");
   const choice = document.getElementById("head-form").elements.head;
   const rows = Array.from(document.getElementById("head-rows").children);
@@ -14,29 +14,21 @@
 {% include "strip.js" %}
 
 
-  function gauge(place, [low, high], [value, from, to, mark]) {
-    const at = (number) => (number - low) * 100 / (high - low);
-    const part = (name, left, width) => {
-      const made = element("i", name);
-      made.style.left = `${left}%`;
-      if (width !== undefined) made.style.width = `${width}%`;
-      return made;
-    };
-    const parts = [];
-    if (from !== null && to !== null) parts.push(part("range", at(from), at(to) - at(from)));
-    if (mark !== null) parts.push(part("mark", at(mark)));
-    if (low < 0) parts.push(part("zero", at(0)));
-    place.replaceChildren(...parts, part("dot", at(value)));
+  function gauge([name, left, width]) {
+    const made = element("i", name);
+    made.style.left = `${left.toFixed(2)}%`;
+    if (width !== undefined) made.style.width = `${width.toFixed(2)}%`;
+    return made;
   }
 
-  function fill(row, numbers, scale) {
+  function fill(row, numbers) {
     row.hidden = numbers === null;
     if (numbers === null) return;
-    const [figure, interval, yardstick, sentence, ...positions] = numbers;
+    const [figure, interval, yardstick, sentence, parts] = numbers;
     row.querySelector(".value").replaceChildren(element("b", "", figure), " ", element("span", "interval", interval));
     row.querySelector(".yardstick").replaceChildren(element("span", "label", "compared with"), ` ${yardstick}`);
     row.querySelector(".sentence").textContent = sentence;
-    gauge(row.querySelector(".gauge"), scale, positions);
+    row.querySelector(".gauge").replaceChildren(...parts.map(gauge));
   }
 
   function picture(one) {
@@ -59,7 +51,7 @@
     if (!one) return false;
     title.textContent = one.title;
     choice.value = address;
-    rows.forEach((row, k) => fill(row, one.rows[k], scales[k]));
+    rows.forEach((row, k) => fill(row, one.rows[k]));
     texts.replaceChildren(...one.texts.map(picture));
     for (const link of links) {
       if (link.getAttribute("href") === `#${address}`) link.setAttribute("aria-current", "true");
@@ -89,5 +81,7 @@
   });
   choice.form.addEventListener("submit", (event) => event.preventDefault());
   window.addEventListener("hashchange", () => lead(window.location.hash.slice(1)));
+  // An address leads to the card, and only without scripts to the row of the table.
+  for (const address of Object.keys(heads)) document.getElementById(address)?.removeAttribute("id");
   if (!lead(window.location.hash.slice(1))) show(view.dataset.shown);
 })();
