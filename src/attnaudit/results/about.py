@@ -88,8 +88,8 @@ class About:
     def heads(self) -> int | None:
         """How many heads of attention a transformer has, in all its layers; None where that is unknown."""
         layers = _entry(self.metadata, "gate", "layers")
-        numbers = [layer.get("heads") for layer in layers if isinstance(layer, Mapping)] if isinstance(layers, list) else []
-        return sum(numbers) if numbers and all(isinstance(number, int) for number in numbers) else None
+        known = [layer.get("heads") for layer in layers if isinstance(layer, Mapping)] if isinstance(layers, list) else []
+        return sum(number for number in known if isinstance(number, int)) or None
 
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """The setting of an experiment that the run recorded, else ``default``."""
