@@ -43,7 +43,7 @@ def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(context: Browser
     page, asked, complaints = open_page(context, report)
     _link(page, 0, 1).click()
     _shows(page, report, 0, 1)
-    assert page.locator("#head-title").evaluate("title => title.getBoundingClientRect().top < window.innerHeight")
+    expect(page.locator("#head-title")).to_be_in_viewport()
     texts = page.locator("#head-texts .heatmap")
     assert 1 <= texts.count() <= 3
     assert texts.first.locator("h4").inner_text().startswith("Text ")
