@@ -79,7 +79,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "FNetForSequenceClassification": ({}, "no attention"),
     "FunnelForSequenceClassification": ({"d_model": 32, "n_head": 4, "d_head": 8, "d_inner": 48, "block_sizes": [1, 1]}, "2 × 4 × 7 × 13"),
-    "LEDForConditionalGeneration": ({**_STACKS, "attention_window": 4, "max_encoder_position_embeddings": 64}, "numbers of layers"),
+    "LEDForConditionalGeneration": ({**_STACKS, "attention_window": 4, "max_encoder_position_embeddings": 64}, "more or fewer than"),
     "LongT5ForConditionalGeneration": (_T5, "2 × 1 × 4 × 128 × 384"),
     "LongformerForSequenceClassification": ({"attention_window": 4}, "2 × 4 × 1 × 16"),
     "MambaForCausalLM": ({}, "no attention"),

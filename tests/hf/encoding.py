@@ -27,6 +27,7 @@ def random_texts(model: Any, number: int = 4, seed: int = 0) -> Encoded:
         label=None, split=["test"] * number, cut=0, pad=1, nothing=1, written=written, next_ids=written,
         forced=None if written is None else written.with_values(np.zeros(len(written.values), bool)),
         written_tokens=None if written is None else _pieces(written),
+        written_word_id=None if written is None else written.with_values(np.arange(len(written.values), dtype=np.int32)),
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,13 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import sha256
+from attnaudit.hf.gate import check_model
+from attnaudit.hf.load import load_pretrained
 from attnaudit.trace import Trace
 from attnaudit.trace.graph import GRAPH_FILE, GraphTail
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, texts, tokenizer
+from tests.report.test_heads import data, statements
 
 CLASSIFIER, WRITER = "BertForSequenceClassification", "GPT2LMHeadModel"
 
@@ -71,6 +75,40 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path) -> None:
     assert set(summary["experiment"].unique()) >= experiments
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["kind"] == "transformer"
+
+
+def test_a_report_counts_texts_and_explains_the_checks(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
+    page = statements((run / "report.html").read_text())
+    assert "3 texts, 4 heads of layer 1: 12 rows" in page
+    assert "Nothing here is about the other 4 heads of the model." in page
+    assert re.findall(r"\binstances?\b", page) == []
+    gate = page[page.index("Checks of the model") :]
+    order = [gate.index(f" {check.name} ") for check in check_model(load_pretrained(models / CLASSIFIER)).checks]
+    assert order == sorted(order)
+    assert "least change of the logits when the weights of one layer are replaced by uniform ones" in gate
+    assert "at least 1e-06" in gate
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    capsys.readouterr()
+    assert main([*command, "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["card"]["audited"] == {"names": [[1, head] for head in range(4)], "texts": 3, "rows": 12}
+    assert {row["n"] for row in shown["summary"] if row["experiment"] == "prediction"} == {3}
+
+
+def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
+    page = (run / "report.html").read_text()
+    trace = Trace.read(run / "trace")
+    lengths = {
+        int(instance): int((np.diff(words, prepend=-2) != 0).sum())
+        for instance, words in zip(trace.instance, trace.ragged("word_id"), strict=True)
+    }
+    texts = [text for head in data(page, "head-data").values() for text in head["texts"]]
+    assert len(texts) >= 4
+    assert all(len(text["tokens"]) == lengths[text["text"]] for text in texts)
+    assert any(lengths[int(instance)] < len(words) for instance, words in zip(trace.instance, trace.ragged("word_id"), strict=True))
+    assert all((text["tokens"][0], text["tokens"][-1]) == ("[CLS]", "[SEP]") for text in texts)
+    assert all(text["special"] == [0, len(text["tokens"]) - 1] for text in texts)
+    assert not any(token.startswith("##") for text in texts for token in text["tokens"])
 
 
 def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, capsys: Any) -> None:

@@ -15,8 +15,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode, load_tokenizer, longest_text, numbered_classes
-from attnaudit.hf.encoded import to_words
 from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 
@@ -171,8 +171,13 @@ def test_an_encoder_decoder_is_given_what_it_is_to_write_shifted(name: str) -> N
         assert found.written[row].tolist() == [model.config.decoder_start_token_id, *labels[:-1]]
     assert found.written_tokens is not None
     assert "".join(found.written_tokens[0][1:]) == "␣aladder"
+    assert found.written_word_id is not None
+    assert join_tokens(found.written_tokens, found.written_word_id)[0][1:] == ["␣a", "ladder"]
     short = found.take(np.array([0, 0])).up_to(np.array([1, 2]))
     assert short.written is not None
+    assert short.written_word_id is not None
+    assert short.written_word_id.lengths.tolist() == [1, 2]
+    assert short.written_word_id.values[[0, 1]].tolist() == [-1, -1]
     assert [row.tolist() for row in short.written] == [found.written[0][:1].tolist(), found.written[0][:2].tolist()]
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 from PIL import Image
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnaudit.report import write_report
 from attnaudit.report.study_page import write_study
@@ -29,25 +27,6 @@ from tests.studies.test_numbers import adversary_traces, some
 from tests.studies.test_pages import write_results
 from tests.traces import make_trace
 
-ARGUMENTS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--no-first-run",
-]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
-    if found is None:
-        reason = "no Chromium on the PATH: install it, on Debian with `apt-get install -y chromium`"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
-        yield running
-        running.close()
-
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -55,14 +34,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_report(write_run(tmp_path_factory.mktemp("run"), trace))
 
 
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    made = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True)
-    yield made
-    made.close()
-
-
-def _open(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[str]]:
+def open_page(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[str]]:
     """The page, everything it asked for, and everything it complained of."""
     page = context.new_page()
     asked: list[str] = []
@@ -76,7 +48,7 @@ def _open(context: BrowserContext, path: Path) -> tuple[Page, list[str], list[st
 
 
 def test_the_page_opens_offline_without_a_request_or_an_error(context: BrowserContext, report: Path):
-    page, asked, complaints = _open(context, report)
+    page, asked, complaints = open_page(context, report)
     page.locator(".open").first.click()
     assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
     assert complaints == []
@@ -86,7 +58,7 @@ def test_the_page_opens_offline_without_a_request_or_an_error(context: BrowserCo
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
-    page, _, _ = _open(context, report)
+    page, _, _ = open_page(context, report)
     charts = page.locator(".chart")
     assert charts.count() == 12
     for k in range(12):
@@ -100,7 +72,7 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
 
 
 def test_removals_are_stepped_through_and_agree_with_the_tables(context: BrowserContext, report: Path):
-    page, _, complaints = _open(context, report)
+    page, _, complaints = open_page(context, report)
     table = pl.read_parquet(report.parent / "results" / "erasure.parquet")
     form, flip, said = page.locator("#steps-form"), page.locator("#steps-form button[name=flip]"), page.locator("#steps-said")
     names = page.locator("select[name=instance] option").all_inner_texts()
@@ -131,7 +103,7 @@ def test_removals_are_stepped_through_and_agree_with_the_tables(context: Browser
 
 def test_charts_and_text_fit_a_phone(browser: Browser, report: Path):
     context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
-    page, _, _ = _open(context, report)
+    page, _, _ = open_page(context, report)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
 
@@ -147,7 +119,7 @@ def test_the_values_of_finished_models_are_seen_on_a_phone(browser: Browser, tmp
 
 
 def test_the_list_is_filtered_by_text_class_correctness_and_weight(context: BrowserContext, report: Path):
-    page, _, complaints = _open(context, report)
+    page, _, complaints = open_page(context, report)
     rows, shown = page.locator("#instance-table tbody tr:visible"), page.locator("#shown")
     assert rows.count() == 25
     assert shown.inner_text() == "1 to 25 of 150 instances"
@@ -169,7 +141,7 @@ def test_the_list_is_filtered_by_text_class_correctness_and_weight(context: Brow
 
 
 def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, report: Path):
-    page, _, complaints = _open(context, report)
+    page, _, complaints = open_page(context, report)
     rows, following = page.locator("#instance-table tbody tr:visible"), page.get_by_role("button", name="next")
     names = "rows => rows.map(row => row.cells[0].textContent)"
     seen = rows.evaluate_all(names)
@@ -188,7 +160,7 @@ def test_the_list_is_turned_page_by_page_by_keyboard(context: BrowserContext, re
 
 
 def test_the_instance_that_the_address_names_is_shown(context: BrowserContext, report: Path):
-    page, _, complaints = _open(context, report)
+    page, _, complaints = open_page(context, report)
     page.get_by_label("Text").fill("no such word")
     link = page.locator(".heatmap h4 a").last
     row = page.locator(f"#instances {link.get_attribute('href')}")
@@ -214,7 +186,7 @@ def test_all_instances_are_listed_without_scripts(browser: Browser, report: Path
 
 
 def test_the_curve_of_removals_has_axes_and_names_the_first_flip(context: BrowserContext, report: Path):
-    page, _, _ = _open(context, report)
+    page, _, _ = open_page(context, report)
     flip, first = page.locator("#steps-form button[name=flip]"), page.locator("#steps-first")
     said = set()
     for index in range(page.locator("#steps-form select[name=instance] option").count()):
@@ -261,7 +233,7 @@ def pages_with_charts(folder: Path) -> Iterator[Path]:
 
 def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(context: BrowserContext, report: Path, tmp_path: Path):
     for path in (report, *pages_with_charts(tmp_path)):
-        page, _, complaints = _open(context, path)
+        page, _, complaints = open_page(context, path)
         assert page.evaluate(OVERLAPS) == []
         assert page.evaluate(CLIPPED) == []
         scales = page.evaluate(SCALES)
@@ -276,7 +248,7 @@ def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(context: B
 
 
 def test_the_list_is_sorted_both_ways_with_undefined_values_last(context: BrowserContext, report: Path):
-    page, _, _ = _open(context, report)
+    page, _, _ = open_page(context, report)
     head = page.locator("th", has=page.get_by_role("button", name="ε-max JSD"))
     values = "rows => rows.map(row => row.cells[9].dataset.value).filter(text => text !== '').map(Number)"
     rows = page.locator("#instance-table tbody tr")
@@ -288,7 +260,7 @@ def test_the_list_is_sorted_both_ways_with_undefined_values_last(context: Browse
 
 
 def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Path):
-    page, _, complaints = _open(context, report)
+    page, _, complaints = open_page(context, report)
     first = page.locator(".open").first
     first.focus()
     page.keyboard.press("Enter")
@@ -306,7 +278,7 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
 
 
 def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(context: BrowserContext, report: Path):
-    page, _, _ = _open(context, report)
+    page, _, _ = open_page(context, report)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
     page.keyboard.press("Enter")
@@ -319,7 +291,7 @@ def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(context: Brows
 
 
 def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, tmp_path: Path):
-    page, asked, complaints = _open(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
+    page, asked, complaints = open_page(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
     page.locator(".open").first.click()
     assert page.locator("tr.detail .token").first.inner_text() == EVIL
     page.get_by_label("Text").fill("<script>")
@@ -328,7 +300,7 @@ def test_hostile_tokens_stay_text_when_a_row_is_opened(context: BrowserContext, 
 
 
 def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserContext, report: Path):
-    page, _, _ = _open(context, report)
+    page, _, _ = open_page(context, report)
     page.emulate_media(media="print")
     assert page.locator("#instances").is_hidden()
     assert page.locator("nav").is_hidden()
@@ -338,7 +310,7 @@ def test_print_leaves_out_the_controls_and_keeps_the_heatmaps(context: BrowserCo
 def test_the_texts_of_a_training_are_walked_through_by_keyboard(context: BrowserContext, tmp_path: Path):
     table = STUDY(identified(steps_of(STUDY)))
     path = write_dynamics(tmp_path / "dynamics", table, STUDY.summarise(table))
-    page, asked, complaints = _open(context, path)
+    page, asked, complaints = open_page(context, path)
     slider, said = page.get_by_role("slider", name="Step"), page.locator("#growth-said")
     assert said.inner_text().startswith(f"after {STEPS[-1]} steps: probability of")
     slider.focus()

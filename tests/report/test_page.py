@@ -224,7 +224,7 @@ def test_rows_of_several_heads_are_named_by_all_their_keys(tmp_path: Path):
         activation="sigmoid", class_names=trace.class_names, alpha=trace.ragged("alpha"), readout=trace.ragged("readout"),
         offset=trace.array("offset"), prediction=trace.array("prediction"), layer=[11] * 6, head=list(range(6)), **columns,
     )  # fmt: skip
-    assert "layer 11 head 3" in write_report(write_run(tmp_path, heads, corpus="mine")).read_text()
+    assert "head 3 of layer 11" in write_report(write_run(tmp_path, heads, corpus="mine")).read_text()
 
 
 @pytest.mark.parametrize("columns", [0, 1, MOST_COLUMNS, MOST_COLUMNS + 1, 25])

@@ -45,7 +45,6 @@ from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.words import figure
 from tests.report.runs import write_run
-from tests.report.test_browser import browser  # noqa: F401, the fixture
 from tests.traces import make_trace
 
 EVIL = "</td><script>alert(1)</script>"
@@ -388,7 +387,7 @@ def test_real_run_folders_end_in_a_page_with_medians_by_weight(tmp_path: Path):
     assert not list((tmp_path / "out").glob(".*"))
 
 
-def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(browser: Browser, tmp_path: Path):  # noqa: F811
+def test_the_page_opens_offline_fits_a_phone_and_draws_in_both_schemes(browser: Browser, tmp_path: Path):
     path = write_reproduction(_found([_run(corpus, model) for corpus in ("sst", "snli") for model in MODELS]), tmp_path)
     for scheme, width in (("light", 400), ("dark", 1200)):
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]

@@ -136,7 +136,7 @@ class Correlation:
             row = rows.get("correlation", f"tau_{name}")
             if row is None:
                 continue
-            sentence, claim = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words)
+            sentence, claim = _agreement(row, reference, rows.get("correlation", f"tau_gradient_loo_minus_tau_{name}"), words, rows.unit)
             sentence += rows.apart("correlation", f"tau_{name}") + _over_seeds(rows, name, words)
             known, mark = "no gradient–LOO τ is defined", None
             if reference is not None:
@@ -154,10 +154,10 @@ def _over_seeds(rows: SummaryRows, name: str, words: str) -> str:
 
 
 def _agreement(
-    row: Mapping[str, Any], reference: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str
+    row: Mapping[str, Any], reference: Mapping[str, Any] | None, gap: Mapping[str, Any] | None, words: str, unit: str
 ) -> tuple[str, Claim | None]:
     """The sentence, and what may be claimed."""
-    undefined = f" τ is undefined for {count(row['undefined'], 'instance')}, excluded here." if row["undefined"] else ""
+    undefined = f" τ is undefined for {count(row['undefined'], unit)}, excluded here." if row["undefined"] else ""
     if reference is None:
         return (
             f"Attention and {words} agree at τ {figure(row['value'])}; there is no reference value to compare that with.{undefined}",

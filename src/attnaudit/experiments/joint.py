@@ -116,20 +116,41 @@ class Joint:
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
         row, flips, most = (rows.get("joint", f"joint_{name}") for name in ("uniform", "flips", "max_delta_y"))
-        if row is None or flips is None or most is None:
+        if row is None or flips is None or most is None or rows.head is not None:  # figures of a layer are not those of one head
             return
         alone = rows.get("maximal_change", "max_delta_y")
         one = "" if alone is None else f"one head alone at most {figure(alone['value'], 3)}, "
         sentence = (
-            f"Uniform weights in all heads of a layer at once change the output by {figure(row['value'], 3)} on average; the worst weights "
+            f"Uniform weights in {_layers(rows)} at once change the output by {figure(row['value'], 3)} on average; the worst weights "
             f"that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
+            f"{_by_layer(rows)}"
         )
         matters = row["value"] >= MATTERS
-        clause = f"uniform weights in all heads of a layer change its output {'clearly' if matters else 'little'}"
+        clause = f"uniform weights in {_layers(rows)} change its output {'clearly' if matters else 'little'}"
         yield card_row(
             Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}largest found {figure(most['value'], 3)}", sentence,
             mark=float(most["value"]), places=3, claim=Claim(matters, clause),
         )  # fmt: skip
+
+
+def _layers(rows: SummaryRows) -> str:
+    """Which heads have their weights replaced at once."""
+    one = rows.audited is not None and len({layer for layer, _ in rows.audited.names}) == 1
+    return f"the {rows.heads}" if one else "all heads of a layer"
+
+
+def _by_layer(rows: SummaryRows) -> str:
+    """The lowest and the highest layer, and what all layers do together."""
+    everything = rows.get("joint", "layers_uniform")
+    layers = {layer: row for (layer, _), row in rows.of_heads("joint", "joint_uniform").items()}
+    if everything is None or len(layers) < 2:
+        return ""
+    ordered = sorted(layers, key=lambda layer: layers[layer]["value"])
+    low, high = (f"{figure(layers[layer]['value'], 3)} (layer {layer})" for layer in (ordered[0], ordered[-1]))
+    return (
+        f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers change it by "
+        f"{figure(everything['value'], 3)} {interval(everything, 3)}."
+    )
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:

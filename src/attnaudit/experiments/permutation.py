@@ -91,22 +91,23 @@ class Permutation:
         if row is None:
             return
         sentence = (
-            f"When the attention weights are shuffled among the tokens, the output {degree(_CHANGES, row['value'], 'moves strongly')} "
-            f"(mean change of probability {figure(row['value'], 3)}); {_meaning(row['value'], peak)}."
+            f"When the attention weights{rows.of_head} are shuffled among the tokens, the output "
+            f"{degree(_CHANGES, row['value'], 'moves strongly')} (mean change of probability {figure(row['value'], 3)}); "
+            f"{_meaning(row['value'], peak)}."
             f"{rows.apart('permutation', 'median_delta_y', 3)}{_retrained(rows)}{of_kept_words(rows)}"
         )
         peaked = "" if peak is None else f"mean largest weight {figure(peak)}; "
         yield card_row(
             Permutation.question, "mean of the median Δŷ", row,
             f"{peaked}0: no change, 1: from one certain prediction to another", sentence, places=3,
-            claim=_claim(row["value"], peak),
+            claim=_claim(row["value"], peak, rows.of_head),
         )  # fmt: skip
 
 
-def _claim(change: float, peak: float | None) -> Claim | None:
+def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
     if change < MATTERS and peak is not None and peak < FLAT:
         return None
-    return Claim(change >= MATTERS, f"shuffling the weights changes its output {'clearly' if change >= MATTERS else 'little'}")
+    return Claim(change >= MATTERS, f"shuffling the weights{of_head} changes its output {'clearly' if change >= MATTERS else 'little'}")
 
 
 def _meaning(change: float, peak: float | None) -> str:

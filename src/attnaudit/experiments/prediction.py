@@ -129,7 +129,7 @@ def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
 
 def _sentence(rows: SummaryRows) -> str:
     accuracy, auc, majority = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc"), rows.value("prediction", "majority")
-    correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], 'labelled instance')}" if accuracy else ""
+    correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], f'labelled {rows.text}')}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
     if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= CHANCE)):
@@ -138,7 +138,7 @@ def _sentence(rows: SummaryRows) -> str:
         ranks = (
             ""
             if auc is None
-            else f" It does rank instances (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
+            else f" It does rank {rows.text}s (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
         )
         return f"{correct}Its decisions are hardly better than always predicting the most frequent class.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."

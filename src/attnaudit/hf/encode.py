@@ -25,6 +25,7 @@ from attnaudit.hf.pieces import Pieces, in_pieces
 from attnaudit.hf.replay import task_of
 from attnaudit.hf.slow import reads_pieces, slow_encodings
 from attnaudit.hf.texts import Kind, Texts
+from attnaudit.trace.words import SPECIAL
 
 OPERATION = "tokenise texts"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
@@ -142,7 +143,7 @@ class _Reader:
             _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],
             self.texts.instance, label, self.texts.split, cut, pad, nothing, class_names,
             None if spans is None else [[] if spans[row] is None else found.rationale for row, found in enumerate(pieces)],
-            *((None, None, None, None) if targets is None else self._written(targets)),
+            *((None, None, None, None, None) if targets is None else self._written(targets)),
         )  # fmt: skip
 
     def _type_ids(self, pieces: list[Pieces]) -> Ragged | None:
@@ -158,8 +159,8 @@ class _Reader:
             raise InputError(OPERATION, type(self.model).__name__, got, expected, "use the tokenizer that was saved with the model")
         return found
 
-    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, Ragged, list[list[str]]]:
-        """What the decoder is given, what follows there, which of the latter is not predicted, and the pieces of the former."""
+    def _written(self, targets: list[Pieces]) -> tuple[Ragged, Ragged, Ragged, list[list[str]], Ragged]:
+        """What the decoder is given, what follows there, which of the latter is not predicted, and the pieces and words of the former."""
         following = _column(targets, "ids", np.int64)
         written = [self._shifted(ids) for ids in following]
         pieces = [
@@ -168,7 +169,9 @@ class _Reader:
         ]
         whole = following.spread(np.array([not found.cut for found in targets], dtype=bool))  # of others the end is none of the text's
         forced = _column(targets, "special", np.bool_).values & ~(whole & np.isin(following.values, list(self._ends)))
-        return Ragged.from_rows(written, np.int64), following, following.with_values(forced), pieces
+        word_id = [[SPECIAL, *found.word_id[: len(ids) - 1]] for ids, found in zip(written, targets, strict=True)]
+        words = Ragged.from_rows(word_id, np.int32)
+        return Ragged.from_rows(written, np.int64), following, following.with_values(forced), pieces, words
 
     @property
     def _ends(self) -> set[int]:

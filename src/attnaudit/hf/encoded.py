@@ -1,4 +1,4 @@
-"""Texts as a model reads them: batches of token ids, and scores of pieces summed to words."""
+"""Texts as a model reads them: batches of token ids, with the words that tokens are pieces of."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from jaxtyping import Int, Int32, Int64
 from torch import Tensor
 
 from attnaudit.core.ragged import Ragged
-
-SPECIAL = -1  # the word of a special token
+from attnaudit.trace.words import begins_word
 
 
 @dataclass(frozen=True)
@@ -23,14 +22,14 @@ class Encoded:
     ``ids`` (int64), ``type_ids`` (int64; None where the model takes none), ``special`` (bool: tokens that are no part of the text) and
     ``word_id`` (int32; −1 for special tokens, counted on through the second text of a pair) have a value for each token. ``tokens`` are the
     characters of the text that each stands for (special tokens by their names), ``words`` the characters of each word, with a word of its
-    own for each special token, as in `to_words`. ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts ``class_names``,
-    the outputs of the model. ``pad`` is the id of padding, ``nothing`` that which stands for a hidden word: the mask token, or that of
-    unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty`` that of skipped texts
-    without a token.
+    own for each special token (`attnaudit.trace.words`). ``rationale`` marks tokens as `Split.rationale` does; ``label`` counts
+    ``class_names``, the outputs of the model. ``pad`` is the id of padding, ``nothing`` that which stands for a hidden word: the mask
+    token, or that of unknown words, or padding. ``cut`` is the number of texts, or targets, that were longer than the model; ``empty``
+    that of skipped texts without a token.
 
     Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that follow each
-    of them in the target, ``forced`` whether these are given to the model rather than predicted by it, as a language code is, and
-    ``written_tokens`` the pieces of ``written``.
+    of them in the target, ``forced`` whether these are given to the model rather than predicted by it, as a language code is,
+    ``written_tokens`` the pieces of ``written``, and ``written_word_id`` the words of these as ``word_id``.
     """
 
     ids: Ragged
@@ -51,6 +50,7 @@ class Encoded:
     next_ids: Ragged | None = None
     forced: Ragged | None = None
     written_tokens: list[list[str]] | None = None
+    written_word_id: Ragged | None = None
     empty: int = 0
 
     def __len__(self) -> int:
@@ -113,7 +113,7 @@ class Encoded:
 
 
 _OF_TOKENS = ("ids", "type_ids", "special", "word_id", "tokens", "rationale")
-_OF_TARGETS = ("written", "next_ids", "forced", "written_tokens")
+_OF_TARGETS = ("written", "next_ids", "forced", "written_tokens", "written_word_id")
 _COLUMNS = (*_OF_TOKENS, "words", "instance", "label", "split", *_OF_TARGETS)
 
 
@@ -136,7 +136,7 @@ def _first(column: Any, count: Int[np.ndarray, " n"]) -> Any:
 
 def _words_up_to(tokens: list[str], word_id: np.ndarray, words: list[str], count: int) -> list[str]:
     """The words of the first ``count`` tokens, the last of them perhaps a part."""
-    first = _first_of_word(word_id)
+    first = begins_word(word_id)
     starts = np.flatnonzero(first[:count])
     whole = count >= len(first) or first[count]
     return words[: len(starts)] if whole else [*words[: len(starts) - 1], "".join(tokens[starts[-1] : count])]
@@ -147,20 +147,3 @@ def _padded(values: Ragged, rows: np.ndarray, pad: int = 0) -> Tensor:
     out = np.full((len(rows), int(chosen.lengths.max(initial=0))), pad, dtype=np.int64)
     out[np.arange(out.shape[1]) < chosen.lengths[:, None]] = chosen.values
     return torch.from_numpy(out)
-
-
-def to_words(scores: Ragged, word_id: Ragged) -> Ragged:
-    """The sums of scores over the pieces of each word, in order; every special token is a word of its own."""
-    starts = _starts(word_id)
-    sums = np.add.reduceat(scores.values, starts, axis=0) if len(starts) else scores.values[:0]
-    return Ragged.from_lengths(sums, np.bincount(word_id.row_of_value[starts], minlength=len(word_id)))
-
-
-def _first_of_word(word_id: np.ndarray) -> np.ndarray:
-    return (word_id == SPECIAL) | (np.diff(word_id, prepend=SPECIAL - 1) != 0)
-
-
-def _starts(word_id: Ragged) -> Int64[np.ndarray, " words"]:
-    first = _first_of_word(word_id.values)
-    first[word_id.offsets[:-1][word_id.lengths > 0]] = True
-    return np.flatnonzero(first)

@@ -33,7 +33,8 @@ REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_att
 class Check:
     """One property of a model, as a ``figure`` that is ``most`` or less, or ``least`` or more; with neither it is information.
 
-    A figure of None could not be measured, for the ``reason`` given. Differences of logits are relative to the largest.
+    ``meaning`` says what the figure measures, for a reader who knows the model and not this package. A figure of None could not be
+    measured, for the ``reason`` given. Differences of logits are relative to the largest.
     """
 
     name: str
@@ -55,6 +56,10 @@ class Check:
         if self.most is None:
             return "" if self.least is None else f"at least {self.least:g}"
         return f"at most {self.most:g}"
+
+    def to_json(self) -> dict[str, Any]:
+        """What a trace keeps of it: whoever reads the trace later sees what was asked of the model then."""
+        return {"name": self.name, "meaning": self.meaning, "figure": self.figure, "limit": self.wanted, "reason": self.reason}
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,7 @@ class Gate:
 
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it."""
-        checks = {check.name: check.figure if check.figure is not None else check.reason for check in self.checks}
-        layers = [vars(layer) for layer in self.layers]
+        checks, layers = [check.to_json() for check in self.checks], [vars(layer) for layer in self.layers]
         return {"model": self.model, "task": self.task, "reads": self.reads, "checks": checks, "layers": layers}
 
 
@@ -114,7 +118,7 @@ def check_model(model: Any) -> Gate:
         checks = [_require(trial.name, check) for check in trial.checks()]
         task, reads, layers, replays = trial.replays()
     changed = sum(one != other for one, other in zip(before, _state(model), strict=True))
-    back = Check("handed back", "modules, modes, hooks and implementations of attention that are not as before", changed, most=0)
+    back = Check("handed back", "modules, modes, hooks and implementations of attention that the checks left changed", changed, most=0)
     checks += [_require(trial.name, check) for check in (*replays, back)]
     return Gate(trial.name, layers, tuple(checks), task, reads)
 
@@ -170,28 +174,31 @@ class _Trial:
 
     def checks(self) -> Iterator[Check]:
         """All checks, each made when it is asked for."""
-        yield Check("watched", "difference of the logits with and without reading attention", self._change(self.seen.output), most=ROUNDING)
+        watched = "change of the logits when the attention is read during the pass"
+        yield Check("watched", watched, self._change(self.seen.output), most=ROUNDING)
         yield from self._reported()
         elsewhere = {name for one in self.seen.attentions for name in one.elsewhere}
         reads = "functions that read the weights besides the product with the values"
-        yield Check("elsewhere", f"{reads}: {', '.join(sorted(elsewhere))}" if elsewhere else reads, len(elsewhere), most=0)
-        yield Check("sums", "difference of the sum of the weights of a query from 1", self._sums(), most=10 * EXACT)
-        yield Check("padding", "largest weight on padding", self._on_padding(), most=EXACT)
+        named = f"{reads}: {', '.join(sorted(elsewhere))}" if elsewhere else f"{reads}; replaced weights would not reach them"
+        yield Check("elsewhere", named, len(elsewhere), most=0)
+        yield Check("sums", "largest difference of the sum of the weights of a query from 1", self._sums(), most=10 * EXACT)
+        yield Check("padding", "largest weight that a token gives to padding", self._on_padding(), most=EXACT)
         same = forward(self.model, self.probe.inputs, lambda attention: attention.weights)
         yield Check(
             "same weights",
-            "difference of the logits after replacing all weights by themselves",
+            "change of the logits when all weights are replaced by themselves",
             self._change(same.output, self.seen.output),
             most=0,
         )
         yield Check(
             "uniform weights",
-            "least difference of the logits after replacing the weights of one layer by uniform ones",
+            "least change of the logits when the weights of one layer are replaced by uniform ones; 0: the replacement does nothing",
             self._least_move(),
             least=EXACT,
         )
-        yield Check(BATCHED, "difference of the logits of a text alone and in a batch", self._apart(0))
-        yield Check(PADDED, "difference of the logits of a text with and without padding", self._apart(1))
+        yield Check(BATCHED, "difference of the logits of a text alone and in a batch; decides whether texts share one", self._apart(0))
+        padded = "difference of the logits of a text with and without padding; decides whether lengths are mixed"
+        yield Check(PADDED, padded, self._apart(1))
 
     def replays(self) -> tuple[ModelTask | None, int | None, tuple[Layer, ...], list[Check]]:
         """What the model predicts, the query that this is read from, and the layers with the way in which each is replayed."""
@@ -207,7 +214,10 @@ class _Trial:
         tried = [
             found if layer.stack != own else ("", 0.0) for layer, found in zip(self.layers, ways(self.model, states, seen), strict=True)
         ]
-        meaning = "TVD of the predictions by replay and by the whole model, under random attention of any one layer"
+        meaning = (
+            "total variation distance of the predictions when a part of the model is run again, as in an audit, and when all of it is, "
+            "under random attention of one layer"
+        )
         check = Check("replay", meaning, max(difference for _, difference in tried), most=EXACT_TVD)
         return task, reads, tuple(replace(layer, way=way) for layer, (way, _) in zip(self.layers, tried, strict=True)), [check]
 
@@ -270,8 +280,8 @@ class _Trial:
         with eager(self.model), torch.no_grad():
             output = self.model(**self.probe.inputs, output_attentions=True)
         reported = [weights for name in REPORTED for weights in (output.get(name) or ()) if weights is not None]
-        number = "difference of the numbers of layers found and reported"
-        weights = "difference from the weights that the model reports"
+        number = "layers of attention found, more or fewer than the model reports or has"
+        weights = "largest difference from the weights that the model itself reports (output_attentions)"
         if not reported:
             expected = getattr(self.model.config, "num_hidden_layers", None)
             none = "it reports no attention"

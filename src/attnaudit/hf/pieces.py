@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from attnaudit.corpora.prepare.tokenise import MARK
-from attnaudit.hf.encoded import SPECIAL
+from attnaudit.trace.words import SPECIAL
 
 Span = tuple[int, int]
 _BLANKS = str.maketrans({" ": "␣", "\n": "↵", "\t": "⇥", "\r": "␍"})

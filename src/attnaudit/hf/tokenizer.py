@@ -11,9 +11,9 @@ from transformers import PreTrainedTokenizerFast
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
-from attnaudit.hf.encoded import SPECIAL as SPECIAL_WORD
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.texts import Texts
+from attnaudit.trace.words import SPECIAL as SPECIAL_WORD
 from attnaudit.training.transformers import Architecture, TransformerSizes
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # the first four are numbered as in every vocabulary here: PAD, UNK, BOS, EOS

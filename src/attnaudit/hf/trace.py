@@ -17,7 +17,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
-from attnaudit.hf.encoded import SPECIAL, Encoded
+from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, Layer, check_model
 from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case, frozen
@@ -32,6 +32,7 @@ from attnaudit.hf.texts import Texts
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, GraphTail
+from attnaudit.trace.words import SPECIAL
 
 OPERATION = "collect"
 SHARD_TEXTS, SHARD_BYTES = 64, 1 << 26  # of a file, whichever is less
@@ -206,15 +207,11 @@ class _Work:
         """The rows of one head, one for each text."""
         one, rows = self.chosen[k], range(len(encoded))
         written = encoded.written is not None and one.layer.stack == "decoder"
-        tokens, other = encoded.tokens, encoded.written_tokens
-        special = [list(row) for row in encoded.special]
-        word_id = [row.tolist() for row in encoded.word_id]
-        if written:
-            assert other is not None
-            assert encoded.forced is not None
-            tokens, other = other, tokens
-            special = [[True, *row[:-1]] for row in encoded.forced]
-            word_id = [[SPECIAL if marked else place for place, marked in enumerate(row)] for row in special]
+        tokens, other = (encoded.written_tokens, encoded.tokens) if written else (encoded.tokens, encoded.written_tokens)
+        words = encoded.written_word_id if written else encoded.word_id
+        assert tokens is not None
+        assert words is not None
+        special, word_id = [(row == SPECIAL).tolist() for row in words], [row.tolist() for row in words]
         alpha, readout = [texts[row].weights[k][head] for row in rows], [texts[row].values[k][head] for row in rows]
         slopes = [texts[row].slopes[k][head] for row in rows]
         measured = {} if written else {name: list(values) for name, values in scores.items()}

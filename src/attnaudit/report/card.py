@@ -14,15 +14,18 @@ from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
 from attnaudit.results.about import UNKNOWN, About
 from attnaudit.results.card import CardRow, SummaryRows, claimed, without_conclusions
+from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run
-from attnaudit.results.words import count
+from attnaudit.results.words import INSTANCE, count
 
 
 @dataclass(frozen=True)
 class Card:
     """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each.
 
-    ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps.
+    ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps, and
+    ``scope`` says which attention of it the card is not about. ``unit`` is what the numbers are means over, ``drawn`` what their
+    intervals draw, ``audited`` the heads.
     """
 
     title: str
@@ -30,13 +33,18 @@ class Card:
     rows: tuple[CardRow, ...]
     notices: tuple[str, ...] = ()
     model: str = "this model"
+    scope: str = ""
+    unit: str = INSTANCE
+    drawn: str = "instances"
+    audited: Heads | None = None
 
     @property
     def lead(self) -> str:
         """One line: what may be claimed of these heatmaps, or why nothing."""
         decided = not self.notices or any(row.claim for row in self.rows)
         claims = [claimed(self.rows, self.model)] if self.rows and decided else []
-        return " ".join([*dict.fromkeys(self.notices), *claims])
+        said = " ".join([*dict.fromkeys(self.notices), *claims])
+        return "\n".join(filter(None, (said, self.scope)))
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "lead": self.lead}
@@ -61,9 +69,39 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
+    rows, notices = _rows(found, about, withheld=bool(notice)), (notice,) if notice else ()
+    drawn = about.drawn if found.audited is None else "texts"
+    subtitle = _subtitle(summary, found, about, drawn)
+    return Card(_title(about), subtitle, rows, notices, _audited_part(found), _scope(found, about), found.unit, drawn, found.audited)
+
+
+def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, Card]:
+    """The card of every head of a summary, of what is measured of it alone."""
+    found = SummaryRows.of(summary)
+    withheld = bool(no_skill_of_run(found))
+    return {head: Card(named(head), "", _rows(rows, about, withheld), unit=rows.unit) for head, rows in found.by_head.items()}
+
+
+def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ...]:
     rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
-    shown = without_conclusions(rows) if notice else rows
-    return Card(_title(about), _subtitle(summary, about), tuple(shown), (notice,) if notice else ())
+    return tuple(without_conclusions(rows) if withheld else rows)
+
+
+def _audited_part(found: SummaryRows) -> str:
+    """What heatmaps of a card are of: the model, or its only layer that was audited."""
+    layers = set() if found.audited is None else {layer for layer, _ in found.audited.names}
+    return f"layer {next(iter(layers))} of this model" if len(layers) == 1 else Card.model
+
+
+def _scope(found: SummaryRows, about: About) -> str:
+    """Which heads the card is not about; empty where all of the model's are audited."""
+    if found.audited is None:
+        return ""
+    total, known = about.heads, len(found.audited.names)
+    if total == known:
+        return ""
+    others = "the others" if total is None else f"the other {count(total - known, 'head')} of the model"
+    return f"Audited: {found.heads}. Nothing here is about {others}."
 
 
 def _title(about: About) -> str:
@@ -76,10 +114,11 @@ def _title(about: About) -> str:
     return f"{about.name}: {known}" if about.name else known
 
 
-def _subtitle(summary: pl.DataFrame, about: About) -> str:
+def _subtitle(summary: pl.DataFrame, found: SummaryRows, about: About, drawn: str) -> str:
     audited = summary.filter(pl.col("group") == "all", pl.col("experiment").is_in(list(EXPERIMENTS)))
     total = (audited["n"] + audited["undefined"]).first()  # every experiment has a row per trace row
     rows = count(total, "instance") if isinstance(total, int) else ""
     rows += f" ({about.tokens})" if rows and about.translates else ""
+    rows = rows if found.audited is None else str(found.audited)
     seed = f"seed {about.seed}" if about.seed is not None else ""
-    return ", ".join([*filter(None, (rows, seed)), f"brackets: 95 % bootstrap interval over {about.drawn}"])
+    return ", ".join([*filter(None, (rows, seed)), f"brackets: 95 % bootstrap interval over {drawn}"])

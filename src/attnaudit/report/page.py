@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ class Section:
     """A part of a page: ``template`` names a file of `TEMPLATES`, without its endings, and ``content`` is what it shows.
 
     ``links`` are its entries in the navigation: (title, address). ``scripts`` are files that it needs; ``data`` is what they read, by the
-    id of the element that holds it.
+    id of the element that holds it; ``styles`` are those that no other section needs.
     """
 
     template: str
@@ -39,6 +39,7 @@ class Section:
     links: tuple[tuple[str, str], ...] = ()
     scripts: tuple[str, ...] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
+    styles: tuple[str, ...] = ()
 
 
 def write_page(
@@ -50,7 +51,9 @@ def write_page(
     ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation.
     """
     shown = [section for section in sections if section is not None]
-    script = "".join(_template(name) for name in dict.fromkeys(name for section in shown for name in section.scripts))
+    scripts = {name: section for section in shown for name in section.scripts}
+    script = "".join(_script(name, section) for name, section in scripts.items())
+    styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
         "heading": heading, "subtitle": subtitle, "title": title or heading,
         "style": Markup("\n".join(map(_template, styles))),
@@ -67,7 +70,8 @@ def write_page(
 
 def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:
     """The card, and below it what has no answer: (name, reason)."""
-    return Section("card", {"card": card, "left_out": left_out, "meaning_of": measure_meaning}, (("Verdict", "#verdict"),))
+    content = {"card": card, "left_out": left_out, "meaning_of": partial(measure_meaning, unit=card.unit)}
+    return Section("card", content, (("Verdict", "#verdict"),))
 
 
 def figures_section(figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()) -> Section | None:
@@ -81,8 +85,13 @@ def environment() -> Environment:
     loader = PackageLoader("attnaudit", TEMPLATES)
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"figure": words.figure, "percent": words.percent, "drawing": Markup}
-    environment.globals |= {"count": words.count, "thousands": words.thousands}
+    environment.globals |= {"count": words.count, "thousands": words.thousands, "of_unit": words.of_unit}
     return environment
+
+
+def _script(name: str, section: Section) -> str:
+    """A script of a section, whose content says which parts of it the page needs; no text of a user enters it."""
+    return environment().get_template(name).render(section.content) + "\n"
 
 
 def _template(name: str) -> str:

@@ -10,11 +10,14 @@ from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section
-from attnaudit.report.sections.heads import gate_section, heads_section
+from attnaudit.report.sections.gate import gate_section
+from attnaudit.report.sections.head_cards import head_view
+from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
+from attnaudit.results.words import ROW
 from attnaudit.trace import Trace
 
 SHOWN = {
@@ -35,23 +38,25 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         trace = folder / "trace"
     record = read_record(folder, trace)
     about, rows, first = record.about, record.columns({SHOWN_BY, *columns_of_figures()}), None
+    card = verdict(record.summary, about)
     of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
         first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
         check_same_instances(seen, rows)
-        heatmaps, instances, pictured = instance_sections(trace, seen, rows, record)
-        of_instances = heatmaps, erasure_section(trace, record, pictured), instances
-    missing, card = left_out(record, first), verdict(record.summary, about)
+        heatmaps, instances, pictured = instance_sections(trace, seen, rows, record, card.unit)
+        of_instances = heatmaps, erasure_section(trace, record, pictured, card.unit), instances
+    missing, texts = left_out(record, first), None if card.audited is None else card.audited.texts
+    lead = (
+        f"Means over {card.unit}s, or shares, with 95 % bootstrap intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
+        f"{' A row is a text under one head.' if card.unit == ROW else ''}"
+    )
     sections = [
         card_section(card, missing),
-        heads_section(record),
-        figures_section(*draw_figures(rows, about.class_names)),
+        heads_section(record, head_view(record, trace, rows)),
+        figures_section(*draw_figures(rows, about.class_names, card.unit)),
         *of_instances,
         comparison_section(record),
-        numbers_section(
-            summary_tables(record.summary),
-            f"Means over instances, or shares, with 95 % bootstrap intervals over {about.drawn}; s.d. is the spread over instances.",
-        ),
+        numbers_section(summary_tables(record.summary, card.unit, texts), lead),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]

@@ -84,6 +84,13 @@ class About:
         level = first_of(*(_entry(record, "collect", "level") for record in records))
         return any(_entry(record, "model", "hierarchical") is True for record in records) and level != "words"
 
+    @property
+    def heads(self) -> int | None:
+        """How many heads of attention a transformer has, in all its layers; None where that is unknown."""
+        layers = _entry(self.metadata, "gate", "layers")
+        known = [layer.get("heads") for layer in layers if isinstance(layer, Mapping)] if isinstance(layers, list) else []
+        return sum(number for number in known if isinstance(number, int)) or None
+
     def setting(self, experiment: str, name: str, default: Any = None) -> Any:
         """The setting of an experiment that the run recorded, else ``default``."""
         return first_of(_entry(_mapping(self.spec.get("experiments")), experiment, name), default)

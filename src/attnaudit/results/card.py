@@ -8,7 +8,9 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.results.words import figure, interval
+from attnaudit.results.heads import Head, Heads, head_of, in_words, named
+from attnaudit.results.table import OF_HEAD
+from attnaudit.results.words import INSTANCE, ROW, TEXT, figure, interval
 
 CLASSES_APART = 0.1  # predicted classes whose means differ by this much, with intervals apart, are listed: the mean over all is no class's
 FEWEST_OF_CLASS = 20
@@ -53,17 +55,51 @@ class CardRow:
 
 @dataclass(frozen=True)
 class SummaryRows:
-    """The summary rows that have a value, by experiment and measure: ``rows`` of all instances, ``by_class`` of each predicted class."""
+    """The summary rows that have a value, by experiment and measure: ``rows`` of all instances, ``by_class`` of each predicted class.
+
+    Of a model with heads ``audited`` says which, ``by_head`` has the rows of each alone, and ``head`` is the one that these rows are of.
+    """
 
     rows: Mapping[tuple[str, str], dict[str, Any]]
     by_class: Mapping[tuple[str, str], Sequence[dict[str, Any]]] = field(default_factory=dict)
+    audited: Heads | None = None
+    by_head: Mapping[Head, SummaryRows] = field(default_factory=dict)
+    head: Head | None = None
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> SummaryRows:
         known = summary.filter(pl.col("value").is_not_null(), pl.col("value").is_not_nan())
         overall, by_class = known.filter(group="all"), known.filter(pl.col("group").str.starts_with(_PREDICTED))
-        rows = {(row["experiment"], row["measure"]): row for row in overall.iter_rows(named=True)}
-        return cls(rows, by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True))
+        of_heads = known.filter(pl.col("group").str.starts_with(OF_HEAD)).partition_by("group", as_dict=True)
+        by_head = {(head := head_of(str(group))): cls(_by_measure(rows), head=head) for (group,), rows in of_heads.items()}
+        classes = by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True)
+        return cls(_by_measure(overall), classes, Heads.of(summary), dict(sorted(by_head.items())))
+
+    @property
+    def unit(self) -> str:
+        """What these numbers are means over: instances, or of a model with heads the texts of one, or rows of several."""
+        several = self.audited is not None and len(self.audited.names) > 1
+        return TEXT if self.head is not None or (self.audited is not None and not several) else ROW if several else INSTANCE
+
+    @property
+    def text(self) -> str:
+        """What a reader calls a text."""
+        return INSTANCE if self.unit == INSTANCE else TEXT
+
+    @property
+    def of_head(self) -> str:
+        """Whose weights are replaced, to be put behind a word."""
+        return "" if self.unit == INSTANCE else " of this head" if self.head is not None else " of one head"
+
+    @property
+    def heads(self) -> str:
+        """``4 heads of layer 3``; empty where there are none."""
+        return "" if self.audited is None else in_words(self.audited.names)
+
+    def of_heads(self, experiment: str, measure: str) -> dict[Head, dict[str, Any]]:
+        """The row of a measure for every head that has one; empty where only one head was audited."""
+        found = {head: row for head, rows in self.by_head.items() if (row := rows.get(experiment, measure)) is not None}
+        return found if len(self.by_head) > 1 else {}
 
     def get(self, experiment: str, measure: str) -> dict[str, Any] | None:
         return self.rows.get((experiment, measure))
@@ -73,15 +109,37 @@ class SummaryRows:
         return None if row is None else float(row["value"])
 
     def apart(self, experiment: str, measure: str, places: int = 2) -> str:
-        """A sentence with the mean of each predicted class, in ascending order, where the mean over all describes none; else nothing."""
+        """Sentences with the means of predicted classes, and of heads, where the mean over all describes none; else nothing."""
+        return self._classes_apart(experiment, measure, places) + self._heads_apart(experiment, measure, places)
+
+    def _classes_apart(self, experiment: str, measure: str, places: int) -> str:
+        """The mean of each predicted class, in ascending order."""
         classes = self.by_class.get((experiment, measure), ())
         rows = sorted((row for row in classes if row["n"] >= FEWEST_OF_CLASS and row["low"] is not None), key=lambda row: row["value"])
-        if len(rows) < 2 or rows[-1]["value"] - rows[0]["value"] < CLASSES_APART or rows[-1]["low"] <= rows[0]["high"]:
+        if not _are_apart(rows):
             return ""
-        named = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
-        listed = ", ".join(named) if len(named) <= MOST_NAMED else f"{named[0]} to {named[-1]}, with {len(named) - 2} between"
-        which = f" of {FEWEST_OF_CLASS} instances or more" if len(rows) < len(classes) else ""
-        return f" By predicted class{which}: {listed}."
+        listed = [f"{row['group'].removeprefix(_PREDICTED)} {figure(row['value'], places)}" for row in rows]
+        text = ", ".join(listed) if len(listed) <= MOST_NAMED else f"{listed[0]} to {listed[-1]}, with {len(listed) - 2} between"
+        which = f" of {FEWEST_OF_CLASS} {self.unit}s or more" if len(rows) < len(classes) else ""
+        return f" By predicted class{which}: {text}."
+
+    def _heads_apart(self, experiment: str, measure: str, places: int) -> str:
+        """The lowest and the highest head."""
+        known = self.of_heads(experiment, measure).items()
+        heads = sorted(((head, row) for head, row in known if row["low"] is not None), key=lambda one: one[1]["value"])
+        if not _are_apart([row for _, row in heads]):
+            return ""
+        low, high = (f"{figure(row['value'], places)} ({named(head)})" for head, row in (heads[0], heads[-1]))
+        return f" By head: {low} to {high}."
+
+
+def _by_measure(rows: pl.DataFrame) -> dict[tuple[str, str], dict[str, Any]]:
+    return {(row["experiment"], row["measure"]): row for row in rows.iter_rows(named=True)}
+
+
+def _are_apart(rows: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the first and the last of ``rows``, in ascending order, differ by `CLASSES_APART` with intervals apart."""
+    return len(rows) > 1 and rows[-1]["value"] - rows[0]["value"] >= CLASSES_APART and rows[-1]["low"] > rows[0]["high"]
 
 
 def card_row(

@@ -179,8 +179,8 @@ class Results(Mapping[str, Result]):
 
 
 def _count(summary: pl.DataFrame) -> str:
-    groups = summary["group"].n_unique() - 1
-    return f"{summary.height} summary rows" + (f", over all instances and in {groups} groups" if groups > 0 else "")
+    groups, unit = summary["group"].n_unique() - 1, "rows" if summary["group"].str.starts_with(OF_HEAD).any() else "instances"
+    return f"{summary.height} summary rows" + (f", over all {unit} and in {groups} groups" if groups > 0 else "")
 
 
 def _lines(summary: pl.DataFrame) -> list[str]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from math import log
 from typing import Any
 
 _DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
 LN2 = log(2.0)
+INSTANCE, ROW, TEXT = "instance", "row", "text"  # what a number is a mean over: where a text has a row for each head, a row is no text
+_INSTANCE = re.compile(r"\b(an )?(i)nstance(s?)\b", re.IGNORECASE)
 
 
 def figure(value: float | None, places: int = 2) -> str:
@@ -41,6 +44,19 @@ def thousands(number: int) -> str:
 def count(number: int, noun: str) -> str:
     """``1 instance``, ``1725 instances``."""
     return f"{thousands(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def of_unit(text: str, unit: str) -> str:
+    """A text of this package about instances, said of another ``unit``. Not for texts with names of a user in them."""
+    if unit == INSTANCE:
+        return text
+
+    def said(found: re.Match[str]) -> str:
+        article, first, plural = found.groups()
+        word = unit.capitalize() if first == "I" else unit
+        return f"{'' if article is None else article.replace('n', '')}{word}{plural}"
+
+    return _INSTANCE.sub(said, text)
 
 
 def difference(divergence: float) -> str:

@@ -218,13 +218,27 @@ def _sentence(value: float, loose: bool, rows: SummaryRows, about: About) -> str
     trained = [f"models trained to do so reach JSD {figure(reached[1])} at TVD {figure(reached[0], 3)}"] if reached else []
     trained += [f"another seed alone gives JSD {figure(seed)}"] if seed is not None else []
     by_training = f" ({'; '.join(trained)})" if trained else ""
+    shown = "" if certified is None else f" The weights found are proven to be the most different for {percent(certified)} of {rows.unit}s."
     return (
         f"On average {'a search found' if loose else 'there are'} attention weights that differ from the model's own {difference(value)} "
         f"and keep the output {within} of the original{'; others may differ more' if loose else ''}. That they exist does not mean that "
-        f"training would find them (Wiegreffe & Pinter 2019){by_training}."
-        f"{'' if certified is None else f' The weights found are proven to be the most different for {percent(certified)} of instances.'}"
-        f"{rows.apart('adversary', 'emax_jsd', 3)}{_over_all_words(rows)}"
+        f"training would find them (Wiegreffe & Pinter 2019){by_training}.{shown}"
+        f"{_in_heads(rows)}{rows.apart('adversary', 'emax_jsd', 3)}{_over_all_words(rows)}"
     )
+
+
+def _in_heads(rows: SummaryRows) -> str:
+    """In how many heads the weights can be exchanged; that they cannot is said by the bound alone."""
+    found, upper = (rows.of_heads("adversary", name) for name in ("emax_jsd", "emax_jsd_upper"))
+    if not found:
+        return ""
+    if len(upper) == len(found) and all(row["value"] < CLOSE for row in upper.values()):
+        return " No head's weights can be exchanged for very different ones without a larger change of the output."
+    free = [row["value"] for row in found.values() if (row["value"] if row["low"] is None else row["low"]) >= CLOSE]
+    if not free:
+        return f" In none of {rows.heads} were very different weights found that do so; the bound does not exclude them."
+    least = f"even in the head where they differ least, they differ {difference(min(free))} on average"
+    return f" In {len(free)} of {rows.heads} other weights give nearly the same prediction; {least}."
 
 
 def _over_all_words(rows: SummaryRows) -> str:

@@ -208,14 +208,16 @@ class Erasure:
         known = {"any tokens": least, "random order": chance}
         compared = ", ".join(f"{name} {figure(one['value'])} {interval(one)}" for name, one in known.items() if one)
         yield card_row(
-            Erasure.question, "share that never flips, by attention", row, compared or "–", _never(row, least) + _compared(rows),
+            Erasure.question, "share that never flips, by attention", row, compared or "–", _never(row, least, rows) + _compared(rows),
             mark=None if least is None else float(least["value"]), claim=_claim(rows),
         )  # fmt: skip
 
 
-def _never(row: Mapping[str, Any], least: Mapping[str, Any] | None) -> str:
+def _never(row: Mapping[str, Any], least: Mapping[str, Any] | None, rows: SummaryRows) -> str:
     whatever = "" if least is None else f"; for {percent(least['value'])} no set of tokens was found that does"
-    return f"Removing tokens by attention never flips {percent(row['value'])} of predictions{whatever}."
+    return (
+        f"Removing tokens{rows.of_head.replace(' of', ' from')} by attention never flips {percent(row['value'])} of predictions{whatever}."
+    )
 
 
 def _compared(rows: SummaryRows) -> str:
@@ -227,10 +229,10 @@ def _compared(rows: SummaryRows) -> str:
     if flips is None:
         return of_kept_words(rows)
     if row is None or least is None or chance is None or times is None:
-        return " There is no instance that every ranking flips." + of_kept_words(rows)
+        return f" There is no {rows.unit} that every ranking flips." + of_kept_words(rows)
     shown = "" if proven is None else f" (proven smallest for {percent(proven['value'])})"
     return (
-        f" Over the {thousands(row['n'])} of {count(row['n'] + row['undefined'], 'instance')} that every ranking flips, "
+        f" Over the {thousands(row['n'])} of {count(row['n'] + row['undefined'], rows.unit)} that every ranking flips, "
         f"{percent(row['value'])} of tokens must go by attention, {percent(least['value'])} in the smallest set{shown} and "
         f"{percent(chance['value'])} in a random order: by attention {figure(times['value'], 1)} times as many as in the smallest set."
         f"{of_kept_words(rows)}"

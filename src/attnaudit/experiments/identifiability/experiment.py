@@ -16,6 +16,7 @@ from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale, Violins, of_peaked
+from attnaudit.results.heads import named
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.trace import Trace
@@ -116,13 +117,25 @@ class Identifiability:
         yield card_row(
             Identifiability.question, "mean largest TVD found", row,
             f"{bound}0: the attended sum determines the weights, 1: all weight on other tokens",
-            _sentence(row["value"], known, largest) + rows.apart("identifiability", "max_tvd_alpha"), mark=upper,
+            _sentence(row["value"], known, largest, rows) + rows.apart("identifiability", "max_tvd_alpha"), mark=upper,
         )  # fmt: skip
 
 
-def _sentence(reach: float, known: float, largest: float | None) -> str:
+def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRows) -> str:
     if known == 1.0:
-        return "The attended sum determines the attention weights in all instances: no other weights give the same sum."
+        return f"The attended sum determines the attention weights in all {rows.unit}s: no other weights give the same sum."
     width = "" if largest is None else f"; the largest weight could be anything in a range {figure(largest)} wide"
-    share = f" The attended sum determines the weights for {percent(known)} of instances." if known > 0.0 else ""
-    return f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output{width}.{share}"
+    share = f" The attended sum determines the weights for {percent(known)} of {rows.unit}s." if known > 0.0 else ""
+    other = f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output"
+    return f"{other}{width}.{share}{_in_heads(rows)}"
+
+
+def _in_heads(rows: SummaryRows) -> str:
+    """In how many heads some text leaves the weights open, and in which the most."""
+    heads = rows.of_heads("identifiability", "identifiable")
+    free = {head: row for head, row in heads.items() if row["value"] < 1.0}
+    if not free:
+        return ""
+    head, row = min(free.items(), key=lambda one: one[1]["value"])
+    most = f"; the most in {named(head)}, {percent(1.0 - row['value'])} of them" if len({one["value"] for one in free.values()}) > 1 else ""
+    return f" In {len(free)} of {rows.heads} there are texts for which other weights give exactly the same prediction{most}."

@@ -17,6 +17,7 @@ from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale
+from attnaudit.results.heads import named
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.trace import Trace
@@ -118,13 +119,27 @@ class MaximalChange:
         yield card_row(
             MaximalChange.question, "mean largest Δŷ found", row, f"{compared}1: from one certain prediction to another",
             _sentence(row["value"], upper, rows), mark=None if shuffled is None else float(shuffled["value"]), places=3,
-            claim=_claim(upper),
+            claim=_claim(upper, rows.of_head),
         )  # fmt: skip
 
 
-def _claim(upper: float | None) -> Claim | None:
+def _claim(upper: float | None, of_head: str) -> Claim | None:
     """Only the bound shows that no weights can matter."""
-    return Claim(False, "no attention weights can change its output much") if upper is not None and upper < MATTERS else None
+    return Claim(False, f"no attention weights{of_head} can change its output much") if upper is not None and upper < MATTERS else None
+
+
+def _in_heads(rows: SummaryRows) -> str:
+    """How many heads can flip a decision, and which the most: found, so that those that cannot may be more able than it seems."""
+    heads = rows.of_heads("maximal_change", "flips")
+    able = {head: row for head, row in heads.items() if row["value"] > 0}
+    if not able or rows.audited is None:
+        return f"None of {rows.heads} was found to flip the decision of any text. " if heads else ""
+    head, row = max(able.items(), key=lambda one: one[1]["value"])
+    ends = "" if row["low"] is None else f" [{percent(row['low'])}, {percent(row['high'])}]"
+    return (
+        f"{len(able)} of {rows.heads} can flip the decision of some text; the strongest, {named(head)}, of {percent(row['value'])}{ends} "
+        "of the texts. "
+    )
 
 
 def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
@@ -136,7 +151,8 @@ def _sentence(value: float, upper: float | None, rows: SummaryRows) -> str:
     without = "" if words is None else f" With no attention on special tokens it is {figure(words, 3)}."
     small = " So the weights matter little here, whatever they are." if upper is not None and upper < MATTERS else ""
     return (
-        f"The attention{found} that changes the output most changes it by {figure(value, 3)} on average{bound}{flipped}.{without}{small} "
+        f"{_in_heads(rows)}The attention{found} that changes the output most{rows.of_head and f',{rows.of_head} alone,'} changes it by "
+        f"{figure(value, 3)} on average{bound}{flipped}.{without}{small} "
         "A large change does not show that the model's own weights are right."
         f"{rows.apart('maximal_change', 'max_delta_y', 3)}{of_kept_words(rows)}"
     )

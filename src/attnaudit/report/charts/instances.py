@@ -30,7 +30,7 @@ from attnaudit.report.charts.palette import (
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, render
 from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
-from attnaudit.results.words import count, percent, thousands
+from attnaudit.results.words import INSTANCE, count, of_unit, percent, thousands
 
 _BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
 _CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}
@@ -324,37 +324,40 @@ def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
     return box_table((name, common[column]) for column, name in names).with_columns(missing=pl.Series(missing, dtype=pl.String))
 
 
-def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = ()) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
-    """All figures of registered experiments that the columns of ``rows`` (their tables joined) allow, and the legend they share."""
+def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = (), unit: str = INSTANCE) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
+    """All figures of registered experiments that the columns of ``rows`` (their tables joined) allow, and the legend they share.
+
+    ``unit`` is what a row is called.
+    """
     if rows.height == 0 or "predicted" not in rows.columns:
         return [], ()
     grouped, palette = group_rows(rows, class_names)
     with debug_mode(False):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
-        made = [_figure(spec, grouped, palette) for name in EXPERIMENTS for spec in facts(name).figures]
-    return [figure for figure in made if figure is not None], legend(grouped, palette)
+        made = [_figure(spec, grouped, palette, unit) for name in EXPERIMENTS for spec in facts(name).figures]
+    return [figure for figure in made if figure is not None], legend(grouped, palette, unit)
 
 
-def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette) -> Figure | None:
+def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette, unit: str) -> Figure | None:
     charts = [chart for chart in spec.charts if set(chart.columns) <= set(rows.columns)]
     absent = [pl.lit(None, pl.Float64).alias(name) for name in spec.reads if name not in rows.columns]
     shown = spec.of(rows.with_columns(absent)) if charts else rows.clear()
     if shown.height == 0:
         return None
-    panels = tuple(_panel(chart, f"{spec.name}-{k}", spec.title, shown, palette) for k, chart in enumerate(charts))
-    caption = spec.caption if isinstance(spec.caption, str) else spec.caption(shown)
+    panels = tuple(_panel(chart, f"{spec.name}-{k}", spec.title, shown, palette, unit) for k, chart in enumerate(charts))
+    caption = of_unit(spec.caption if isinstance(spec.caption, str) else spec.caption(shown), unit)
     stacked = len(palette.groups) > _OVERLAID and any(isinstance(chart, Histogram) for chart in charts)
     return Figure(spec.name, spec.title, f"{caption} {_STACKED}" if stacked else caption, panels)
 
 
-def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Palette) -> Panel:
+def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Palette, unit: str) -> Panel:
     """The drawing of one chart, with a note on what is not drawn."""
     notes = []
     if isinstance(chart, Histogram | Violins | Scatter | Crosstab):
         first = next(iter(chart.columns))
         undefined = rows[first].fill_nan(None).null_count() if rows[first].dtype.is_float() else rows[first].null_count()
         if undefined == rows.height:
-            return Panel(chart.title, note=NOTHING)
-        notes += [f"Undefined, and not drawn, for {count(undefined, 'instance')}."] if undefined else []
+            return Panel(chart.title, note=of_unit(NOTHING, unit))
+        notes += [f"Undefined, and not drawn, for {count(undefined, unit)}."] if undefined else []
     if isinstance(chart, Violins) and chart.fit:
         chart = replace(chart, scale=_fitted(chart.scale, rows[chart.column]))
         notes += [f"The axis ends at {chart.scale.high:g} of a possible 1."] if chart.scale.high < 1.0 else []

@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from attnaudit.results.charts import Marker, Scale
-from attnaudit.results.words import count
+from attnaudit.results.words import INSTANCE, count
 
 OTHER = "other classes"
 _LETTER = 6.8  # pixels of a letter of 12 pixels in wide fonts such as DejaVu Sans: a chart is measured here in another than it is shown in
@@ -57,11 +57,11 @@ def group_rows(rows: pl.DataFrame, class_names: Sequence[str]) -> tuple[pl.DataF
     return rows.with_columns(named), Palette(groups)
 
 
-def legend(rows: pl.DataFrame, palette: Palette) -> tuple[LegendEntry, ...]:
+def legend(rows: pl.DataFrame, palette: Palette, unit: str = INSTANCE) -> tuple[LegendEntry, ...]:
     """The entries of a palette, with the number of ``rows`` of each."""
     sizes = dict(rows.group_by("group").len().iter_rows())
     entries = zip(palette.groups, Palette.COLOURS, Palette.DASHES, strict=False)
-    return tuple(LegendEntry(name, hue, " ".join(map(str, dash)), count(sizes.get(name, 0), "instance")) for name, hue, dash in entries)
+    return tuple(LegendEntry(name, hue, " ".join(map(str, dash)), count(sizes.get(name, 0), unit)) for name, hue, dash in entries)
 
 
 def measured_axis(scale: Scale, grid: bool) -> alt.X:

@@ -1,8 +1,8 @@
-"""The heads of a transformer: a map of layers and heads for every measure, all numbers of each head, and the checks of the model."""
+"""The heads of a transformer: a map of layers and heads for every measure, and all numbers of each head."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,18 +11,18 @@ import polars as pl
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
+from attnaudit.report.sections.head_cards import HeadView
 from attnaudit.report.sections.numbers import SummaryCell, summary_cell
 from attnaudit.results import OF_HEAD
-from attnaudit.results.about import About
+from attnaudit.results.heads import Head, anchor, head_of
 from attnaudit.results.record import RunRecord
-from attnaudit.results.words import figure
+from attnaudit.results.words import TEXT, figure
 
 MAPPED = (
     "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "never_attention", "null_share",
     "max_alpha",
 )  # fmt: skip  # the measures with a map, those first that say how much a head matters
 MOST_CELLS = 3000  # of all maps: a larger model has those of its first measures
-Head = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -46,36 +46,31 @@ class Map:
     rows: tuple[tuple[int, tuple[Cell | None, ...]], ...]
 
 
-def heads_section(record: RunRecord) -> Section | None:
-    """Maps of the heads, and a table with a row for each; None where the summary has no heads."""
+def heads_section(record: RunRecord, view: HeadView | None) -> Section | None:
+    """Maps of the heads, ``view`` of one of them, and a table with a row for each; None where the summary has no heads."""
     heads = record.summary.filter(pl.col("group").str.starts_with(OF_HEAD), pl.col("value").is_not_null())
     if not heads.height:
         return None
-    found = {(row["measure"], _head(row["group"])): row for row in heads.iter_rows(named=True)}
+    found = {(row["measure"], head_of(row["group"])): row for row in heads.iter_rows(named=True)}
     names = sorted({head for _, head in found})
     measures = [(row["experiment"], row["measure"]) for row in heads.unique(["experiment", "measure"], maintain_order=True).to_dicts()]
     mapped = sorted((one for one in measures if one[1] in MAPPED), key=lambda one: MAPPED.index(one[1]))
     mapped = mapped[: max(MOST_CELLS // len(names), 1)]
     maps = [_map(experiment, measure, found, names) for experiment, measure in mapped]
-    columns = [(measure_label(measure, experiment), measure_meaning(measure, experiment)) for experiment, measure in mapped]
+    columns = [(measure_label(measure, experiment), measure_meaning(measure, experiment, TEXT)) for experiment, measure in mapped]
     rows = [
-        (_anchor(head), *head, [None if (row := found.get((measure, head))) is None else summary_cell(row) for _, measure in mapped])
+        (anchor(head), *head, [None if (row := found.get((measure, head))) is None else summary_cell(row) for _, measure in mapped])
         for head in names
     ]
-    content = {"maps": maps, "columns": columns, "rows": rows, "layers": len({layer for layer, _ in names})}
-    return Section("heads", content, (("Heads", "#heads"),))
+    content = {
+        "maps": maps, "columns": columns, "rows": rows, "layers": len({layer for layer, _ in names}), "view": view, "special": True,
+        "meaning_of": lambda name, of: measure_meaning(name, of, TEXT),
+    }  # fmt: skip
+    data = {} if view is None else {"head-data": view.data}
+    return Section("heads", content, (("Heads", "#heads"),), ("heads.js",) if view else (), data, ("heads.css",))
 
 
-def _head(group: str) -> Head:
-    layer, _, head = group.removeprefix(OF_HEAD).partition(".")
-    return int(layer), int(head)
-
-
-def _anchor(head: Head) -> str:
-    return f"head-{head[0]}-{head[1]}"
-
-
-def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[str, Any]], names: list[Head]) -> Map:
+def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[str, Any]], names: Sequence[Head]) -> Map:
     values = [row["value"] for (name, _), row in found.items() if name == measure]
     low, high = min(values), max(values)
     places = 2 if high - low > 0.1 else 3
@@ -88,27 +83,12 @@ def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[st
         shade = (row["value"] - low) / (high - low) if high > low else 0.0
         number: SummaryCell = summary_cell(row)
         return Cell(
-            _anchor(head),
+            anchor(head),
             figure(row["value"], places),
             round(shade, 3),
             f"layer {head[0]}, head {head[1]}: {number.value} {number.interval}",
         )
 
     rows = tuple((layer, tuple(cell((layer, head)) for head in heads)) for layer in reversed(layers))
-    return Map(measure_label(measure, experiment), measure_meaning(measure, experiment), figure(low, 3), figure(high, 3), rows)
-
-
-def gate_section(about: About) -> Section | None:
-    """The checks that the model passed, as its trace keeps them; None where it has none."""
-    gate = about.metadata.get("gate")
-    if not isinstance(gate, Mapping) or not isinstance(gate.get("checks"), Mapping):
-        return None
-    checks = [(str(name), f"{value:.2g}" if isinstance(value, int | float) else str(value)) for name, value in gate["checks"].items()]
-    layers = list(_layers(gate.get("layers")))
-    return Section("gate", {"model": str(gate.get("model", "")), "checks": checks, "layers": layers}, (("Checks", "#gate"),))
-
-
-def _layers(layers: Any) -> Iterator[dict[str, str]]:
-    for layer in layers if isinstance(layers, list) else ():
-        if isinstance(layer, Mapping):
-            yield {name: str(layer.get(name, "")) or "–" for name in ("stack", "layer", "heads", "width", "way")}
+    meaning = measure_meaning(measure, experiment, TEXT)
+    return Map(measure_label(measure, experiment), meaning, figure(low, 3), figure(high, 3), rows)

@@ -1,4 +1,7 @@
-"""Token heatmaps: the same text shaded by the model's attention, by the adversary's, by gradient and by leave-one-out."""
+"""Token heatmaps: the same text shaded by the model's attention, by the adversary's, by gradient and by leave-one-out.
+
+Pieces of words are joined: a word has the sum of their weights, and of leave-one-out, which deletes whole words, the largest.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,11 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float, Int64
 
+from attnaudit.core.ragged import Ragged
+from attnaudit.results.heads import Head, named
 from attnaudit.results.words import figure, percent
 from attnaudit.trace import ROW_KEYS, Trace
+from attnaudit.trace.words import join_tokens, to_words
 
 MEASURES = ("max_alpha", "tau_gradient", "tau_loo", "median_delta_y", "emax_jsd")
 UNIFORM_SHARES = 4
@@ -30,6 +36,7 @@ class Instance:
 
     ``weights`` maps ``alpha``, ``adversary``, ``gradient`` and ``loo`` to T numbers, those that are known. ``probability`` is that of
     the predicted class, ``adversarial_probability`` the same under the adversary's attention; ``question`` is what the text was read with.
+    ``special`` marks tokens that are no part of the text, ``head`` is the head whose attention it is, of the text ``number``.
     """
 
     name: str
@@ -43,6 +50,18 @@ class Instance:
     delta_y: float | None
     figures: dict[str, float | None]
     question: str = ""
+    special: Sequence[bool] | None = None
+    number: int = -1
+    head: Head | None = None
+
+    @property
+    def title(self) -> str:
+        return f"Instance {self.name}" if self.head is None else f"Text {self.number}, {named(self.head)}"
+
+    @property
+    def listed(self) -> str:
+        """Its name in a list."""
+        return row_name(self.name if self.head is None else str(self.number), self.head)
 
     @property
     def anchor(self) -> str:
@@ -75,13 +94,17 @@ class Strip:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """``pieces`` are the shown tokens in order, with a `Gap` where tokens are skipped; ``known`` marks rationale tokens."""
+    """``pieces`` are the shown tokens in order, with a `Gap` where tokens are skipped.
+
+    ``known`` marks tokens of the rationale, ``special`` special ones.
+    """
 
     instance: Instance
     pieces: tuple[str | Gap, ...]
     known: tuple[bool, ...]
     strips: tuple[Strip, ...]
     left_out: str
+    special: tuple[bool, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """What the page's script draws the same picture from: tokens (a number: so many are skipped) and shades."""
@@ -91,6 +114,7 @@ class Heatmap:
             "strips": [[s.kind, s.caption, s.note, _short(s.top), _short(s.full), list(s.shades)] for s in self.strips],
             "note": self.left_out,
             "question": self.instance.question,
+            **({"special": [k for k, special in enumerate(self.special) if special]} if any(self.special) else {}),
         }
 
 
@@ -103,7 +127,9 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
     held = float(instance.weights["alpha"][positions].sum())
     cut = len(instance.tokens) - len(positions)
     note = f"{len(positions)} of {len(instance.tokens)} tokens shown; they hold {percent(held)} of the attention." if cut else ""
-    return Heatmap(instance, tokens, tuple(bool(rationale[p]) for p in positions), strips, note)
+    special = instance.special or [False] * len(instance.tokens)
+    known, outside = (tuple(bool(marks[p]) for p in positions) for marks in (rationale, special))
+    return Heatmap(instance, tokens, known, strips, note, outside)
 
 
 def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.ndarray) -> Strip:
@@ -202,16 +228,45 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
     adversarial = facts.get("alpha")
     if adversarial is not None and len(adversarial) == len(weights["alpha"]):
         weights = {"alpha": weights["alpha"], "adversary": np.asarray(adversarial), **weights}
-    rationale = trace.table.column("rationale")[k].as_py() if trace.has("rationale") else None
     figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(weights["alpha"].max())}
     question = trace.table.column("question")[k].as_py() if trace.has("question") else None
+    text = _Text.of(trace, k, weights)
     return Instance(
-        name=_name(trace, k), tokens=trace.tokens(k), weights=weights, rationale=rationale,
+        name=_name(trace, k), tokens=text.tokens, weights=text.weights, rationale=text.rationale,
         predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
         label=trace.class_names[label] if label >= 0 else None,
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
-        delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()),
+        delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()), special=text.special,
+        number=int(trace.instance[k]), head=head_of_row(trace, k),
     )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Text:
+    """The tokens of a row, with what is known of each."""
+
+    tokens: list[str]
+    weights: dict[str, np.ndarray]
+    rationale: list[bool] | None
+    special: list[bool] | None
+
+    @classmethod
+    def of(cls, trace: Trace, k: int, weights: dict[str, np.ndarray]) -> _Text:
+        rationale, special = (trace.table.column(name)[k].as_py() if trace.has(name) else None for name in ("rationale", "special"))
+        text = cls(trace.tokens(k), weights, rationale, special)
+        return text.in_words(trace.ragged("word_id").take(np.array([k]))) if trace.has("word_id") else text
+
+    def in_words(self, word_id: Ragged) -> _Text:
+        """The same with the pieces of each word joined."""
+
+        def joined(values: Sequence[Any] | np.ndarray, ufunc: np.ufunc) -> np.ndarray:
+            return to_words(word_id.with_values(np.asarray(values)), word_id, ufunc).values
+
+        return _Text(
+            join_tokens([self.tokens], word_id)[0],
+            {kind: joined(values, np.maximum if kind == "loo" else np.add) for kind, values in self.weights.items()},
+            *(marks and joined(marks, np.logical_or).tolist() for marks in (self.rationale, self.special)),
+        )
 
 
 def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
@@ -224,3 +279,16 @@ def _name(trace: Trace, k: int) -> str:
     """The instance's number, with layer, head and query where the trace tells them."""
     known = {key: trace.array(key)[k] for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)}
     return " ".join([str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)])
+
+
+def row_name(name: str, head: Head | None) -> str:
+    """``103``, or ``103, head 1 of layer 3``."""
+    return name if head is None else f"{name}, {named(head)}"
+
+
+def head_of_row(trace: Trace, k: int) -> Head | None:
+    """The head whose attention a row is; None where the trace does not say."""
+    if not trace.has("layer", "head"):
+        return None
+    layer, head = (int(trace.array(key)[k]) for key in ("layer", "head"))
+    return None if layer < 0 or head < 0 else (layer, head)

@@ -19,8 +19,9 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances, visible
+from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, read_instances, row_name, visible
 from attnaudit.results.record import RunRecord
+from attnaudit.results.words import INSTANCE, ROW, of_unit
 from attnaudit.trace import Trace, concatenate
 
 STATIC_TOKENS, LISTED_TOKENS = 120, 75
@@ -34,38 +35,46 @@ SHOWN_BY = "emax_jsd"  # the column whose highest values are striking
 
 _SHOWN = (
     "instance", "split", "label", "tokens", "question", "alpha", "prediction", "gradient", "loo", "rationale", "layer", "head", "query",
+    "special", "word_id",
 )  # fmt: skip
-_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates")
+_READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "candidates", "layer", "head")
 
 
 def instance_sections(
-    trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord
+    trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord, unit: str = INSTANCE
 ) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
-    """Heatmaps, the list and the trace rows that the heatmaps show; ``seen`` is the `overview`, ``rows`` are the joined tables."""
-    chosen = select(rows, seen, record.about.seed or 0)
+    """Heatmaps, the list and the trace rows that the heatmaps show; ``seen`` is the `overview`, ``rows`` are the joined tables, ``unit``
+    is what a row is called.
+    """
+    chosen = select(rows, seen, record.about.seed or 0, unit)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
     instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
     pictures = [heatmap(instances[row], LISTED_TOKENS) for row in chosen.listed.tolist()]
     striking, random = ([heatmap(instances[row], STATIC_TOKENS) for row in part.tolist()] for part in (chosen.striking, chosen.random))
     heatmaps = {
-        "striking": striking, "random": random, "rule": chosen.rule,
+        "striking": striking, "random": random, "rule": chosen.rule, "unit": unit,
         "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
+        "has_special": any(any(picture.special) for picture in pictures),
     }  # fmt: skip
     listed = {
         "listed": [(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
-        "classes": sorted({picture.instance.predicted for picture in pictures}),
+        "classes": sorted({picture.instance.predicted for picture in pictures}), "unit": unit, "special": heatmaps["has_special"],
+        "heading": "Instances" if unit == INSTANCE else "Texts",
     }  # fmt: skip
     data = {"instance-data": [picture.as_json() for picture in pictures]}
+    styles = ("heads.css",) if heatmaps["has_special"] else ()
     return (
-        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),)),
-        Section("instances", listed, (("Instances", "#instances"),), ("report.js",), data),
+        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), styles=styles),
+        Section("instances", listed, ((listed["heading"], "#instances"),), ("report.js",), data),
         np.unique(np.concatenate([chosen.striking, chosen.random])),
     )
 
 
 def _snippet(picture: Heatmap) -> str:
-    """How the text begins; the question stands before it, since questions about one text would look alike."""
-    words = [piece if isinstance(piece, str) else "…" for piece in picture.pieces[: SNIPPET + 1]]
+    """How the text begins, without special tokens; the question stands before it, since questions about one text would look alike."""
+    special = iter(picture.special)
+    shown = [piece for piece in picture.pieces if not isinstance(piece, str) or not next(special, False)] or picture.pieces
+    words = [piece if isinstance(piece, str) else "…" for piece in shown[: SNIPPET + 1]]
     question = f"{picture.instance.question} · " if picture.instance.question else ""
     return question + " ".join(words[:SNIPPET]) + (" …" if len(words) > SNIPPET else "")
 
@@ -80,32 +89,37 @@ class Selection:
     rule: str
 
 
-def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int) -> Selection:
+def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTANCE) -> Selection:
     """Choose the striking by a rule, and the random by a draw that depends on ``seed`` and the number of rows alone.
 
-    ``rows`` are the experiments' tables side by side, ``seen`` is the trace's overview, both with a row per trace row.
+    Of several heads, whose ``unit`` is a row, a text is striking under one of them. ``rows`` are the experiments' tables side by side,
+    ``seen`` is the trace's overview, both with a row per trace row.
     """
     draw = np.random.default_rng([seed, crc32(b"report")]).permutation(seen.height)
     confidence = seen["confidence"].to_numpy()
     threshold = float(np.quantile(confidence, CONFIDENT))
-    striking = _striking(rows, (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST))
+    striking = _striking(rows, unit == ROW, (confidence >= threshold) & (seen["positions"].to_numpy() >= SHORTEST))
     first = np.concatenate([striking, draw])
     kept = first[np.sort(np.unique(first, return_index=True)[1])][:LISTED]
+    under = " (of each text the head where it is highest)" if unit == ROW else ""
     least = f"{threshold:.2f} or more" if threshold < 0.995 else "more than 0.99"
     rule = (
         f"Of the quarter of instances whose predicted class is the most probable (here {least}) and that have at least {SHORTEST} tokens, "
-        "those with the highest ε-max JSD: the outputs that leave their attention weights most free. A very sure output leaves room by "
-        "itself: look at the random ones as well."
+        f"those with the highest ε-max JSD{under}: the outputs that leave their attention weights most free. A very sure output leaves "
+        "room by itself: look at the random ones as well."
     )
-    return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), rule)
+    return Selection(striking, np.sort(draw[:RANDOM]), np.sort(kept), of_unit(rule, unit))
 
 
-def _striking(rows: pl.DataFrame, fit: Bool[np.ndarray, " n"]) -> Int64[np.ndarray, " s"]:
+def _striking(rows: pl.DataFrame, once: bool, fit: Bool[np.ndarray, " n"]) -> Int64[np.ndarray, " s"]:
+    """The rows of the highest values among those that ``fit``; with ``once`` one row of a text."""
     if SHOWN_BY not in rows.columns:
         return np.zeros(0, np.int64)
     divergence = rows[SHOWN_BY].cast(pl.Float64).fill_null(float("nan")).to_numpy()
     candidates = np.flatnonzero(fit & ~np.isnan(divergence))
-    return candidates[np.argsort(-divergence[candidates], kind="stable")][:STRIKING]
+    ordered = candidates[np.argsort(-divergence[candidates], kind="stable")]
+    first = np.sort(np.unique(rows["instance"].to_numpy()[ordered], return_index=True)[1]) if once else slice(None)
+    return ordered[first][:STRIKING]
 
 
 def overview(trace: Trace | str | Path) -> pl.DataFrame:
@@ -146,7 +160,7 @@ def check_same_instances(seen: pl.DataFrame, rows: pl.DataFrame) -> None:
         raise InputError("write report", "trace and results", got, "the trace that the results were made of", "run the audit again")
 
 
-def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray) -> Section | None:
+def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndarray, unit: str = INSTANCE) -> Section | None:
     """The rows ``picks`` for stepwise removal; None where erasure was not run, or the output is not a plain sum."""
     if "erasure" not in record.tables:
         return None
@@ -157,7 +171,7 @@ def erasure_section(trace: Trace | str | Path, record: RunRecord, picks: np.ndar
     entries = [_entry(chosen, k, facts) for k in fit]
     if not entries:
         return None
-    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries)}
+    content = {"names": [entry["name"] for entry in entries], "left_out": len(chosen) - len(entries), "unit": unit}
     data = {"steps-data": {"instances": entries, "classes": chosen.class_names}}
     return Section("erasure", content, (("Removals", "#steps"),), ("erasure.js",), data)
 
@@ -167,7 +181,7 @@ def _entry(trace: Trace, k: int, facts: pl.DataFrame) -> dict[str, Any]:
     allowed = None if readout.candidates is None else readout.candidates[k].tolist()
     tokens = [visible(token) for token in trace.tokens(k)]
     return {
-        "name": str(trace.instance[k]), "tokens": tokens, "alpha": _rounded(trace.alpha[k]),
+        "name": row_name(str(trace.instance[k]), head_of_row(trace, k)), "tokens": tokens, "alpha": _rounded(trace.alpha[k]),
         "readout": _rounded(readout.contribution[k].T), "offset": _rounded(readout.offset[k]), "allowed": allowed,
         "minimum": facts[MINIMUM][k].to_list(), "proven": facts["minimum_proven"][k],
     }  # fmt: skip

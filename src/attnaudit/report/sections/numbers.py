@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -12,7 +13,7 @@ from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
 from attnaudit.results import OF_HEAD
-from attnaudit.results.words import figure, interval
+from attnaudit.results.words import INSTANCE, TEXT, figure, interval
 
 _GROUP = "predicted:"
 MOST_COLUMNS = 7
@@ -51,33 +52,40 @@ def parts(table: SummaryTable) -> Iterator[SummaryTable]:
         yield replace(table, experiment=title, groups=table.groups[chosen], rows=rows)
 
 
-def summary_tables(summary: pl.DataFrame) -> list[SummaryTable]:
-    """The whole summary but for single heads, which have a section of their own; every row of it is in one cell."""
+def summary_tables(summary: pl.DataFrame, unit: str = INSTANCE, texts: int | None = None) -> list[SummaryTable]:
+    """The whole summary but for single heads, which have a section of their own; every row of it is in one cell.
+
+    A number is a mean over ``unit``, or over texts where it is one of ``texts``.
+    """
     tables = summary.filter(~pl.col("group").str.starts_with(OF_HEAD)).group_by("experiment", maintain_order=True)
     return [
-        table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), group_label, str(name))
+        table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), partial(group_label, unit=of), str(name), of)
         for (name,), part in tables
+        for of in (TEXT if texts is not None and (part["n"] + part["undefined"]).max() == texts else unit,)
     ]
 
 
 def table_of(
-    title: str, summary: pl.DataFrame, label: Callable[[str], str], group: Callable[[str], str], of: str
+    title: str, summary: pl.DataFrame, label: Callable[[str], str], group: Callable[[str], str], of: str, unit: str = INSTANCE
 ) -> SummaryTable:  # fmt: skip
-    """A row for each measure, named by ``label``, a column for each group, named by ``group``, of the experiment or study ``of``."""
+    """A row for each measure, named by ``label``, a column for each group, named by ``group``, of the experiment or study ``of``.
+
+    ``unit`` is what the numbers are means over.
+    """
     groups, measures = (summary[name].unique(maintain_order=True).to_list() for name in ("group", "measure"))
     cells = {(row["measure"], row["group"]): summary_cell(row) for row in summary.iter_rows(named=True)}
     rows = tuple((name, label(name), tuple(cells.get((name, column)) for column in groups)) for name in measures)
-    return SummaryTable(title, tuple(map(group, groups)), rows, meanings(of, {name: label(name) for name in measures}))
+    return SummaryTable(title, tuple(map(group, groups)), rows, meanings(of, {name: label(name) for name in measures}, unit))
 
 
-def meanings(of: str, labels: Mapping[str, str]) -> dict[str, str]:
+def meanings(of: str, labels: Mapping[str, str], unit: str = INSTANCE) -> dict[str, str]:
     """What the measures with these ``labels``, by name, mean; without those that have no description."""
-    return {label: meaning for name, label in labels.items() if (meaning := measure_meaning(name, of))}
+    return {label: meaning for name, label in labels.items() if (meaning := measure_meaning(name, of, unit))}
 
 
-def group_label(group: str) -> str:
+def group_label(group: str, unit: str = INSTANCE) -> str:
     """``all instances``, or ``predicted positive``."""
-    return f"predicted {group.removeprefix(_GROUP)}" if group.startswith(_GROUP) else "all instances" if group == "all" else group
+    return f"predicted {group.removeprefix(_GROUP)}" if group.startswith(_GROUP) else f"all {unit}s" if group == "all" else group
 
 
 def summary_cell(row: Mapping[str, Any]) -> SummaryCell:

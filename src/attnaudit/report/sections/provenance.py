@@ -23,7 +23,8 @@ def provenance_sections(about: About, bibtex: Sequence[str], missing: Sequence[t
 def settings(about: About) -> list[tuple[str, list[tuple[str, str]]]]:
     """Sections of (dotted name, value): the run's specification, then what the trace's metadata adds to it."""
     given = dict(_flat(about.spec))
-    added = {name: value for name, value in _flat(about.metadata) if given.get(name) != value}
+    metadata = {name: value for name, value in about.metadata.items() if name != "gate"}  # shown in a section of its own
+    added = {name: value for name, value in _flat(metadata) if given.get(name) != value}
     title = "Trace metadata, beyond the above" if given else "Trace metadata"
     sections = [("Run specification", list(given.items())), (title, list(added.items()))]
     return [(title, entries) for title, entries in sections if entries]

@@ -15,34 +15,8 @@
   const state = { fitting: rows, page: 0 };
   const texts = data.map((one) => [...one.tokens.filter((t) => typeof t === "string"), one.question].join(" ").toLowerCase());
 
-  function element(tag, className, text) {
-    const made = document.createElement(tag);
-    if (className) made.className = className;
-    if (text !== undefined) made.textContent = text;
-    return made;
-  }
+{% include "strip.js" %}
 
-  function strip(one, [kind, caption, note, top, full, shades]) {
-    const made = element("div", "strip");
-    const head = element("p", "strip-head");
-    head.append(element("b", "", caption), element("span", "", note), element("span", "muted", `top ${Number(top.toPrecision(3))}`));
-    const text = element("p", `tokens ${kind}`);
-    const known = new Set(one.known);
-    let at = 0;
-    for (const token of one.tokens) {
-      if (typeof token === "number") {
-        text.append(element("span", "gap", `… ${token} token${token === 1 ? "" : "s"} …`), " ");
-        continue;
-      }
-      const span = element("span", known.has(at) ? "token known" : "token", token);
-      span.style.setProperty("--w", shades[at] / 1000);
-      span.title = String(Number((shades[at] * full / 1000).toPrecision(3)));
-      text.append(span, " ");
-      at += 1;
-    }
-    made.append(head, text);
-    return made;
-  }
 
   function detail(one) {
     const row = element("tr", "detail");
@@ -108,7 +82,7 @@
     const count = state.fitting.length;
     const last = Math.max(Math.ceil(count / PAGE) - 1, 0);
     const range = count > PAGE ? `${first + 1} to ${first + visible.size} of ` : "";
-    shown.textContent = `${range}${count} instance${count === 1 ? "" : "s"}${count < rows.length ? `, of ${rows.length} listed` : ""}`;
+    shown.textContent = `${range}${count} {{ unit }}${count === 1 ? "" : "s"}${count < rows.length ? `, of ${rows.length} listed` : ""}`;
     document.getElementById("page").textContent = `page ${page + 1} of ${last + 1}`;
     pages.hidden = last === 0;
     previous.disabled = page === 0;

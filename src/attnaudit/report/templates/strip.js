@@ -1,0 +1,37 @@
+  function element(tag, className, text) {
+    const made = document.createElement(tag);
+    if (className) made.className = className;
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  function strip(one, [kind, caption, note, top, full, shades]) {
+    const made = element("div", "strip");
+    const head = element("p", "strip-head");
+    head.append(element("b", "", caption), element("span", "", note), element("span", "muted", `top ${Number(top.toPrecision(3))}`));
+    const text = element("p", `tokens ${kind}`);
+    const known = new Set(one.known);
+{% if special %}
+    const special = new Set(one.special);
+{% endif %}
+    let at = 0;
+    for (const token of one.tokens) {
+      if (typeof token === "number") {
+        text.append(element("span", "gap", `… ${token} token${token === 1 ? "" : "s"} …`), " ");
+        continue;
+      }
+      const span = element("span", known.has(at) ? "token known" : "token", token);
+      span.style.setProperty("--w", shades[at] / 1000);
+      span.title = String(Number((shades[at] * full / 1000).toPrecision(3)));
+{% if special %}
+      if (special.has(at)) {
+        span.classList.add("special");
+        span.title = `special token: ${span.title}`;
+      }
+{% endif %}
+      text.append(span, " ");
+      at += 1;
+    }
+    made.append(head, text);
+    return made;
+  }

@@ -1,0 +1,359 @@
+"""The report of a model with heads: it counts texts, its card is about the model, each head has a card, and pieces are words."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments import audit
+from attnaudit.experiments.prediction import Prediction
+from attnaudit.report import verdict, write_report
+from attnaudit.report.card import head_cards
+from attnaudit.report.sections import head_cards as module
+from attnaudit.report.sections.head_cards import CHANGED, DRAWN, FREE, MOST_CARDS, MOST_TEXTS, TEXTS, head_view
+from attnaudit.report.sections.heatmaps import heatmap, read_instances
+from attnaudit.report.sections.instances import STRIKING, overview, select
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.heads import Heads
+from attnaudit.results.record import RunRecord, read_record
+from attnaudit.results.words import INSTANCE, ROW, TEXT, of_unit
+from attnaudit.trace import Trace
+from attnaudit.trace.words import join_tokens, to_words
+from tests.report.heads import CHECKS, make_heads, write_heads
+from tests.report.runs import write_run
+from tests.traces import make_trace
+
+ABOUT = About(corpus="sst", encoder="bert", attention="self")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_heads(tmp_path_factory.mktemp("heads"))
+    write_report(folder)
+    return folder
+
+
+def statements(page: str) -> str:
+    """What a page says, tooltips and labels included, without scripts, styles and what they read."""
+    body = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.DOTALL)
+    said = " ".join(re.findall(r'(?:title|aria-label)="([^"]*)"', body))
+    return html.unescape(re.sub(r"<[^>]+>", " ", body) + said)
+
+
+def script(page: str) -> str:
+    return page[page.rindex("<script>") :]
+
+
+def data(page: str, name: str) -> Any:
+    found = re.search(rf'id="{name}">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_text_is_counted_once_whatever_the_number_of_heads(run: Path):
+    page = statements((run / "report.html").read_text())
+    assert "30 texts, 4 heads of 2 layers: 120 rows" in page
+    assert "95 % bootstrap interval over texts" in page
+    assert "of 30 labelled texts" in page
+    assert "All 120 rows" in page
+    assert re.findall(r"\binstances?\b", page, re.IGNORECASE) == []
+    assert "${count} row$" in script((run / "report.html").read_text())
+
+
+def test_the_card_of_a_terminal_and_the_json_count_texts_too(run: Path):
+    record, console = read_record(run), Console(record=True, width=140)
+    card = verdict(record.summary, record.about)
+    card.print(console)
+    text = console.export_text()
+    assert "30 texts, 4 heads of 2 layers: 120 rows" in text
+    assert "instance" not in text
+    assert json.loads(json.dumps(card.to_json()["audited"])) == {"names": [[0, 0], [0, 1], [1, 0], [1, 1]], "texts": 30, "rows": 120}
+    assert repr(audit(make_heads(6), ["permutation"])).count("over all rows") == 1
+
+
+def test_a_page_without_heads_says_instances_as_before(tmp_path: Path):
+    page = write_report(write_run(tmp_path, make_trace(30, (3, 12)))).read_text()
+    assert "All 30 instances" in page
+    assert "${count} instance$" in script(page)
+    assert not any(name in page for name in ("head-view", "head-data", "special"))
+
+
+def test_predictions_are_of_texts_and_so_are_their_intervals():
+    """A row for each head, all with one prediction, would make the interval of one text of four too narrow."""
+    trace = make_heads(60)
+    one = trace.take(np.flatnonzero((trace.array("layer") == 0) & (trace.array("head") == 0)))
+    experiment = Prediction()
+    together, alone = (experiment.summarise(experiment(part)) for part in (trace, one))
+    assert together.equals(alone)
+    assert set(together["n"]) == {60}
+
+
+def _of_heads(measures: dict[str, list[tuple[float, float, float]]], layers: int = 2, n: int = 40) -> pl.DataFrame:
+    """Summary rows of four heads, and of all with their means; a key is ``experiment__measure``."""
+    rows = []
+    for name, values in measures.items():
+        experiment, measure = name.split("__")
+        groups = [f"head:{k % layers}.{k // layers}" for k in range(len(values))]
+        means = tuple(float(np.mean(part)) for part in zip(*values, strict=True))
+        for group, (value, low, high), size in zip(["all", *groups], [means, *values], [n * len(values), *[n] * len(values)], strict=True):
+            rows.append({"experiment": experiment, "measure": measure, "group": group, "value": value, "low": low, "high": high,
+                         "n": size, "undefined": 0})  # fmt: skip
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _same(*values: float) -> list[tuple[float, float, float]]:
+    return [(value, max(value - 0.02, 0.0), min(value + 0.02, 1.0)) for value in values]
+
+
+def _sentence(summary: pl.DataFrame, about: About = ABOUT) -> str:
+    return verdict(summary, about).rows[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("flips", "said"),
+    [
+        (
+            (0.1, 0.0, 0.25, 0.0),
+            "2 of 4 heads of 2 layers can flip the decision of some text; the strongest, head 1 of layer 0, of 25 % [23 %,",
+        ),
+        ((0.0, 0.0, 0.0, 0.0), "None of 4 heads of 2 layers was found to flip the decision of any text."),
+    ],
+)
+def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(flips: tuple[float, ...], said: str):
+    change = {"maximal_change__max_delta_y": _same(0.2, 0.2, 0.2, 0.2), "maximal_change__flips": _same(*flips)}
+    assert _sentence(_of_heads(change)).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("found", "upper", "said"),
+    [
+        ((0.6, 0.65, 0.5, 0.6), (0.69,) * 4, "In 4 of 4 heads of 2 layers other weights give nearly the same prediction; even in the head"),
+        ((0.6, 0.05, 0.05, 0.6), (0.69,) * 4, "In 2 of 4 heads of 2 layers other weights give nearly the same prediction"),
+        ((0.05,) * 4, (0.1,) * 4, "No head's weights can be exchanged for very different ones without a larger change of the output."),
+        (
+            (0.05,) * 4,
+            (0.1, 0.1, 0.1, 0.4),
+            "In none of 4 heads of 2 layers were very different weights found that do so; the bound does not",
+        ),
+    ],
+)
+def test_that_weights_cannot_be_exchanged_is_said_by_the_bound_alone(found: tuple[float, ...], upper: tuple[float, ...], said: str):
+    summary = _of_heads({"adversary__emax_jsd": _same(*found), "adversary__emax_jsd_upper": _same(*upper)})
+    assert said in _sentence(summary)
+
+
+@pytest.mark.parametrize(
+    ("determined", "said"),
+    [
+        ((0.9, 0.5, 1.0, 0.7), "In 3 of 4 heads of 2 layers there are texts for which other weights give exactly the same prediction; the "
+                               "most in head 0 of layer 1, 50 % of them."),
+        ((1.0,) * 4, "in all rows: no other weights give the same sum."),
+    ],
+)  # fmt: skip
+def test_heads_whose_sum_leaves_weights_open_are_counted(determined: tuple[float, ...], said: str):
+    summary = _of_heads({"identifiability__max_tvd_alpha": _same(*(0.1,) * 4), "identifiability__identifiable": _same(*determined)})
+    assert said in _sentence(summary)
+
+
+def _joint(layers: int) -> pl.DataFrame:
+    values = {"joint_uniform": (0.01, 0.03) * 2, "joint_flips": (0.2,) * 4, "joint_max_delta_y": (0.4,) * 4}
+    values |= {"layers_uniform": (0.2,) * 4} if layers > 1 else {}
+    return _of_heads({f"joint__{name}": _same(*of_heads) for name, of_heads in values.items()}, layers)
+
+
+def test_all_heads_at_once_are_told_by_layer_and_together():
+    sentence = _sentence(_joint(2))
+    assert "By layer: 0.010 (layer 0) to 0.030 (layer 1)." in sentence
+    assert "Uniform weights in all recorded heads of all 2 layers change it by 0.200" in sentence
+
+
+@pytest.mark.parametrize(("model_layers", "others"), [(4, "the other 12 heads of the model"), (None, "the others")])
+def test_a_card_of_one_layer_says_that_it_is_about_no_other(model_layers: int | None, others: str):
+    gate = {"gate": {"layers": [{"stack": "encoder", "layer": k, "heads": 4} for k in range(model_layers)]}} if model_layers else {}
+    card = verdict(_joint(1), About(metadata=gate))
+    assert card.lead.startswith("Claim only that heatmaps of layer 0 of this model show")
+    assert card.lead.endswith(f"Audited: 4 heads of layer 0. Nothing here is about {others}.")
+    assert "Uniform weights in the 4 heads of layer 0 at once" in card.rows[0].sentence
+    assert "all heads of a layer" not in card.lead
+
+
+def test_a_card_of_all_heads_has_no_such_line(run: Path):
+    record = read_record(run)
+    assert verdict(record.summary, record.about).scope == ""
+
+
+def test_a_model_without_skill_has_figures_of_heads_and_no_conclusions():
+    summary = pl.concat([
+        _of_heads({"permutation__median_delta_y": _same(0.3, 0.3, 0.3, 0.3)}),
+        pl.DataFrame([{"experiment": "prediction", "measure": name, "group": "all", "value": 0.5, "low": 0.45, "high": 0.55, "n": 40,
+                       "undefined": 0} for name in ("accuracy", "majority")], schema=SUMMARY_SCHEMA),
+    ])  # fmt: skip
+    assert {row.sentence for card in head_cards(summary, ABOUT).values() for row in card.rows} == {"No conclusion: see the line on top."}
+
+
+def test_the_card_of_a_head_is_that_of_a_trace_of_this_head_alone():
+    """The same figures and intervals, by the same code."""
+    trace = make_heads(25)
+    chosen = np.flatnonzero((trace.array("layer") == 1) & (trace.array("head") == 0))
+    names = ["permutation", "maximal_change", "identifiability", "correlation"]
+    whole, alone = (audit(part, names).summary for part in (trace, trace.take(chosen)))
+    card, other = head_cards(whole, ABOUT)[1, 0], verdict(alone, ABOUT)
+    assert [(row.name, row.figure, row.interval, row.yardstick) for row in card.rows] == [
+        (row.name, row.figure, row.interval, row.yardstick) for row in other.rows
+    ]
+    assert (card.unit, other.unit) == (TEXT, TEXT)
+    assert Heads.of(alone) == Heads(((1, 0),), 25, 25)
+
+
+def test_the_page_shows_the_strongest_head_and_holds_the_cards_of_all(run: Path):
+    page, record = (run / "report.html").read_text(), read_record(run)
+    shown = data(page, "head-data")
+    strength = {row["group"]: row["value"] for row in record.summary.filter(measure="max_delta_y").to_dicts()}
+    best = max((group for group in strength if group != "all"), key=lambda group: strength[group])
+    assert f'data-shown="head-{best[5:].replace(".", "-")}"' in page
+    cards = head_cards(record.summary, record.about)
+    assert set(shown) == {f"head-{layer}-{head}" for layer, head in cards}
+    for (layer, head), card in cards.items():
+        numbers = [row for row in shown[f"head-{layer}-{head}"]["rows"] if row is not None]
+        assert [row[:4] for row in numbers] == [[row.figure, row.interval, row.yardstick, row.sentence] for row in card.rows]
+
+
+def test_the_texts_of_a_head_are_those_that_the_page_says(run: Path):
+    shown, record = data((run / "report.html").read_text(), "head-data"), read_record(run)
+    rows = record.columns({"max_delta_y", "emax_jsd"})
+    drawn = set()
+    for (layer, head), card in head_cards(record.summary, record.about).items():
+        texts = {one["why"]: one for one in shown[f"head-{layer}-{head}"]["texts"]}
+        of_head = rows.filter(layer=layer, head=head)
+        changed = of_head.row(int(np.argmax(of_head["max_delta_y"].to_numpy())), named=True)["instance"]
+        assert texts[CHANGED]["text"] == changed
+        assert FREE not in texts or texts[FREE]["text"] == of_head.row(int(of_head["emax_jsd"].arg_max() or 0), named=True)["instance"]
+        drawn |= {texts[DRAWN]["text"]} if DRAWN in texts else set()
+        assert len(texts) <= TEXTS
+        assert card.rows
+    assert len(drawn) == 1
+
+
+def test_what_a_page_holds_of_heads_is_bounded(run: Path, monkeypatch: pytest.MonkeyPatch):
+    record, trace = read_record(run), Trace.read(run / "trace")
+    rows = record.columns({"max_delta_y", "emax_jsd"})
+    monkeypatch.setattr(module, "MOST_CARDS", 3)
+    monkeypatch.setattr(module, "MOST_TEXTS", 2)
+    view = head_view(record, trace, rows)
+    assert view is not None
+    assert len(view.data) == 3
+    assert [len(one["texts"]) for one in view.data.values()] == [1, 1, 0]
+    assert view.note.startswith(
+        "Cards of the 3 heads that can change the output most, of 4. Heatmaps of the 2 strongest heads, up to 1 text"
+    )
+    many = RunRecord("run", _many(40, 40))
+    view = head_view(many, None, rows)
+    assert view is not None
+    assert (MOST_CARDS, MOST_TEXTS) == (400, 192)
+    assert len(json.dumps(view.data)) < 200_000
+
+
+def _many(layers: int, heads: int) -> pl.DataFrame:
+    groups = [f"head:{layer}.{head}" for layer in range(layers) for head in range(heads)]
+    rows = [
+        {
+            "experiment": "maximal_change",
+            "measure": "max_delta_y",
+            "group": group,
+            "value": 0.1,
+            "low": 0.0,
+            "high": 0.2,
+            "n": 9,
+            "undefined": 0,
+        }
+        for group in groups
+    ]
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def test_a_page_of_heads_without_a_trace_has_cards_and_no_texts(tmp_path: Path):
+    folder = write_run(tmp_path, make_heads(8), corpus="random", with_trace=False)
+    page = write_report(folder).read_text()
+    assert all(one["texts"] == [] for one in data(page, "head-data").values())
+
+
+def test_striking_texts_of_several_heads_are_different_texts(run: Path):
+    record, trace = read_record(run), Trace.read(run / "trace")
+    rows, seen = record.columns({"emax_jsd"}), overview(trace)
+    texts = trace.instance[select(rows, seen, 0, ROW).striking]
+    assert len(texts) == len(set(texts)) == STRIKING
+    assert "Of the quarter of rows" in select(rows, seen, 0, ROW).rule
+    assert "Of the quarter of instances" in select(rows, seen, 0).rule
+
+
+def test_the_checks_are_in_their_order_with_meaning_figure_and_limit(run: Path):
+    page = (run / "report.html").read_text()
+    table = page[page.index('id="gate"') :]
+    found = re.findall(r'<tr><th scope="row">(.*?)</th><td>(.*?)</td><td class="num">(.*?)</td><td class="num">(.*?)</td></tr>', table)
+    assert [row[0] for row in found] == [check["name"] for check in CHECKS]
+    assert found[0] == ("watched", "change of the logits when read", "4.3e-08", "at most 0.0001")
+    assert found[1][2:] == ("it reports no attention", "–")
+    assert "gate.checks" not in page
+
+
+def test_pieces_are_joined_and_special_tokens_marked():
+    trace = make_heads(20)
+    for k, instance in enumerate(read_instances(trace, pl.DataFrame())):
+        words, alpha, gradient, loo, special = _naive_words(trace, k)
+        assert list(instance.tokens) == words
+        assert not any(token.startswith("##") for token in instance.tokens)
+        assert instance.weights["alpha"] == pytest.approx(alpha)
+        assert instance.weights["gradient"] == pytest.approx(gradient)
+        assert instance.weights["loo"] == pytest.approx(loo)
+        assert instance.special == special
+        assert instance.figures["max_alpha"] == pytest.approx(trace.ragged("alpha")[k].max())
+        picture = heatmap(instance, 100)
+        assert [token for token, one in zip(picture.pieces, picture.special, strict=True) if one] == ["[CLS]", "[SEP]"]
+        assert picture.as_json()["special"] == [0, len(words) - 1]
+
+
+def _naive_words(trace: Trace, k: int) -> tuple[list[str], list[float], list[float], list[float], list[bool]]:
+    """Words piece by piece: attention and gradients add up, leave-one-out is one number of a word."""
+    words: list[str] = []
+    alpha, gradient, loo, special = list[float](), list[float](), list[float](), list[bool]()
+    before = None
+    ids = trace.table.column("word_id")[k].as_py()
+    for token, word, a, g, one in zip(
+        trace.tokens(k), ids, trace.ragged("alpha")[k], trace.ragged("gradient")[k], trace.ragged("loo")[k], strict=True
+    ):
+        if word >= 0 and word == before:
+            words[-1] += token.removeprefix("##")
+            alpha[-1] += a
+            gradient[-1] += g
+            assert loo[-1] == one
+        else:
+            words.append(token)
+            alpha.append(a)
+            gradient.append(g)
+            loo.append(one)
+            special.append(word < 0)
+        before = word
+    return words, alpha, gradient, loo, special
+
+
+def test_a_piece_that_is_nothing_but_its_mark_is_kept():
+    word_id = Ragged.from_rows([[0, 0, 1]], np.int32)
+    assert join_tokens([["a", "##", "##b"]], word_id) == [["a##", "##b"]]
+    assert to_words(Ragged.from_rows([[1.0, 5.0, 2.0]]), word_id, np.maximum).values.tolist() == [5.0, 2.0]
+
+
+def test_a_statement_about_instances_is_said_of_rows_and_texts():
+    statement = "Largest weight of an instance; no instance, 2 instances. Instances at an instance."
+    assert of_unit(statement, INSTANCE) == statement
+    assert of_unit(statement, ROW) == "Largest weight of a row; no row, 2 rows. Rows at a row."
+    assert of_unit("instanced for instance", TEXT) == "instanced for text"

@@ -1,0 +1,136 @@
+"""The card of a head in a real browser: by mouse, keyboard and address, without scripts, on paper."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+from attnaudit.report import write_report
+from attnaudit.report.card import head_cards
+from attnaudit.results.record import read_record
+from tests.report.heads import write_heads
+from tests.report.test_browser import OVERLAPS, open_page
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(write_heads(tmp_path_factory.mktemp("heads")))
+
+
+def _link(page: Page, layer: int, head: int) -> Locator:
+    return page.locator(f'#heads .map a[href="#head-{layer}-{head}"]').first
+
+
+def _shows(page: Page, report: Path, layer: int, head: int) -> None:
+    """The title, the figures and the sentences of the card are those of the head, and it is marked on every map."""
+    record = read_record(report.parent)
+    card = head_cards(record.summary, record.about)[layer, head]
+    expect(page.locator("#head-title")).to_have_text(f"Head {head} of layer {layer}")
+    shown = page.locator("#head-rows .card-row:visible")
+    assert shown.locator(".value b").all_inner_texts() == [row.figure for row in card.rows]
+    assert shown.locator(".interval").all_inner_texts() == [row.interval for row in card.rows]
+    assert shown.locator(".sentence").all_inner_texts() == [row.sentence for row in card.rows]
+    assert page.locator("#head-form select").input_value() == f"head-{layer}-{head}"
+    marked = page.locator('#heads .map a[aria-current="true"]')
+    assert set(marked.evaluate_all("links => links.map(link => link.getAttribute('href'))")) == {f"#head-{layer}-{head}"}
+    assert marked.count() == page.locator("#heads .map").count()
+
+
+def test_a_press_on_a_cell_shows_the_card_and_texts_of_the_head(context: BrowserContext, report: Path):
+    page, asked, complaints = open_page(context, report)
+    _link(page, 0, 1).click()
+    _shows(page, report, 0, 1)
+    expect(page.locator("#head-title")).to_be_in_viewport()
+    texts = page.locator("#head-texts .heatmap")
+    assert 1 <= texts.count() <= 3
+    assert texts.first.locator("h4").inner_text().startswith("Text ")
+    assert texts.first.locator(".strip").count() == 4
+    assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
+    assert complaints == []
+
+
+def test_heads_are_chosen_by_keyboard_and_by_the_address(context: BrowserContext, report: Path):
+    page, _, complaints = open_page(context, report)
+    _link(page, 1, 0).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#head-title")).to_be_focused()
+    _shows(page, report, 1, 0)
+    assert page.evaluate("location.hash") == "#head-1-0"
+    page.locator("#head-form select").focus()
+    page.keyboard.press("ArrowDown")
+    _shows(page, report, 1, 1)
+    page.go_back()
+    assert page.evaluate("location.hash") == ""
+    page.goto("about:blank")
+    page.goto(f"{report.as_uri()}#head-0-0")
+    expect(page.locator("#head-title")).to_be_focused()
+    _shows(page, report, 0, 0)
+    page.evaluate("location.hash = 'head-1-1'")
+    _shows(page, report, 1, 1)
+    assert complaints == []
+
+
+def test_the_script_draws_the_first_card_as_the_page_has_it(context: BrowserContext, report: Path):
+    page, _, _ = open_page(context, report)
+    written = report.read_text()
+    written = written[written.index('id="head-rows"') : written.index('id="head-texts"')]
+    drawn = page.locator("#head-rows").inner_html()
+    assert _gauges(drawn) == _gauges(written)
+    assert len(_gauges(drawn)) > 10
+
+
+def _gauges(html: str) -> list[tuple[str, list[float]]]:
+    """The parts of all gauges with their numbers."""
+    parts = re.findall(r'<i class="(\w+)" style="([^"]*)"', html)
+    return [(name, [float(number) for number in re.findall(r"[\d.]+", style)]) for name, style in parts]
+
+
+def test_special_tokens_are_muted_wherever_a_text_is_shown(context: BrowserContext, report: Path):
+    page, _, _ = open_page(context, report)
+    page.locator(".open").first.click()
+    plain = page.locator("#heatmaps .token:not(.special):not(.known)").first.evaluate("token => getComputedStyle(token).color")
+    for place in ("#heatmaps", "#head-texts", "tr.detail"):
+        special = page.locator(f"{place} .heatmap .tokens.alpha .special")
+        assert set(special.all_inner_texts()) == {"[CLS]", "[SEP]"}
+        assert (special.first.get_attribute("title") or "").startswith("special token: ")
+        assert special.first.evaluate("token => getComputedStyle(token).color") != plain
+        assert not any(word.startswith("##") for word in page.locator(f"{place} .token").all_inner_texts())
+    assert page.locator("#instances td.text").first.inner_text().find("[CLS]") == -1
+
+
+def test_the_list_counts_rows(context: BrowserContext, report: Path):
+    page, _, _ = open_page(context, report)
+    assert page.locator("#shown").inner_text() == "1 to 25 of 120 rows"
+    assert page.locator("#instance-table td").first.inner_text() == "0, head 0 of layer 0"
+
+
+def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser: Browser, report: Path):
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    page = context.new_page()
+    page.goto(report.as_uri())
+    _link(page, 0, 1).click()
+    assert page.locator("tr:target").locator("th").all_inner_texts() == ["0", "1"]
+    context.close()
+
+
+def test_the_chosen_head_is_printed_and_fits(context: BrowserContext, report: Path):
+    page, _, _ = open_page(context, report)
+    _link(page, 0, 1).click()
+    page.set_viewport_size({"width": 688, "height": 900})
+    page.emulate_media(media="print")
+    assert page.locator("#head-texts .heatmap").first.is_visible()
+    assert page.locator("#head-form").is_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 688
+    wide = "tables => tables.filter(table => table.scrollWidth > table.parentElement.clientWidth + 1).length"
+    assert page.locator("#heads table.every, #gate table").evaluate_all(wide) == 0
+    assert page.evaluate(OVERLAPS) == []
+
+
+def test_the_card_of_a_head_fits_a_phone(browser: Browser, report: Path):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(report.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.close()
