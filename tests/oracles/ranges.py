@@ -40,7 +40,7 @@ def ranges_by_programs(trace: Trace, row: int, epsilon: float) -> tuple[np.ndarr
     return ends(1.0), ends(-1.0)
 
 
-def ranges_of_two(trace: Trace, row: int, epsilon: float, steps: int = 4000) -> tuple[np.ndarray, np.ndarray]:
+def ranges_of_two(trace: Trace, row: int, epsilon: float, steps: int = 1000) -> tuple[np.ndarray, np.ndarray]:
     """(least, most) weight of each of two tokens on a grid, any outputs and tail."""
     own = naive_prediction(trace, row, trace.alpha[row])
     grid = np.linspace(0.0, 1.0, steps + 1)

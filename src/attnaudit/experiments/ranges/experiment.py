@@ -23,7 +23,7 @@ from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale
+from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins, of_peaked
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent, thousands
 from attnaudit.trace import Trace
@@ -44,10 +44,10 @@ def _markers(rows: pl.DataFrame) -> tuple[Marker, ...]:
 def _caption(rows: pl.DataFrame) -> str:
     found, necessary = (rows[name].fill_nan(None).mean() for name in ("mean_possible", "top_necessary"))
     return (
-        "Left: how much of the attention a token could have with the output within ε, mean over the tokens of an instance; mean "
-        f"{figure(found if isinstance(found, float) else None)}. Right: what the most attended token must keep; mean "
-        f"{figure(necessary if isinstance(necessary, float) else None)}. With 1 and 0 the output says nothing of the weights; the lower "
-        "the first and the higher the second, the more it determines them."
+        "How much of the attention a token could have with the output within ε, mean over the tokens of an instance. Mean "
+        f"{figure(found if isinstance(found, float) else None)}; the most attended token must keep "
+        f"{figure(necessary if isinstance(necessary, float) else None)} on average. At 1 the output says nothing of the weights; the "
+        f"farther left, the more it determines them. {of_peaked(rows, 'mean_possible')}"
     )
 
 
@@ -87,8 +87,8 @@ class Ranges:
         FigureSpec(
             "ranges", question, (
                 Histogram("mean_possible", Scale("mean possible weight"), markers=_markers),
-                Histogram("top_necessary", Scale("necessary weight of the most attended token")),
-            ), _caption, reads=("mean_possible_upper",),
+                Violins("mean_possible", Scale("mean possible weight"), "By the largest weight"),
+            ), _caption, reads=("mean_possible_upper", "top_necessary"),
         ),
     )  # fmt: skip
     seed: int = 0

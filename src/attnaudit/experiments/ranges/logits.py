@@ -42,9 +42,12 @@ class RowLogits:
     def logits(self, pooled: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n C"]:
         return pooled if self.weight is None else np.tanh(pooled) @ self.weight.T + self.bias
 
+    def prediction(self, attention: Float[np.ndarray, "n T"]) -> Float[np.ndarray, "n C"]:
+        return softmax(self.logits(self.offset + attention @ self.contribution), axis=1)
+
     def change(self, attention: Float[np.ndarray, "n T"]) -> Float[np.ndarray, " n"]:
         """TVD from the model's own output."""
-        prediction = softmax(self.logits(self.offset + attention @ self.contribution), axis=1)
+        prediction = self.prediction(attention)
         return tvd(prediction, np.broadcast_to(np.exp(self.log_p), prediction.shape))
 
     def tangent(self, direction: Float[np.ndarray, "m C"]) -> Float[np.ndarray, "m T"]:

@@ -13,14 +13,14 @@ Up to `SUBSETS` classes there is a half-space for every side of the polytope q(S
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-SUBSETS = 6  # of more classes only sets of one class, and of all but one
+SUBSETS = 6  # of more classes at first only sets of one class, and of all but one
 PAIRS = 12  # of more classes only pairs with the likeliest
 ROUNDING = 1e-12
 
@@ -32,13 +32,19 @@ class HalfSpaces(NamedTuple):
     bound: Float[np.ndarray, " m"]
 
 
-def outputs_within(log_p: Float[np.ndarray, " C"], epsilon: float) -> HalfSpaces:
-    """Half-spaces that hold the logits, less the model's own, of all outputs within TVD ``epsilon`` of the probabilities exp(``log_p``)."""
+def outputs_within(log_p: Float[np.ndarray, " C"], epsilon: float, sets: Bool[np.ndarray, "s C"] | None = None) -> HalfSpaces:
+    """Half-spaces that hold the logits, less the model's own, of all outputs within TVD ``epsilon`` of the probabilities exp(``log_p``).
+
+    With ``sets`` those of these sets of classes alone, to be added to the others: the sets that an attention's output gains are
+    the conditions that it breaks most.
+    """
     p, top = np.exp(log_p), int(np.argmax(log_p))
     gain = np.log(p + epsilon) - log_p
     can_vanish = p <= epsilon
     loss = np.where(can_vanish, np.inf, -np.log1p(-np.where(can_vanish, 0.0, epsilon / np.maximum(p, epsilon))))
-    made = [*_pairs(gain, loss, top), *(() if can_vanish[top] else _sets(p, gain, loss, top, epsilon))]
+    made = [] if sets is not None else list(_pairs(gain, loss, top))
+    if not can_vanish[top]:
+        made += _of_sets(_first_sets(len(p)) if sets is None else sets, p, gain, loss, epsilon)
     direction = np.array([one for one, _ in made]).reshape(-1, len(p))
     bound = np.array([limit for _, limit in made])
     scale = np.abs(direction).max(axis=1, initial=0.0)
@@ -62,14 +68,17 @@ def _pairs(gain: np.ndarray, loss: np.ndarray, top: int) -> Iterator[tuple[np.nd
                 yield direction, float(gain[more] + loss[fewer])
 
 
-def _sets(p: np.ndarray, gain: np.ndarray, loss: np.ndarray, top: int, epsilon: float) -> Iterator[tuple[np.ndarray, float]]:
+def _of_sets(
+    sets: Iterable[np.ndarray], p: np.ndarray, gain: np.ndarray, loss: np.ndarray, epsilon: float
+) -> Iterator[tuple[np.ndarray, float]]:
+    top = int(np.argmax(p))
     least, most = (p - epsilon) * p[top] / (p[top] + epsilon), (p + epsilon) * p[top] / (p[top] - epsilon)
     low, high = -(gain[top] + loss), gain + loss[top]
     chord = np.where(np.isfinite(low) & (high > low), (most - least) / np.where(np.isfinite(low), high - low, 1.0), 0.0)
     at_zero = most - chord * high
     tangent, start = p.copy(), p.copy()
     chord[top], at_zero[top], tangent[top] = 0.0, p[top], 0.0
-    for inside in _subsets(len(p)):
+    for inside in sets:
         limit = float(p[inside].sum()) + epsilon
         if limit >= 1.0:
             continue
@@ -80,7 +89,7 @@ def _sets(p: np.ndarray, gain: np.ndarray, loss: np.ndarray, top: int, epsilon: 
             yield direction, float(-constant)
 
 
-def _subsets(classes: int) -> Iterator[np.ndarray]:
+def _first_sets(classes: int) -> Iterator[np.ndarray]:
     sizes = range(1, classes) if classes <= SUBSETS else (1, classes - 1)
     for size in sizes:
         for chosen in combinations(range(classes), size):

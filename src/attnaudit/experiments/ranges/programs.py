@@ -17,9 +17,10 @@ from jaxtyping import Float
 from scipy.optimize import linprog
 
 from attnaudit.experiments.ranges.logits import RowLogits
-from attnaudit.experiments.ranges.outputs import outputs_within
+from attnaudit.experiments.ranges.outputs import SUBSETS, HalfSpaces, outputs_within
 
 INNER = (0.9, 0.6)  # the second where most attentions of the first are not within ε
+ROUNDS = 2
 HALVINGS = 30
 WITHIN = 1e-9  # room for rounding: ε and this is what both sides are about
 ROUNDING = 1e-12
@@ -43,11 +44,8 @@ class _Constraints(NamedTuple):
 
 def bounds_of_row(row: RowLogits, epsilon: float) -> Bounds:
     """The ranges of the weights of one row."""
-    length = len(row.alpha)
-    outputs = outputs_within(row.log_p, epsilon + WITHIN)
-    values, constant = row.below(outputs.direction)
-    outer = _Constraints(values, outputs.bound - constant)
-    inner = _Constraints(row.tangent(outputs.direction), outputs.bound)
+    length, outputs = len(row.alpha), _outputs(row, epsilon + WITHIN)
+    outer, inner = _outer(row, outputs), _Constraints(row.tangent(outputs.direction), outputs.bound)
     most, least = _found(row, inner, epsilon)
     upper, lower, each = np.ones(length), np.zeros(length), np.eye(length)
     open_above = np.flatnonzero((outer.matrix > outer.limit[:, None]).any(axis=0) & (most < 1.0))
@@ -55,6 +53,25 @@ def bounds_of_row(row: RowLogits, epsilon: float) -> Bounds:
     open_below = np.flatnonzero(least > 0.0)
     lower[open_below] = -_solve(outer, -each[open_below]).bound
     return Bounds(most, least, np.clip(upper, most, 1.0), np.clip(lower, 0.0, least))
+
+
+def _outputs(row: RowLogits, epsilon: float) -> HalfSpaces:
+    """The half-spaces of the outputs; of many classes also those of the sets that the programs' attentions break, found in `ROUNDS`."""
+    outputs, p, known = outputs_within(row.log_p, epsilon), np.exp(row.log_p), set[bytes]()
+    for _ in range(ROUNDS if len(p) > SUBSETS else 0):
+        gained = row.prediction(_solve(_outer(row, outputs), np.eye(len(row.alpha))).attention) > p
+        broken = {inside.tobytes(): inside for inside in gained if 0 < inside.sum() < len(p) and inside.tobytes() not in known}
+        if not broken:
+            break
+        known |= broken.keys()
+        more = outputs_within(row.log_p, epsilon, np.array(list(broken.values())))
+        outputs = HalfSpaces(*(np.concatenate(parts) for parts in zip(outputs, more, strict=True)))
+    return outputs
+
+
+def _outer(row: RowLogits, outputs: HalfSpaces) -> _Constraints:
+    values, constant = row.below(outputs.direction)
+    return _Constraints(values, outputs.bound - constant)
 
 
 def _found(row: RowLogits, inner: _Constraints, epsilon: float) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
