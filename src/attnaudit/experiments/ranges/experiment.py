@@ -151,13 +151,13 @@ def _by_programs(trace: Trace, computed: Bool[np.ndarray, " n"], epsilon: float)
     return Bounds(*flat)
 
 
-def _lists(alpha: Ragged, bounds: Bounds, computed: Bool[np.ndarray, " n"]) -> Iterator[pl.Expr]:
+def _lists(alpha: Ragged, bounds: Bounds, computed: Bool[np.ndarray, " n"]) -> Iterator[pl.Series]:
     """A list for each row of what the bounds say of its tokens, null where they are not computed."""
     for name, values in bounds._asdict().items():
-        yield pl.when(pl.lit(pl.Series(computed))).then(pl.lit(list_column(name, alpha.with_values(values)))).alias(name)
+        yield _null_but(computed, list_column(name, alpha.with_values(values)))
 
 
-def _of_rows(alpha: Ragged, bounds: Bounds, several: Bool[np.ndarray, " n"]) -> Iterator[pl.Expr]:
+def _of_rows(alpha: Ragged, bounds: Bounds, several: Bool[np.ndarray, " n"]) -> Iterator[pl.Series]:
     """The measures of each row, null but for those marked."""
     top = alpha.values == alpha.spread(alpha.max())
     columns = {
@@ -169,7 +169,11 @@ def _of_rows(alpha: Ragged, bounds: Bounds, several: Bool[np.ndarray, " n"]) -> 
         "top_necessary_lower": alpha.with_values(np.where(top, bounds.necessary_lower, 0.0)).max(),
     }  # fmt: skip
     for name, values in columns.items():
-        yield pl.when(pl.lit(pl.Series(several))).then(pl.lit(pl.Series(values))).alias(name)
+        yield _null_but(several, pl.Series(name, values))
+
+
+def _null_but(known: Bool[np.ndarray, " n"], values: pl.Series) -> pl.Series:
+    return values if known.all() else pl.select(pl.when(pl.Series(known)).then(values).alias(values.name)).to_series()
 
 
 def _claim(value: float, rows: SummaryRows) -> Claim | None:
