@@ -21,11 +21,13 @@ from attnaudit.experiments.ranges import experiment, logits, one_logit, outputs,
 from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import outputs_within
+from attnaudit.report.card import Card, verdict
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import Readout
 from tests.oracles.identifiability import weight_range
 from tests.oracles.ranges import ranges_by_programs, ranges_of_two
 from tests.oracles.readout import naive_prediction, naive_tvd
+from tests.report.runs import summary_of
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace, sigmoid_rows
 
@@ -364,3 +366,19 @@ def test_tails_that_nothing_bounds_are_refused():
 
 def test_questions_have_the_epsilon_of_their_adversary():
     assert make_experiment("ranges").epsilon == make_experiment("adversary").epsilon == 0.01
+
+
+def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
+    def card(**figures: float) -> Card:
+        return verdict(summary_of(**{f"ranges__{name}": {"value": value, "undefined": 900} for name, value in figures.items()}))
+
+    shares = {"any_necessary": 0.02, "any_necessary_upper": 0.04}
+    free = card(mean_possible=0.7, mean_possible_upper=0.8, top_necessary=0.1, top_necessary_lower=0.0, **shares)
+    assert "the average token could have most of its attention with nearly the same output" in free.lead
+    assert "at least 0.70 of the attention. 2 % to 4 % of the instances" in free.rows[0].sentence
+    assert "must keep 0.00 to 0.10 on average. Computed for 100 of 1000 instances." in free.rows[0].sentence
+    assert (free.rows[0].mark, free.rows[0].yardstick.split(";")[0]) == (0.8, "at most 0.80 (upper bound)")
+    needed = card(mean_possible=0.3, mean_possible_upper=0.3, top_necessary=0.7, top_necessary_lower=0.6, **shares)
+    assert "may be shown as one explanation" in needed.lead
+    unknown = card(mean_possible=0.3, mean_possible_upper=0.9, top_necessary=0.7, top_necessary_lower=0.1, **shares)
+    assert unknown.rows[0].claim is None

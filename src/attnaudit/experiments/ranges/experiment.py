@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -187,23 +187,16 @@ def _claim(value: float, rows: SummaryRows) -> Claim | None:
 def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About) -> str:
     epsilon = about.setting("ranges", "epsilon")
     within = f"within ε = {epsilon:g}" if isinstance(epsilon, int | float) else "within ε"
-    some, most = (rows.value("ranges", f"any_necessary{end}") for end in ("", "_upper"))
-    kept, least = (rows.value("ranges", f"top_necessary{end}") for end in ("", "_lower"))
-    needed = "" if some is None or most is None else f" {_between(some, most)} of the instances have a token that must be attended at all"
-    share = "" if kept is None or least is None else f"; the most attended token must keep {_weight(least, kept)} on average"
-    drawn = f" Of {thousands(row['n'])} of {thousands(row['n'] + row['undefined'])} instances." if row["undefined"] else ""
+    some, most = (rows.value("ranges", f"any_necessary{end}") or 0.0 for end in ("", "_upper"))
+    least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
+    drawn = f" Computed for {thousands(row['n'])} of {thousands(row['n'] + row['undefined'])} instances." if row["undefined"] else ""
     return (
         f"With the output {within} of the original the average token could have {'at least ' if loose else ''}{figure(row['value'])} "
-        f"of the attention.{needed}{share}.{drawn}{rows.apart('ranges', 'mean_possible')}{of_kept_words(rows)}"
+        f"of the attention. {_between(some, most, percent)} of the instances have a token that must be attended at all; the most attended "
+        f"token must keep {_between(least, kept, figure)} on average.{drawn}{rows.apart('ranges', 'mean_possible')}{of_kept_words(rows)}"
     )
 
 
-def _between(low: float, high: float) -> str:
-    """A share, or the ends between which it is."""
-    one, other = percent(low), percent(high)
-    return one if one == other else f"{one} to {other}"
-
-
-def _weight(low: float, high: float) -> str:
-    one, other = figure(low), figure(high)
-    return one if one == other else f"{one} to {other}"
+def _between(low: float, high: float, text: Callable[[float], str]) -> str:
+    """A number, or the ends between which it is, where these look different."""
+    return text(low) if text(low) == text(high) else f"{text(low)} to {text(high)}"
