@@ -62,6 +62,13 @@ PARTS = (
         ("{sst}",),
     ),
     (
+        "Possible and necessary weights", "ranges.py",
+        "The plain way is a minimum and a maximum for every token by `scipy.optimize.linprog`. *largest difference* is over all tokens of "
+        "all instances. Of several outputs, on generated traces, the weights of attentions that were read out and the bounds that none "
+        "exceeds.",
+        ("{sst}",),
+    ),
+    (
         "Every experiment at five lengths", "lengths.py",
         "Time and working memory per instance of T tokens: ours, the plain way (a direct implementation of the papers' pseudo-code), "
         "and Captum or scipy (*other*), on generated texts and models of the papers' sizes. Each side runs in a separate process with "

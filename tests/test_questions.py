@@ -29,7 +29,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_task_decides_what_nobody_said() -> None:
     asked, told = RunSpec.of("planted-question"), RunSpec.of("planted-decisive")
     assert (asked.training.epochs, told.training.epochs) == (25, 8)
-    assert (asked.experiments["adversary"]["epsilon"], told.experiments["adversary"]["epsilon"]) == (0.05, 0.01)
+    for name in ("adversary", "ranges"):
+        assert (asked.experiments[name]["epsilon"], told.experiments[name]["epsilon"]) == (0.05, 0.01)
     assert (asked.collect.gradient_of, told.collect.gradient_of) == ("predicted", "all")
     own = RunSpec.of("planted-question", settings={"adversary.epsilon": 0.02, "training.epochs": 3, "collect.gradient_of": "all"})
     assert (own.experiments["adversary"]["epsilon"], own.training.epochs, own.collect.gradient_of) == (0.02, 3, "all")
@@ -51,8 +52,8 @@ def test_the_trace_has_questions_and_a_tail(finished: Path) -> None:
 
 def test_every_experiment_runs(finished: Path) -> None:
     assert {path.stem for path in (finished / "results").glob("*.parquet")} == {
-        "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
-        "plausibility",
+        "prediction", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
+        "comprehensiveness", "plausibility",
     }  # fmt: skip
     table = pl.read_parquet(finished / "results" / "adversary.parquet")
     assert (table["delta_y"] <= 0.05 + 1e-6).all()

@@ -27,8 +27,8 @@ from attnaudit.trace import write_shards
 from tests.traces import make_trace
 
 EXPERIMENTS = (
-    "prediction", "correlation", "permutation", "maximal_change", "joint", "adversary", "identifiability", "erasure", "comprehensiveness",
-    "plausibility",
+    "prediction", "correlation", "permutation", "maximal_change", "joint", "adversary", "ranges", "identifiability", "erasure",
+    "comprehensiveness", "plausibility",
 )  # fmt: skip
 TINY = {
     "corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 3,

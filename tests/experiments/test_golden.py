@@ -65,8 +65,8 @@ def test_plausibility_and_prediction(trace: Trace):
     assert results["plausibility"].table["precision_attention"].to_list() == pytest.approx([1.0, 1.0, 0.0, None, None])
     assert results["prediction"].table["correct"].to_list() == [True, False, True, False, True]
     assert list(results) == [
-        "prediction", "correlation", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
-        "plausibility",
+        "prediction", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
+        "comprehensiveness", "plausibility",
     ]  # fmt: skip
     assert results.left_out == {
         "alignment": "for traces of translations with reference alignments only", "joint": "for traces of several heads only",

@@ -95,7 +95,7 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
     trace = make_trace(10, gradient=False, rationale=False)
     results = audit(trace)
     assert list(results) == [
-        "prediction", "permutation", "maximal_change", "adversary", "identifiability", "erasure", "comprehensiveness",
+        "prediction", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure", "comprehensiveness",
     ]  # fmt: skip
     assert results.left_out == {
         "correlation": "the trace has no column gradient",
@@ -114,12 +114,13 @@ def test_unknown_names_are_answered_with_the_nearest():
         audit(make_trace(3), settings={"adversary": {"epsilom": 0.1}})
 
 
-@pytest.mark.parametrize("name", ["permutation", "adversary", "erasure", "maximal_change", "identifiability"])
+@pytest.mark.parametrize("name", ["permutation", "adversary", "ranges", "erasure", "maximal_change", "identifiability"])
 def test_a_row_by_itself_is_the_row_among_others_behind_a_tail(tmp_path: Path, name: str):
+    every = {"ranges": {"share": 1.0}}
     trace = make_trace(12, (2, 6), 3, seed=5, hidden=6)
-    whole, _ = one(trace, name, {})
+    whole, _ = one(trace, name, every)
     write_shards(tmp_path, [trace.take(np.array([row])) for row in range(len(trace))])
-    apart, _ = one(tmp_path, name, {})
+    apart, _ = one(tmp_path, name, every)
     assert apart.equals(whole)
 
 

@@ -17,6 +17,8 @@ RANGES: list[tuple[str, str, list[Any], list[Any]]] = [
     ("erasure", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("adversary", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
     ("adversary", "accept", [0.0, 1.0, None], [-0.01, 1.01, float("nan")]),
+    ("ranges", "epsilon", [0.0, 1.0], [-0.01, 1.01, float("nan")]),
+    ("ranges", "share", [1e-9, 1.0], [0.0, 1.01, float("nan")]),
     ("adversary", "k", [1], [0]),
     ("adversary", "steps", [0], [-1]),
     ("adversary", "learning_rate", [1e-9], [0.0, float("nan")]),

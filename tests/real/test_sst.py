@@ -20,6 +20,7 @@ from tests.oracles.identifiability import weight_range
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.maximal_change import sampled_change, single_changes, single_flips
 from tests.oracles.permutation import surprise
+from tests.oracles.ranges import ranges_by_programs
 from tests.smallest import assert_smallest
 from tests.tails import opaque
 
@@ -110,6 +111,15 @@ def test_attentions_with_the_same_sum(sst_run: Path, sst_trace: Trace, rows: lis
         assert width[row] == pytest.approx(most - least, abs=1e-6)
 
 
+def test_every_range_is_that_of_linear_programs(sst_run: Path, sst_trace: Trace) -> None:
+    """All tokens of all instances; no weight but those of the programs to 1e-9."""
+    possible, necessary = column(sst_run, "ranges", "possible"), column(sst_run, "ranges", "necessary")
+    for row in range(len(sst_trace)):
+        least, most = ranges_by_programs(sst_trace, row, 0.01)
+        np.testing.assert_allclose(possible[row], most, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(necessary[row], least, rtol=0, atol=1e-9)
+
+
 def test_through_any_tail(sst_run: Path, sst_trace: Trace) -> None:
     """With the tail hidden from the kernels: removals are the same, and the adversary found is the exact one but for its room for noise."""
     some = np.random.default_rng(3).choice(len(sst_trace), 150, replace=False)
@@ -128,6 +138,6 @@ def test_results_do_not_depend_on_shards_or_order(sst_run: Path, sst_trace: Trac
         shard = sst_trace.take(part).write(tmp_path / "shard")
         shard.rename(tmp_path / f"part-{number:05d}.parquet")
     turned = audit(tmp_path)
-    for name in ("correlation", "permutation", "maximal_change", "adversary", "identifiability", "prediction"):
+    for name in ("correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "prediction"):
         whole = pl.read_parquet(sst_run / "results" / f"{name}.parquet")
         assert turned[name].table.sort("instance").equals(whole.sort("instance")), name

@@ -60,7 +60,7 @@ def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
     page, _, _ = open_page(context, report)
     charts = page.locator(".chart")
-    assert charts.count() == 12
+    assert charts.count() == 14
     for k in range(12):
         picture = np.asarray(Image.open(io.BytesIO(charts.nth(k).screenshot())).convert("RGB"), dtype=float)
         background = np.median(picture.reshape(-1, 3), axis=0)
@@ -266,12 +266,15 @@ def test_a_row_opens_its_heatmap_by_keyboard(context: BrowserContext, report: Pa
     page.keyboard.press("Enter")
     assert first.get_attribute("aria-expanded") == "true"
     detail = page.locator("tr.detail")
-    assert detail.locator(".strip").count() == 4
+    assert detail.locator(".strip").count() == 5
     words = detail.locator(".strip").first.locator(".token").all_inner_texts()
     assert words == page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].tokens")
     shades = detail.locator(".tokens.alpha .token").evaluate_all("spans => spans.map(span => Number(span.style.getPropertyValue('--w')))")
     strips = page.evaluate("JSON.parse(document.getElementById('instance-data').textContent)[0].strips")
     assert [round(1000 * shade) for shade in shades] == strips[0][5]
+    ends = "spans => spans.map(span => ['--low', '--high', '--own'].map(name => Math.round(1000 * span.style.getPropertyValue(name))))"
+    bars = detail.locator(".tokens.ranges .token").evaluate_all(ends)
+    assert bars == [[*span, own] for span, own in zip(strips[4][6], strips[4][5], strict=True)]
     page.keyboard.press("Space")
     assert page.locator("tr.detail").count() == 0
     assert complaints == []

@@ -45,6 +45,14 @@ def test_every_figure_is_one_labelled_svg_without_ids_in_common():
         assert title.get("id") == drawing.get("aria-labelledby")
 
 
+@pytest.mark.parametrize("name", ["permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure"])
+def test_an_experiment_by_itself_has_its_figures(name: str):
+    """Columns that the tables of other experiments have are missing."""
+    figures, _ = draw_figures(audit(make_trace(40, (2, 8), 3, seed=1), [name], {"ranges": {"share": 0.5}})[name].table)
+    assert figures
+    assert all(figure.caption.strip() for figure in figures)
+
+
 def test_a_drawing_does_not_grow_with_the_number_of_instances():
     small, large = (sum(len(panel.svg) for figure in draw_figures(_rows(n))[0] for panel in figure.panels) for n in (500, 30_000))
     assert large < 1.2 * small

@@ -54,13 +54,30 @@ def test_shades_are_the_weights_relative_to_the_top_of_their_own_strip():
     trace, rows = _audited(make_trace(30, (3, 25)))
     for instance in read_instances(trace, rows):
         picture = heatmap(instance, 120)
-        assert [strip.kind for strip in picture.strips] == ["alpha", "adversary", "gradient", "loo"]
-        for strip in picture.strips:
+        assert [strip.kind for strip in picture.strips] == ["alpha", "adversary", "gradient", "loo", "ranges"]
+        for strip in picture.strips[:-1]:
             weights = instance.weights[strip.kind]
             assert np.array(strip.shades) * strip.full / 1000 == pytest.approx(weights, abs=strip.full / 1999)
             assert strip.top == pytest.approx(weights.max())
         assert f"{instance.probability:.3f}" in picture.strips[0].note
         assert f"{instance.adversarial_probability:.3f}" in picture.strips[1].note
+
+
+def test_a_bar_spans_the_weights_of_a_token_and_its_mark_is_the_own_weight():
+    trace, rows = _audited(make_trace(20, (2, 200), seed=4))
+    for k, instance in enumerate(read_instances(trace, rows)):
+        strip = next(one for one in heatmap(instance, 40).as_json()["strips"] if one[0] == "ranges")
+        positions, _ = shown_positions(list(instance.weights.values()), 40)
+        known = np.array([rows["necessary"][k].to_list(), rows["possible"][k].to_list()]).T[positions]
+        assert np.array(strip[-1]) / 1000 == pytest.approx(known, abs=5e-4)
+        assert np.array(strip[-2]) / 1000 == pytest.approx(instance.weights["alpha"][positions], abs=5e-4)
+
+
+def test_instances_whose_ranges_are_not_known_have_no_bars():
+    trace, rows = _audited(make_trace(40, (2, 6), 3, seed=5))
+    known = [any(strip.kind == "ranges" for strip in heatmap(one, 40).strips) for one in read_instances(trace, rows)]
+    assert known == rows["possible"].is_not_null().to_list()
+    assert 0 < sum(known) < 40
 
 
 def test_even_weights_are_pale_and_one_that_stands_out_is_not():

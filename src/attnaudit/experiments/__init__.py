@@ -26,6 +26,7 @@ from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.plausibility import Plausibility
 from attnaudit.experiments.prediction import Prediction
+from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.registry import (
     EXPERIMENTS,
     Experiment,
@@ -44,8 +45,8 @@ from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
 
 _OURS = (
-    Prediction, Correlation, Permutation, MaximalChange, Joint, Adversary, Identifiability, Erasure, Comprehensiveness, Plausibility,
-    Alignment,
+    Prediction, Correlation, Permutation, MaximalChange, Joint, Adversary, Ranges, Identifiability, Erasure, Comprehensiveness,
+    Plausibility, Alignment,
 )  # fmt: skip
 for _experiment in _OURS:
     register_experiment(_experiment)
@@ -58,7 +59,7 @@ __all__ = [
 
 def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
     """The settings of Jain & Wallace 2019 for question answering and inference that differ from the defaults."""
-    return {"adversary": {"epsilon": 0.05}} if task in ASKING else {}
+    return {"adversary": {"epsilon": 0.05}, "ranges": {"epsilon": 0.05}} if task in ASKING else {}
 
 
 def audit(

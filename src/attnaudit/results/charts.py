@@ -168,7 +168,9 @@ class FigureSpec:
 
 
 def of_peaked(rows: pl.DataFrame, column: str) -> str:
-    """A sentence for captions: the median of ``column`` where one token holds half of the attention or more."""
+    """A sentence for captions: the median of ``column`` where one token holds half of the attention or more; empty without weights."""
+    if "max_alpha" not in rows.columns:
+        return ""
     peaked = rows.filter(pl.col("max_alpha") >= 0.5)
     median = peaked[column].median()
     if not isinstance(median, float):

@@ -1,11 +1,12 @@
-"""Token heatmaps: the same text shaded by the model's attention, by the adversary's, by gradient and by leave-one-out.
+"""Token heatmaps: the same text shaded by the model's attention, by the adversary's, by gradient and by leave-one-out; and the range of
+weights that each token could have, as a bar.
 
 Pieces of words are joined: a word has the sum of their weights, and of leave-one-out, which deletes whole words, the largest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -27,7 +28,11 @@ SMALLEST_GAP = 3  # fewer tokens than this are shown rather than counted
 
 LONGEST, LONGEST_SENTENCE = 60, 300  # characters of a token that are shown
 WORD_BEGINS = "▁"  # as sentencepiece writes it
-_CAPTIONS = {"alpha": "The model's attention α", "adversary": "Adversarial attention", "gradient": "Gradient", "loo": "Leave-one-out"}
+RANGES, _ENDS = "ranges", ("necessary", "possible")
+_CAPTIONS = {
+    "alpha": "The model's attention α", "adversary": "Adversarial attention", "gradient": "Gradient", "loo": "Leave-one-out",
+    RANGES: "Necessary to possible weights",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Instance:
     ``weights`` maps ``alpha``, ``adversary``, ``gradient`` and ``loo`` to T numbers, those that are known. ``probability`` is that of
     the predicted class, ``adversarial_probability`` the same under the adversary's attention; ``question`` is what the text was read with.
     ``special`` marks tokens that are no part of the text, ``head`` is the head whose attention it is, of the text ``number``.
+    ``ranges`` (T, 2) are the least and the most weight of each token with nearly the same output, None where they are not known.
     """
 
     name: str
@@ -53,6 +59,7 @@ class Instance:
     special: Sequence[bool] | None = None
     number: int = -1
     head: Head | None = None
+    ranges: Float[np.ndarray, "T 2"] | None = None
 
     @property
     def title(self) -> str:
@@ -82,7 +89,10 @@ class Gap:
 
 @dataclass(frozen=True)
 class Strip:
-    """One shading of a text: ``shades`` per shown token, in thousandths of ``full``, the deepest colour's weight; ``top`` the largest."""
+    """One shading of a text: ``shades`` per shown token, in thousandths of ``full``, the deepest colour's weight; ``top`` the largest.
+
+    With ``spans``, from and to thousandths of all attention, each token has a bar instead, and ``shades`` are the marks on it.
+    """
 
     kind: str
     caption: str
@@ -90,6 +100,7 @@ class Strip:
     top: float
     full: float
     shades: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +122,7 @@ class Heatmap:
         return {
             "tokens": [piece.size if isinstance(piece, Gap) else piece for piece in self.pieces],
             "known": [k for k, known in enumerate(self.known) if known],
-            "strips": [[s.kind, s.caption, s.note, _short(s.top), _short(s.full), list(s.shades)] for s in self.strips],
+            "strips": [[s.kind, s.caption, s.note, _short(s.top), _short(s.full), list(s.shades), list(s.spans)] for s in self.strips],
             "note": self.left_out,
             "question": self.instance.question,
             **({"special": [k for k, special in enumerate(self.special) if special]} if any(self.special) else {}),
@@ -123,7 +134,7 @@ def heatmap(instance: Instance, budget: int) -> Heatmap:
     positions, pieces = shown_positions(list(instance.weights.values()), budget)
     tokens = tuple(piece if isinstance(piece, Gap) else visible(instance.tokens[piece]) for piece in pieces)
     rationale = instance.rationale or [False] * len(instance.tokens)
-    strips = tuple(_strip(instance, kind, weights, positions) for kind, weights in instance.weights.items())
+    strips = (*(_strip(instance, kind, weights, positions) for kind, weights in instance.weights.items()), *_ranges(instance, positions))
     held = float(instance.weights["alpha"][positions].sum())
     cut = len(instance.tokens) - len(positions)
     note = f"{len(positions)} of {len(instance.tokens)} tokens shown; they hold {percent(held)} of the attention." if cut else ""
@@ -136,6 +147,14 @@ def _strip(instance: Instance, kind: str, weights: np.ndarray, positions: np.nda
     top, full = float(weights.max()), full_colour(weights)
     shades = np.rint(1000 * weights[positions] / full).astype(int) if full > 0 else np.zeros(len(positions), int)
     return Strip(kind, _CAPTIONS[kind], _note(instance, kind), top, full, tuple(int(s) for s in shades))
+
+
+def _ranges(instance: Instance, positions: np.ndarray) -> Iterator[Strip]:
+    if instance.ranges is not None:
+        ends, own = np.rint(1000 * instance.ranges).astype(int), np.rint(1000 * instance.weights["alpha"]).astype(int)
+        spans = tuple((int(low), int(high)) for low, high in ends[positions])
+        note = f"with nearly the same output; mean possible weight {figure(float(instance.ranges[:, 1].mean()))}"
+        yield Strip(RANGES, _CAPTIONS[RANGES], note, float(instance.ranges[:, 1].max()), 1.0, tuple(own[positions].tolist()), spans)
 
 
 def full_colour(weights: Float[np.ndarray, " T"]) -> float:
@@ -217,7 +236,7 @@ def _with_gaps(positions: Int64[np.ndarray, " s"], length: int) -> tuple[int | G
 def read_instances(trace: Trace, rows: pl.DataFrame) -> list[Instance]:
     """The rows of a trace as instances; ``rows`` are the experiments' tables side by side, a row per trace row, or empty."""
     columns = {name: trace.ragged(name) for name in ("alpha", "gradient", "loo") if trace.has(name)}
-    shown = rows.select(name for name in (*MEASURES, "alpha", "prediction", "delta_y") if name in rows.columns)
+    shown = rows.select(name for name in (*MEASURES, "alpha", "prediction", "delta_y", *_ENDS) if name in rows.columns)
     facts = shown.to_dicts() if shown.height else [{} for _ in range(len(trace))]
     return [_instance(trace, k, {name: column[k] for name, column in columns.items()}, facts[k]) for k in range(len(trace))]
 
@@ -231,6 +250,7 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
     figures = {name: facts.get(name) for name in MEASURES} | {"max_alpha": float(weights["alpha"].max())}
     question = trace.table.column("question")[k].as_py() if trace.has("question") else None
     text = _Text.of(trace, k, weights)
+    ends = [facts.get(name) for name in _ENDS]
     return Instance(
         name=_name(trace, k), tokens=text.tokens, weights=text.weights, rationale=text.rationale,
         predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
@@ -238,6 +258,7 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
         delta_y=facts.get("delta_y"), figures=figures, question=" ".join(question or ()), special=text.special,
         number=int(trace.instance[k]), head=head_of_row(trace, k),
+        ranges=None if None in ends or len(text.tokens) < trace.alpha.lengths[k] else np.array(ends, np.float64).T,
     )  # fmt: skip
 
 

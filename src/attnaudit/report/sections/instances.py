@@ -55,6 +55,7 @@ def instance_sections(
         "striking": striking, "random": random, "rule": chosen.rule, "unit": unit,
         "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
         "has_special": any(any(picture.special) for picture in pictures),
+        "has_ranges": any(picture.instance.ranges is not None for picture in (*striking, *random)),
     }  # fmt: skip
     listed = {
         "listed": [(picture, _snippet(picture)) for picture in pictures], "total": seen.height,

@@ -5,10 +5,11 @@
     return made;
   }
 
-  function strip(one, [kind, caption, note, top, full, shades]) {
-    const made = element("div", "strip");
+  function strip(one, [kind, caption, note, top, full, shades, spans]) {
+    const made = element("div", spans.length ? "strip wide-strip" : "strip");
     const head = element("p", "strip-head");
-    head.append(element("b", "", caption), element("span", "", note), element("span", "muted", `top ${Number(top.toPrecision(3))}`));
+    head.append(element("b", "", caption), element("span", "", note));
+    if (!spans.length) head.append(element("span", "muted", `top ${Number(top.toPrecision(3))}`));
     const text = element("p", `tokens ${kind}`);
     const known = new Set(one.known);
 {% if special %}
@@ -21,8 +22,14 @@
         continue;
       }
       const span = element("span", known.has(at) ? "token known" : "token", token);
-      span.style.setProperty("--w", shades[at] / 1000);
-      span.title = String(Number((shades[at] * full / 1000).toPrecision(3)));
+      if (spans.length) {
+        const [low, high, own] = [...spans[at], shades[at]].map((thousandths) => thousandths / 1000);
+        for (const [name, share] of [["--low", low], ["--high", high], ["--own", own]]) span.style.setProperty(name, share);
+        span.title = `${low} to ${high}, its own ${own}`;
+      } else {
+        span.style.setProperty("--w", shades[at] / 1000);
+        span.title = String(Number((shades[at] * full / 1000).toPrecision(3)));
+      }
 {% if special %}
       if (special.has(at)) {
         span.classList.add("special");

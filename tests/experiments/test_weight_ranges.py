@@ -1,0 +1,384 @@
+"""The range of weights that each token can have with nearly the same output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+
+from attnaudit.core.errors import TraceError
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments import audit, make_experiment
+from attnaudit.experiments.adversary.exact import Slab, slab_within
+from attnaudit.experiments.ranges import experiment, logits, one_logit, outputs, programs
+from attnaudit.experiments.ranges.experiment import Ranges
+from attnaudit.experiments.ranges.one_logit import ranges_in_slab
+from attnaudit.experiments.ranges.outputs import outputs_within
+from attnaudit.report.card import Card, verdict
+from attnaudit.trace import Trace
+from attnaudit.trace.readout import Readout
+from tests.oracles.identifiability import weight_range
+from tests.oracles.ranges import ranges_by_programs, ranges_of_two
+from tests.oracles.readout import naive_prediction, naive_tvd
+from tests.report.runs import summary_of
+from tests.tails import layer_trace, opaque
+from tests.traces import make_trace, sigmoid_rows
+
+PROVEN = 1e-9
+SEVERAL: list[dict[str, Any]] = [
+    {"outputs": 3}, {"outputs": 5, "candidates": True}, {"outputs": 8}, {"outputs": 1, "hidden": 3}, {"outputs": 3, "hidden": 4},
+]  # fmt: skip
+
+
+def ranges(trace: Trace, epsilon: float = 0.01) -> pl.DataFrame:
+    return Ranges(epsilon=epsilon, share=1.0)(trace)
+
+
+def lists(table: pl.DataFrame, name: str) -> list[np.ndarray]:
+    return [np.array(row) for row in table[name].to_list()]
+
+
+def farthest_from_programs(trace: Trace, epsilon: float) -> float:
+    """The largest difference of any weight from that of the linear programs."""
+    table, worst = ranges(trace, epsilon), 0.0
+    for row, (possible, necessary) in enumerate(zip(lists(table, "possible"), lists(table, "necessary"), strict=True)):
+        least, most = ranges_by_programs(trace, row, epsilon)
+        worst = max(worst, np.abs(possible - most).max(), np.abs(necessary - least).max())
+    return worst
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.01, 0.1, 0.4])
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_one_logit_is_solved_as_by_linear_programs(outputs: int, epsilon: float):
+    """1,000 random instances in all, of 1 to 15 tokens, some of them without any attention."""
+    trace = make_trace(125, (1, 15), outputs, seed=outputs, zeros=0.2, candidates=False)
+    assert farthest_from_programs(trace, epsilon) < PROVEN
+
+
+@pytest.mark.parametrize("bug", ["own extreme", "no lower side", "wide slab"])
+def test_a_planted_bug_is_found_by_the_programs(bug: str, monkeypatch: pytest.MonkeyPatch):
+    """The token itself taken for one of the others, one side of the slab forgotten, a slab that is twice as wide."""
+
+    def wrong_slab(readout: Readout, alpha: Ragged, epsilon: float) -> Slab:
+        slab = slab_within(readout, alpha, 2 * epsilon if bug == "wide slab" else epsilon)
+        return replace(slab, low=np.full_like(slab.low, -np.inf)) if bug == "no lower side" else slab
+
+    monkeypatch.setattr(experiment, "slab_within", wrong_slab)
+    if bug == "own extreme":
+        monkeypatch.setattr(one_logit, "_alone", lambda alpha, marked: np.zeros_like(marked))
+    assert farthest_from_programs(make_trace(40, (2, 6), seed=3), 0.05) > 1e-3
+
+
+def test_without_a_change_of_output_the_ranges_are_those_of_the_same_sum():
+    trace = make_trace(20, (2, 8), seed=4)
+    table = ranges(trace, 0.0)
+    for row in range(len(trace)):
+        for token in range(len(trace.alpha[row])):
+            expected = weight_range(trace, row, token)
+            assert (table["necessary"][row][token], table["possible"][row][token]) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [{"outputs": 1}, *SEVERAL])
+def test_with_any_output_allowed_every_weight_is_possible(kind: dict[str, Any]):
+    table = ranges(make_trace(15, (2, 8), seed=5, **kind), 1.0)
+    assert table["mean_possible"].to_list() == table["mean_possible_upper"].to_list() == [1.0] * 15
+    assert not table["any_necessary_upper"].any()
+
+
+Row = tuple[list[float], list[float], float]
+
+
+@st.composite
+def one_row(draw: st.DrawFn) -> Row:
+    """Weights, readouts of any size and an offset, exact zeros and equal readouts among them."""
+    size = draw(st.integers(1, 8))
+    numbers = st.one_of(st.integers(-3, 3).map(float), st.floats(-30, 30))
+    relevance = draw(st.lists(numbers, min_size=size, max_size=size))
+    weights = draw(st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1.0)), min_size=size, max_size=size))
+    weights[draw(st.integers(0, size - 1))] += 1.0
+    return [weight / sum(weights) for weight in weights], relevance, draw(st.floats(-5, 5))
+
+
+def slab_of(row: Row, epsilon: float) -> tuple[Ragged, Slab]:
+    alpha = Ragged.from_rows([row[0]])
+    readout = Readout(alpha.with_values(np.array(row[1])[:, None]), np.array([[row[2]]]), "sigmoid")
+    return alpha, slab_within(readout, alpha, epsilon)
+
+
+@given(one_row(), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
+def test_the_own_weight_lies_within_and_ranges_grow_with_epsilon(row: Row, one: float, other: float):
+    narrow, wide = (ranges_in_slab(*slab_of(row, epsilon)) for epsilon in sorted((one, other)))
+    alpha = np.array(row[0])
+    for found in (narrow, wide):
+        assert ((found.necessary >= 0.0) & (found.necessary <= alpha) & (alpha <= found.possible) & (found.possible <= 1.0)).all()
+    assert (wide.possible >= narrow.possible - 1e-12).all()
+    assert (wide.necessary <= narrow.necessary + 1e-12).all()
+
+
+@given(one_row(), st.floats(0.001, 0.5), st.randoms(use_true_random=False))
+def test_the_order_of_tokens_does_not_matter(row: Row, epsilon: float, random: Random):
+    alpha, slab = slab_of(row, epsilon)
+    order = random.sample(range(len(alpha.values)), len(alpha.values))
+    here = ranges_in_slab(alpha, slab)
+    there = ranges_in_slab(alpha.with_values(alpha.values[order]), replace(slab, relevance=slab.relevance[order]))
+    np.testing.assert_allclose(there.possible, here.possible[order], atol=1e-9)
+    np.testing.assert_allclose(there.necessary, here.necessary[order], atol=1e-9)
+
+
+@given(one_row(), st.floats(0.001, 0.5))
+def test_a_token_with_a_copy_is_never_necessary_and_changes_no_other_range(row: Row, epsilon: float):
+    alpha, slab = slab_of(row, epsilon)
+    halved = np.append(alpha.values, 0.5 * alpha.values[0])
+    halved[0] *= 0.5
+    doubled = replace(slab, relevance=np.append(slab.relevance, slab.relevance[0]))
+    before, after = ranges_in_slab(alpha, slab), ranges_in_slab(Ragged.from_rows([halved]), doubled)
+    np.testing.assert_allclose(after.possible[:-1], before.possible, atol=1e-9)
+    np.testing.assert_allclose(after.necessary[1:-1], before.necessary[1:], atol=1e-9)
+    assert after.necessary[[0, -1]].tolist() == [0.0, 0.0]
+    assert after.possible[0] == pytest.approx(after.possible[-1], abs=1e-12)
+
+
+def test_degenerate_rows():
+    """One token; equal readouts; a slab that no token leaves; one that only a single token is in; a saturated output."""
+    alpha = Ragged.from_rows([[1.0], [0.7, 0.2, 0.1], [0.5, 0.5], [1.0, 0.0, 0.0], [0.5, 0.5]])
+    relevance = np.array([3.0, 2.0, 2.0, 2.0, 0.001, -0.001, 0.0, 40.0, 50.0, 60.0, 80.0])
+    table = ranges(sigmoid_rows(alpha, relevance))
+    assert table["possible"].to_list()[:3] == [[1.0], [1.0, 1.0, 1.0], [1.0, 1.0]]
+    assert table["necessary"].to_list()[:3] == [[1.0], [0.0, 0.0, 0.0], [0.0, 0.0]]
+    edge = np.log(0.51 / 0.49)  # the logit of ŷ + ε, ŷ = ½
+    assert table["possible"].to_list()[3] == pytest.approx([1.0, edge / 40, edge / 50], rel=1e-9)
+    assert table["necessary"].to_list()[3] == pytest.approx([1 - edge / 40, 0.0, 0.0], rel=1e-9)
+    assert table["possible"].to_list()[4] == [1.0, 1.0]
+    assert table["mean_possible"].to_list()[0] is None
+    assert table["any_necessary"].to_list() == [None, False, False, True, False]
+    assert table["top_necessary"].to_list()[3] == pytest.approx(1 - edge / 40)
+
+
+def test_a_token_at_the_edge_of_the_slab_may_have_all_attention():
+    trace = sigmoid_rows(Ragged.from_rows([[0.5, 0.5]]), np.array([1.0, -1.0]))
+    epsilon = float(1 / (1 + np.exp(-1.0)) - 0.5)
+    assert ranges(trace, epsilon)["possible"][0].to_list() == pytest.approx([1.0, 1.0], abs=1e-15)
+    assert ranges(trace, epsilon - 1e-6)["possible"][0].to_list() == pytest.approx([1.0, 1.0], abs=1e-5)
+
+
+def test_rounding_to_float32_frees_equal_readouts():
+    """Readouts that are equal but for units in the last place of float64: any weights, at ε = 0 too."""
+    value = 1.7
+    trace = sigmoid_rows(Ragged.from_rows([[0.6, 0.3, 0.1]]), np.full(3, value))
+    near = value + np.array([0.0, 2.0**-52, -(2.0**-52)])
+    found = ranges_in_slab(trace.alpha, Slab(near, *(np.array([trace.alpha.values @ near]),) * 2))
+    assert found.possible.tolist() == [1.0, 1.0, 1.0]
+    assert found.necessary.tolist() == [0.0, 0.0, 0.0]
+
+
+def test_an_answer_without_rivals_allows_every_weight():
+    trace = make_trace(40, (2, 6), 2, seed=6, candidates=True)
+    assert trace.candidates is not None
+    single = trace.candidates.sum(axis=1) == 1
+    table = ranges(trace)
+    assert single.any()
+    assert (table["mean_possible"].to_numpy()[single] == 1.0).all()
+
+
+@pytest.mark.parametrize("epsilon", [0.003, 0.05, 0.3])
+@pytest.mark.parametrize("classes", [2, 3, 4, 6, 9, 14])
+def test_the_half_spaces_hold_every_output_allowed(classes: int, epsilon: float):
+    rng = np.random.default_rng([classes, int(1000 * epsilon)])
+    touched = []
+    for _ in range(20):
+        log_p = log_softmax(rng.normal(0, 2.0, classes))
+        held = outputs_within(log_p, epsilon)
+        if classes > outputs.SUBSETS:
+            more = outputs_within(log_p, epsilon, rng.random((30, classes)) < 0.5)
+            held = outputs.HalfSpaces(*(np.concatenate(parts) for parts in zip(held, more, strict=True)))
+        change = rng.dirichlet(np.full(classes, 0.2), 300) - rng.dirichlet(np.full(classes, 0.2), 300)
+        change *= (1 - 1e-6) * epsilon / (0.5 * np.abs(change).sum(axis=1, keepdims=True))
+        allowed = np.exp(log_p) + change
+        allowed = allowed[(allowed > 0).all(axis=1)]
+        room = held.bound - (np.log(allowed) - log_p) @ held.direction.T
+        assert room.min(initial=1.0) >= 0.0
+        touched.append(room.min(initial=1.0))
+    if classes <= outputs.SUBSETS and epsilon < 0.1:
+        assert np.median(touched) < 0.2 * epsilon
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found(kind: dict[str, Any]):
+    trace = make_trace(12, (2, 7), seed=7, **kind)
+    witnesses = recorded(trace, 0.03)
+    table = ranges(trace, 0.03)
+    rng = np.random.default_rng(0)
+    for row, alpha in enumerate(trace.alpha):
+        upper, lower, most, least = (lists(table, name)[row] for name in ("possible_upper", "necessary_lower", "possible", "necessary"))
+        own = naive_prediction(trace, row, alpha)
+        assert ((lower <= least) & (least <= alpha) & (alpha <= most) & (most <= upper)).all()
+        tried = rng.dirichlet(np.full(len(alpha), 0.5), 300)
+        tried = np.vstack([tried, np.eye(len(alpha)), *(alpha + share * (tried - alpha) for share in (0.03, 0.1, 0.3))])
+        within = np.array([attention for attention in tried if naive_tvd(naive_prediction(trace, row, attention), own) <= 0.03])
+        if len(within):
+            assert (within <= upper + 1e-9).all()
+            assert (within >= lower - 1e-9).all()
+        shown = np.vstack([alpha, *witnesses[row]])
+        np.testing.assert_allclose(shown.max(axis=0), most, atol=1e-12)
+        np.testing.assert_allclose(shown.min(axis=0), least, atol=1e-12)
+        assert all(naive_tvd(naive_prediction(trace, row, attention), own) <= 0.03 + 2e-9 for attention in shown)
+
+
+def recorded(trace: Trace, epsilon: float) -> list[np.ndarray]:
+    """Of every row the attentions that its ranges rest on: those that the programs found, and each token alone that is within ε."""
+    honest, found = programs._within, []
+    with pytest.MonkeyPatch.context() as patch:
+        for row in range(len(trace)):
+            kept: list[np.ndarray] = []
+            patch.setattr(programs, "_within", lambda *given, kept=kept: (kept.append(honest(*given)[0]), honest(*given))[1])
+            one = logits.row_logits(trace.readout, trace.alpha[row], row)
+            programs.bounds_of_row(one, epsilon)
+            each = np.eye(len(one.alpha))
+            found.append(np.vstack([*kept, each[one.change(each) <= epsilon + 1e-9]]))
+    return found
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_of_two_tokens_the_ranges_hold_those_of_a_grid(kind: dict[str, Any]):
+    trace = make_trace(8, (2, 2), seed=8, **kind)
+    table, gaps = ranges(trace, 0.05), []
+    for row in range(len(trace)):
+        least, most = ranges_of_two(trace, row, 0.05)
+        assert (lists(table, "possible_upper")[row] >= most - 1e-9).all()
+        assert (lists(table, "necessary_lower")[row] <= least + 1e-9).all()
+        gaps.append(np.abs(lists(table, "possible")[row] - most).max())
+    assert np.median(gaps) < 0.01
+
+
+def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.MonkeyPatch):
+    trace = make_trace(30, (1, 12), 2, seed=9)
+    exact = ranges(trace)
+    monkeypatch.setattr(experiment, "one_logit_decides", lambda readout: False)
+    solved = ranges(trace)
+    for name, known in (("possible_upper", "possible"), ("necessary_lower", "necessary")):
+        for one, other in zip(lists(solved, name), lists(exact, known), strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-6)
+    assert (exact["mean_possible"] - solved["mean_possible"]).to_numpy().mean() < 0.01
+
+
+@pytest.mark.parametrize("bug", ["half of epsilon", "tangent for chord", "no offset of the line", "witness not read out"])
+def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
+    kind = {"outputs": 3, "hidden": 4} if bug == "no offset of the line" else {"outputs": 3}
+    if bug == "half of epsilon":
+        honest = programs.outputs_within
+        monkeypatch.setattr(programs, "outputs_within", lambda log_p, epsilon: honest(log_p, 0.5 * epsilon))
+    elif bug == "tangent for chord":
+        monkeypatch.setattr(outputs, "_of_sets", lambda sets, p, gain, loss, epsilon: _tangents(p, epsilon))
+    elif bug == "no offset of the line":
+        line = logits._line_below_tanh
+        monkeypatch.setattr(logits, "_line_below_tanh", lambda *given: (line(*given)[0], line(*given)[1] + 0.3))
+    else:
+        monkeypatch.setattr(programs, "_within", lambda row, proposed, epsilon: (proposed, np.ones(len(proposed), bool)))
+        monkeypatch.setattr(programs, "INNER", (1.5, 1.0))
+    checks = (
+        test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found,
+        test_of_two_tokens_the_ranges_hold_those_of_a_grid, _hold_every_output, _never_above,
+    )  # fmt: skip
+    failed = 0
+    for check in checks:
+        try:
+            check(kind)
+        except AssertionError:
+            failed += 1
+    assert failed
+
+
+def test_behind_tanh_the_linear_functions_are_never_above_the_logits():
+    trace, rng = make_trace(15, (2, 8), 3, seed=12, hidden=5), np.random.default_rng(1)
+    for row, alpha in enumerate(trace.alpha):
+        one, direction = logits.row_logits(trace.readout, alpha, row), rng.normal(size=(20, 3))
+        values, constant = one.below(direction)
+        tried = np.vstack([rng.dirichlet(np.full(len(alpha), 0.3), 200), np.eye(len(alpha)), alpha])
+        reached = (one.logits(one.offset + tried @ one.contribution) - one.logits(one.pooled[None])) @ direction.T
+        assert (tried @ values.T + constant <= reached + 1e-9).all()
+
+
+def _tangents(p: np.ndarray, epsilon: float) -> list[tuple[np.ndarray, float]]:
+    """What is true to first order in ε, and not beyond: Σ over S of p_k (z_k − Σ p z) ≤ ε."""
+    return [(p * (inside - p @ inside), epsilon) for inside in np.eye(len(p))]
+
+
+def _never_above(kind: dict[str, Any]) -> None:
+    test_behind_tanh_the_linear_functions_are_never_above_the_logits()
+
+
+def _hold_every_output(kind: dict[str, Any]) -> None:
+    test_the_half_spaces_hold_every_output_allowed(kind["outputs"], 0.3)
+
+
+@given(st.floats(-6, 6), st.floats(0, 8), st.floats(0, 1))
+@settings(max_examples=300)
+def test_tanh_is_not_below_its_line(low: float, width: float, share: float):
+    high, here = low + width, low + share * width
+    slope, intercept = (part[0] for part in logits._line_below_tanh(np.array([low]), np.array([high]), np.array([here])))
+    x = np.linspace(low, high, 2001)
+    room = np.tanh(x) - (slope * x + intercept)
+    assert room.min() >= 0.0
+    assert room.min() < 1e-4
+    hull = min(_chord(low, here, high, a, b) for a in np.linspace(low, here, 60) for b in np.linspace(here, high, 60))
+    assert slope * here + intercept == pytest.approx(hull, abs=2e-2 * min(width, 1.0) + 1e-9)
+
+
+def _chord(low: float, here: float, high: float, a: float, b: float) -> float:
+    """At ``here`` the chord of tanh from a to b: the least of all is the largest convex function that tanh is not below."""
+    return float(np.tanh(here)) if b - a < 1e-12 else float(np.tanh(a) + (np.tanh(b) - np.tanh(a)) * (here - a) / (b - a))
+
+
+def test_a_share_of_the_rows_is_drawn_by_the_seed_whatever_their_company(tmp_path: Any):
+    trace = make_trace(50, (2, 4), 3, seed=10)
+    table = Ranges(share=0.3)(trace)
+    drawn = table["possible"].is_not_null()
+    assert 5 < drawn.sum() < 25
+    assert drawn.to_list() == table["mean_possible"].is_not_null().to_list()
+    turned = np.random.default_rng(0).permutation(50)
+    assert Ranges(share=0.3)(trace.take(turned)).equals(table[turned])
+    assert Ranges(share=0.3, seed=1)(trace)["possible"].is_not_null().to_list() != drawn.to_list()
+    summary = audit(trace, ["ranges"], {"ranges": {"share": 0.3}})["ranges"].summary.filter(group="all", measure="mean_possible")
+    assert summary.select("n", "undefined").row(0) == (drawn.sum(), 50 - drawn.sum())
+    assert Ranges(share=0.3)(make_trace(20, (2, 5)))["possible"].null_count() == 0
+
+
+def test_rows_whose_programs_would_take_too_long_have_no_range(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(experiment, "LARGEST", 12 * 16)
+    trace = make_trace(20, (2, 7), 3, seed=11)
+    table = ranges(trace)
+    assert table["possible"].is_not_null().to_list() == (trace.alpha.lengths <= 4).tolist()
+
+
+def test_tails_that_nothing_bounds_are_refused():
+    for trace in (layer_trace(4), opaque(make_trace(4))):
+        with pytest.raises(TraceError, match="no weights are bounded through"):
+            audit(trace, ["ranges"])
+    assert "ranges" not in audit(opaque(make_trace(4)))
+
+
+def test_questions_have_the_epsilon_of_their_adversary():
+    assert make_experiment("ranges").epsilon == make_experiment("adversary").epsilon == 0.01
+
+
+def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
+    def card(**figures: float) -> Card:
+        return verdict(summary_of(**{f"ranges__{name}": {"value": value, "undefined": 900} for name, value in figures.items()}))
+
+    shares = {"any_necessary": 0.02, "any_necessary_upper": 0.04}
+    free = card(mean_possible=0.7, mean_possible_upper=0.8, top_necessary=0.1, top_necessary_lower=0.0, **shares)
+    assert "the average token could have most of its attention with nearly the same output" in free.lead
+    assert "at least 0.70 of the attention. 2 % to 4 % of the instances" in free.rows[0].sentence
+    assert "must keep 0.00 to 0.10 on average. Computed for 100 of 1000 instances." in free.rows[0].sentence
+    assert (free.rows[0].mark, free.rows[0].yardstick.split(";")[0]) == (0.8, "at most 0.80 (upper bound)")
+    needed = card(mean_possible=0.3, mean_possible_upper=0.3, top_necessary=0.7, top_necessary_lower=0.6, **shares)
+    assert "may be shown as one explanation" in needed.lead
+    unknown = card(mean_possible=0.3, mean_possible_upper=0.9, top_necessary=0.7, top_necessary_lower=0.1, **shares)
+    assert unknown.rows[0].claim is None
