@@ -85,7 +85,7 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     ]
     lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
-    models = f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
+    models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"
     return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines)
 
 
