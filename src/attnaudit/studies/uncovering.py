@@ -38,7 +38,7 @@ def uncovering(trace: Trace, marked: Ragged) -> pl.DataFrame:
     """For each row of a trace with scores, whether each measure names a ``marked`` token; null where none, or every word, is marked."""
     words = over_words(trace, {"marked": marked, **{name: trace.ragged(column) for name, column in RANKED.items()}})
     of_words = words.pop("marked")
-    share = of_words.sum() / np.maximum(of_words.lengths, 1)
+    share = of_words.with_values(of_words.values.astype(np.float64)).sum() / np.maximum(of_words.lengths, 1)
     change = MaximalChange()(trace)
     smallest = Erasure()(trace)[MINIMUM].to_list()
     found = {
