@@ -51,6 +51,12 @@ PARTS = (
         (),
     ),
     (
+        "A transformer from nothing to the report", "transformer_path.py",
+        "`attnaudit hf train sst` and `attnaudit hf MODEL sst`: small-bert (4 layers × 4 heads × 128), 500 texts of test, the last layer, "
+        "all experiments, the report.",
+        ("--data-dir", "{data}"),
+    ),
+    (
         "Exact adversary against the paper's search", "adversary.py",
         "The plain way is the paper's 500-step Adam search in torch, with context vectors rebuilt in every step, on the same trace. "
         "*least exact − plain* is the smallest difference over all instances: a value above −1e-6 means never worse.",

@@ -142,7 +142,7 @@ def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
     found = {}
     for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo")):
         values = trace.table.column(column)[row].as_py()
-        found[f"found_{name}"] = float(max(words, key=lambda place: values[place]) in hidden)  # noqa: B023
+        found[f"found_{name}"] = float(max(words, key=lambda place: values[place]) in hidden)
     one = trace.take(np.array([row]))
     found["found_change"] = float(MaximalChange()(one)["position"][0] in hidden)
     found["found_erasure"] = float(bool(set(Erasure()(one)["minimum"][0]) & set(hidden)))
@@ -194,6 +194,8 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     words = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings={**settings, "deceive.words": ("good", "bad")})
     done = run_study(words, tmp_path / "out")
     trace = Trace.read(training(tmp_path / "out", "deceive-tiny-bert-1-s0") / "trace")
-    hidden = {trace.tokens(row)[place] for row in range(len(trace)) for place in np.flatnonzero(trace.table.column("rationale")[row].as_py())}
+    hidden = {
+        trace.tokens(row)[place] for row in range(len(trace)) for place in np.flatnonzero(trace.table.column("rationale")[row].as_py())
+    }
     assert hidden == {"good", "bad"}
     assert read_json(done / "spec.json")["study"]["words"] == ["good", "bad"]
