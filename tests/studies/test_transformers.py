@@ -103,7 +103,9 @@ def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> N
     assert not any(name.endswith("_removed") and not name.startswith("accuracy") for name in found)
     page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
     assert "share where leave-one-out names an impermissible token" in page
-    assert 'href="audit/report.html"' in (folder / "index.html").read_text(encoding="utf-8")
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert 'href="audit/report.html"' in index
+    assert "attnaudit study seeds" not in index  # no study of transformers
 
 
 def test_a_study_done_is_left_as_it_is(folder: Path) -> None:

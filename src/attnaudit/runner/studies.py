@@ -183,7 +183,7 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         store.close({"kind": "study", "notes": notes, "trainings": {str(training): folder.name for training, folder in folders.items()}})
     if base is not None:
         (task_of(spec.base).audit or _audit)(spec.base, base, out / AUDIT, progress)
-    write_studies(out, metadata)
+    write_studies(out, metadata, tuple(task_of(spec.base).studies))
     return place
 
 
