@@ -59,7 +59,8 @@ STUDIES: dict[str, tuple[str, str, bool, dict[str, Any]]] = {  # the study, its 
 }  # fmt: skip
 PRONOUN = {
     "accuracy": "accuracy", "mass": "attention on the pronoun", "found_attention": "named by attention", "found_gradient": "by gradient",
-    "found_loo": "by leave-one-out", "found_change": "by maximal change", "found_erasure": "in the smallest set",
+    "found_loo": "by leave-one-out", "found_change": "by maximal change", "found_random": "at random",
+    "max_delta_y": "largest Δŷ found", "found_erasure": "in the smallest set",
     "flips": "flipped by a head", "flips_all": "by all heads",
 }  # fmt: skip
 NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores", *STUDIES]

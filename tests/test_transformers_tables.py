@@ -85,7 +85,7 @@ def test_studies_have_a_row_for_each_model(script: ModuleType) -> None:
     ]
     script.save(script.RECORDS / "uniform.json", "attnaudit study uniform", rows)
     page = written(script)
-    assert "| small-bert, λ = 0.1 | 0.500 [0.250, 0.750] | – | – | – | 1.000 | – | – | – | – |" in page
+    assert "| small-bert, λ = 0.1 | 0.500 [0.250, 0.750] | – | – | – | 1.000 | – | – | – | – | – | – |" in page
     assert "| small-bert, tokens removed | 0.625 | –" in page
     assert "| uniform attention in layer 3 | 0.500 | – | – | 0.500 | – |" in page
     assert page.count("base_accuracy") == 0

@@ -149,6 +149,7 @@ def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
     found["found_change"] = float(MaximalChange()(one)["position"][0] in hidden)
     found["found_erasure"] = float(bool(set(Erasure()(one)["minimum"][0]) & set(hidden)))
     found["found_random"] = len(hidden) / len(words)
+    found["max_delta_y"] = float(MaximalChange()(one)["max_delta_y"][0])
     found["flips"] = float(MaximalChange()(one)["flips"][0])
     return {name: value if 0 < len(hidden) < len(words) else np.nan for name, value in found.items()}
 

@@ -29,6 +29,7 @@ UNCOVERING = (
             "Share of instances, mean over heads, where the smallest set of removed weights that flips the prediction has such a token."),
     Measure("found_random", "share of impermissible tokens",
             "Share of an instance's tokens, special ones aside, that are impermissible: what a token drawn at random finds."),
+    Measure("max_delta_y", "largest change of output by any attention found, Δŷ", "Mean of that change over heads and instances, 0 to 1."),
     Measure("flips", "share that some attention of a head flips", "Share of instances, mean over heads, that some attention found flips."),
     Measure("flips_all", "share that some attention of all heads flips", "Share of instances that weights tried for all heads flip."),
 )  # fmt: skip
@@ -45,7 +46,7 @@ def uncovering(trace: Trace, marked: Ragged) -> pl.DataFrame:
         **{f"found_{name}": _largest(score, of_words) for name, score in words.items()},
         "found_change": [bool(marks[position]) for marks, position in zip(marked, change["position"].to_list(), strict=True)],
         "found_erasure": [bool(marks[positions or []].any()) for marks, positions in zip(marked, smallest, strict=True)],
-        "found_random": share, "flips": change["flips"].to_numpy(), "flips_all": _flips_of_all(trace),
+        "found_random": share, "max_delta_y": change["max_delta_y"].to_numpy(), "flips": change["flips"].to_numpy(), "flips_all": _flips_of_all(trace),
     }  # fmt: skip
     known = (share > 0) & (share < 1)
     columns = {name: np.where(known, np.asarray(values, dtype=np.float64), np.nan) for name, values in found.items()}
