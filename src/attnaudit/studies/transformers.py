@@ -100,8 +100,9 @@ class TransformerDeceive:
 
     Table and summary have what `Deceive` has, over the tokens that are not special, and for every text whether the audit of that model
     names an impermissible token (`attnaudit.studies.uncovering`): ``found_attention``, ``found_gradient`` and ``found_loo`` by the largest
-    value, ``found_change`` by `MaximalChange`, ``found_erasure`` by the smallest set of `Erasure`, ``found_random`` by chance;
-    ``max_delta_y`` is the largest change found, ``flips`` and ``flips_all`` whether any attention of a head, or of all, flips the decision. With several heads all are means over heads.
+    value, ``found_change`` by `MaximalChange`, ``found_erasure`` by the smallest set of `Erasure`, ``found_random`` by chance.
+    ``max_delta_y`` is the largest change found, ``flips`` and ``flips_all`` say whether any attention of a head, or of all, flips the
+    decision. With several heads all are means over heads.
     """
 
     name: ClassVar[str] = Deceive.name

@@ -46,7 +46,8 @@ def uncovering(trace: Trace, marked: Ragged) -> pl.DataFrame:
         **{f"found_{name}": _largest(score, of_words) for name, score in words.items()},
         "found_change": [bool(marks[position]) for marks, position in zip(marked, change["position"].to_list(), strict=True)],
         "found_erasure": [bool(marks[positions or []].any()) for marks, positions in zip(marked, smallest, strict=True)],
-        "found_random": share, "max_delta_y": change["max_delta_y"].to_numpy(), "flips": change["flips"].to_numpy(), "flips_all": _flips_of_all(trace),
+        "found_random": share, "max_delta_y": change["max_delta_y"].to_numpy(), "flips": change["flips"].to_numpy(),
+        "flips_all": _flips_of_all(trace),
     }  # fmt: skip
     known = (share > 0) & (share < 1)
     columns = {name: np.where(known, np.asarray(values, dtype=np.float64), np.nan) for name, values in found.items()}
