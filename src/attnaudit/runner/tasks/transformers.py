@@ -122,7 +122,8 @@ def _load(folder: Path, device: str) -> Pretrained:
     from attnaudit.hf.encode import load_tokenizer
     from attnaudit.hf.load import load_pretrained
 
-    return Pretrained(load_pretrained(folder).to(device), load_tokenizer(folder))
+    model: Any = load_pretrained(folder)
+    return Pretrained(model.to(device), load_tokenizer(folder))
 
 
 def _traced(job: Job) -> Texts:
