@@ -51,6 +51,12 @@ PARTS = (
         (),
     ),
     (
+        "A transformer from nothing to the report", "transformer_path.py",
+        "`attnaudit hf train sst` and `attnaudit hf MODEL sst`: small-bert (4 layers × 4 heads × 128), 500 texts of test, the last layer, "
+        "all experiments, the report.",
+        ("--data-dir", "{data}"),
+    ),
+    (
         "The audit of a model of the size of BERT-base", "bert_base.py",
         "`attnaudit hf MODEL_DIR sst`: all heads of the last layer, 500 sentences of SST test, all experiments, the report; random weights.",
         ("--data-dir", "{data}"),

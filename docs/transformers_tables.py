@@ -1,122 +1,229 @@
-"""The tables of docs/transformers.md, from finished runs of attnaudit hf.
+"""Run the audits and studies of docs/transformers.md that are missing and write the page's tables.
 
-    python docs/transformers_tables.py --sst runs/sst-s0 runs/sst-s1 runs/sst-s2 --hidden runs/pronoun-s0 runs/deceptive-s0
+    python docs/transformers_tables.py --data-dir DIR [--out runs/transformers] [--only NAME...] [--done]
 
-Prints markdown: the measures of the last layer over seeds, τ of every score with leave-one-out, heads, and what uncovers hidden attention.
+Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary (`records`): three small
+transformers trained on SST, an audit of each, the study `uniform` of them, and the study `deceive` of the pronoun task. Finished ones are
+not rerun; ``--only`` and ``--done`` select what to run. The tables have all records, whatever was run now.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from typing import Any
 
 import numpy as np
 import polars as pl
+from records import PLACE, load, save
+from studies_tables import cell, table, write_tables
 
+from attnaudit.core.files import read_json
 from attnaudit.experiments import measure_label
 from attnaudit.experiments.rows import importance_scores, over_words
+from attnaudit.hf.importance import MEASURES as SCORES
+from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.results.record import read_summary
-from attnaudit.results.words import figure
+from attnaudit.runner.hf_training import train_transformer
+from attnaudit.runner.studies import StudySpec, run_study
+from attnaudit.runner.transformers import audit_transformer
+from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.kendall import kendall_tau
+from attnaudit.studies import EVERY_STUDY
+from attnaudit.studies.over_seeds import figure_and_model, model_label
 from attnaudit.trace import Trace
 
+PAGE = Path(__file__).parent / "transformers.md"
+RECORDS = PLACE / "transformers"
+CONFIG, SEEDS = "small-bert", (0, 1, 2)
+COLLECTED = tuple(name for name in SCORES if name != "flow")  # a linear program for each text and head
 MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
     ("permutation", "median_delta_y"), ("maximal_change", "max_delta_y"), ("maximal_change", "flips"), ("joint", "joint_uniform"),
     ("joint", "joint_max_delta_y"), ("joint", "joint_flips"), ("adversary", "emax_jsd"), ("adversary", "emax_jsd_upper"),
     ("erasure", "never_attention"), ("erasure", "never_minimum"),
 )  # fmt: skip
-_COLUMNS = (
-    "instance", "tokens", "alpha", "special", "gradient", "loo", "layer", "head", "importance_gradient_input", "importance_rollout",
-    "importance_norm", "importance_value_zeroing", "importance_integrated_gradients", "importance_loo_mask",
-)  # fmt: skip
+OF_HEADS = {
+    "permutation.median_delta_y": "Δŷ, weights shuffled", "maximal_change.max_delta_y": "largest Δŷ found",
+    "maximal_change.flips": "flipped",
+    "adversary.emax_jsd": "ε-max JSD", "erasure.never_minimum": "never flips", "correlation.tau_gradient": "τ to gradient",
+    "correlation.tau_loo": "τ to leave-one-out",
+}  # fmt: skip
+STUDIES: dict[str, tuple[str, str, bool, dict[str, Any]]] = {  # the study, its corpus, whether its scale is the full one, its settings
+    "uniform": ("uniform", "sst", False, {"uniform.layers": ("all",)}),
+    "pronoun": (
+        "deceive", "deceptive_pronoun", True,
+        {"training.epochs": 2, "collect.sample": 300, "deceive.seeds": 2, "corpus.train_kept": 0.5},
+    ),
+}  # fmt: skip
+PRONOUN = {
+    "accuracy": "accuracy", "mass": "attention on the pronoun", "found_attention": "named by attention", "found_gradient": "by gradient",
+    "found_loo": "by leave-one-out", "found_change": "by maximal change", "found_random": "at random",
+    "max_delta_y": "largest Δŷ found", "found_erasure": "in the smallest set",
+    "flips": "flipped by a head", "flips_all": "by all heads",
+}  # fmt: skip
+NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores", *STUDIES]
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(row)} |" for row in (header, ["---"] * len(header), *rows))
+def run_missing(options: argparse.Namespace) -> None:
+    """Run what is selected and not finished, and record all that is."""
+    for seed in SEEDS:
+        name = f"sst-s{seed}"
+        if name in options.only:
+            _audit(name, seed, options)
+    runs = [options.out / f"sst-s{seed}" for seed in SEEDS]
+    if "scores" in options.only and all((run / "manifest.json").exists() for run in runs):
+        save(RECORDS / "scores.json", "python docs/transformers_tables.py --only scores", agreement([taus_of(run) for run in runs]))
+    for name in set(STUDIES) & set(options.only):
+        _study(name, options)
 
 
-def of_seeds(runs: Sequence[Path]) -> str:
-    """A row for each measure, a column for each run, with its interval over texts."""
+def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
+    model, run = options.out / "models" / name, options.out / name
+    if not options.done:
+        train_transformer(TransformerTraining.of("sst", config=CONFIG, seed=seed, data_dir=str(options.data_dir)), model)
+        audit_transformer(model, "sst", run, collect={"scores": COLLECTED}, data_dir=str(options.data_dir))
+    if (run / "manifest.json").exists():
+        known = {(experiment, measure) for experiment, measure in MEASURES} | {tuple(name.split(".")) for name in OF_HEADS}
+        of_all_or_head = pl.col("group").str.contains("^(all|head:.*)$")
+        rows = [
+            row
+            for row in read_summary(run / "summary.json").filter(of_all_or_head).to_dicts()
+            if (row["experiment"], row["measure"]) in known
+        ]
+        scores = " ".join(f"--score {score}" for score in COLLECTED)
+        train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
+        save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA {scores}", rows)
+
+
+def _study(name: str, options: argparse.Namespace) -> None:
+    study, corpus, full, settings = STUDIES[name]
+    out = options.out / corpus
+    if not options.done:
+        spec = StudySpec.of(study, corpus, config=CONFIG, full=full, data_dir=str(options.data_dir), settings=settings)
+        run_study(spec, out, say=print)
+    if (out / study / "manifest.json").exists():
+        rows = [row for row in read_json(out / study / "summary.json") if row["group"] == "all"]
+        given = {key: ",".join(value) if isinstance(value, tuple) else value for key, value in settings.items()}
+        shown = " ".join([*(["--full"] if full else []), *(f"--set {key}={value}" for key, value in given.items())])
+        save(RECORDS / f"{name}.json", f"attnaudit study {study} {corpus} --data-dir DATA --config {CONFIG} {shown}", rows)
+
+
+def taus_of(run: Path) -> dict[str, np.ndarray]:
+    """τ of every score with leave-one-out over the words of each text, in the order of the texts; of attention the mean over heads."""
+    columns = ("instance", "tokens", "alpha", "special", "layer", "head", *_columns())
+    found: list[pl.DataFrame] = []
+    for part in Trace.columns(run / "trace", columns):
+        scores = over_words(part, {"attention": part.ragged("alpha"), **importance_scores(part)})
+        loo = scores.pop("loo")
+        taus = {name: kendall_tau(score, loo)[0] for name, score in scores.items()}
+        found.append(pl.DataFrame({"instance": part.instance, **taus}))
+    texts = pl.concat(found).fill_nan(None).group_by("instance").mean().sort("instance")
+    return {name: texts[name].fill_null(np.nan).to_numpy() for name in texts.columns if name != "instance"}
+
+
+def _columns() -> list[str]:
+    return [name if name in ("gradient", "loo") else f"importance_{name}" for name in COLLECTED]
+
+
+def agreement(taus: Sequence[Mapping[str, np.ndarray]]) -> list[dict[str, Any]]:
+    """Every score's mean τ over seeds and texts, and its difference from the first, with intervals that draw both; first the best."""
+    names = list(taus[0])
+    values = np.array([[of_seed[name] for of_seed in taus] for name in names])
+    known = ~np.isnan(values).any(axis=(0, 1))  # the same texts for all
+    values = values[:, :, known]
+    means, resampled = values.mean(axis=2), means_over_seeds(values, seed=0)
+    order = np.argsort(-means.mean(axis=1), kind="stable")
     rows = []
-    for experiment, measure in MEASURES:
-        found = [_row(run, experiment, measure) for run in runs]
-        cells = [f"{figure(row['value'], 3)} [{figure(row['low'], 3)}, {figure(row['high'], 3)}]" for row in found]
-        rows.append([measure_label(measure, experiment), *cells])
-    return _table(["measure", *(run.name for run in runs)], rows)
+    for k in order.tolist():
+        (low,), (high,) = percentile_interval(resampled[k][:, None])
+        (less_low,), (less_high,) = percentile_interval((resampled[k] - resampled[order[0]])[:, None])
+        rows.append({
+            "score": names[k], "seeds": means[k].tolist(), "value": float(means[k].mean()), "low": float(low), "high": float(high),
+            "difference": float(means[k].mean() - means[order[0]].mean()), "difference_low": float(less_low),
+            "difference_high": float(less_high), "n": int(known.sum()),
+        })  # fmt: skip
+    return rows
 
 
-def _row(run: Path, experiment: str, measure: str, group: str = "all") -> dict[str, float]:
-    return read_summary(run / "summary.json").row(
-        by_predicate=(pl.col("experiment") == experiment) & (pl.col("measure") == measure) & (pl.col("group") == group), named=True
+def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for each measure, a column for each training, with its interval over texts."""
+    rows = [
+        [measure_label(measure, experiment), *(cell(_row(record, experiment, measure)) for record in records.values())]
+        for experiment, measure in MEASURES
+    ]
+    return table(["measure", *(name.replace("sst-s", "seed ") for name in records)], rows)
+
+
+def _row(record: Mapping[str, Any], experiment: str, measure: str, group: str = "all") -> dict[str, Any] | None:
+    found = (row for row in record["summary"] if (row["experiment"], row["measure"], row["group"]) == (experiment, measure, group))
+    return next(found, None)
+
+
+def of_heads(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for each head of each training."""
+    rows = []
+    for name, record in records.items():
+        groups = sorted({row["group"] for row in record["summary"] if row["group"].startswith("head:")})
+        for group in groups:
+            cells = [cell(_row(record, *measure.split("."), group)) for measure in OF_HEADS]
+            rows.append([name.removeprefix("sst-s"), group.rpartition(".")[2], *cells])
+    return table(["seed", "head", *OF_HEADS.values()], rows)
+
+
+def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
+    """A row for each score."""
+    made = []
+    for row in rows:
+        title = "attention, last layer" if row["score"] == "attention" else SCORES[row["score"]].title
+        less = f"{row['difference']:.3f} [{row['difference_low']:.3f}, {row['difference_high']:.3f}]" if row["difference"] else "–"
+        made.append([title, *(f"{value:.3f}" for value in row["seeds"]), cell({**row, "reference": None}), less])
+    return table(["score", *(f"seed {seed}" for seed in SEEDS), "mean", "less than the first"], made)
+
+
+def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str]) -> str:
+    """A row for each model of a study."""
+    cells = {figure_and_model(row["measure"], EVERY_STUDY[study].measures): cell(row) for row in record["summary"]}
+    models = [model for model in dict.fromkeys(model for _, model in cells) if model and any((name, model) in cells for name in columns)]
+    return table(
+        ["model", *columns.values()], [[model_label(model), *(cells.get((name, model), "–") for name in columns)] for model in models]
     )
 
 
-def of_heads(runs: Sequence[Path], experiment: str, measure: str) -> str:
-    """The lowest and the highest head of each run."""
-    lines = []
-    for run in runs:
-        found = read_summary(run / "summary.json").filter(
-            pl.col("experiment") == experiment, pl.col("measure") == measure, pl.col("group").str.starts_with("head:")
-        )
-        lines.append(f"{run.name}: {figure(min(found['value']), 3)} to {figure(max(found['value']), 3)}")
-    return f"{measure} by head: {'; '.join(lines)}"
+def made_by(*names: str) -> str:
+    """The commits of the records, and where the commands are."""
+    records = {name: load(RECORDS / f"{name}.json") for name in names}
+    commits = ", ".join(dict.fromkeys(record["commit"] for record in records.values()))
+    listed = ", ".join(f"[{name}](records/transformers/{name}.json)" for name in names)
+    return f"Commands and figures: {listed}; code of commit {commits}."
 
 
-def of_scores(runs: Sequence[Path]) -> str:
-    """The mean τ of every score with leave-one-out over the words of a text; attention is the mean over heads of its τ."""
-    found: dict[str, list[float]] = {}
-    for run in runs:
-        taus: dict[str, list[np.ndarray]] = {}
-        for part in Trace.columns(run / "trace", _COLUMNS):
-            scores = over_words(part, {"attention": part.ragged("alpha"), **importance_scores(part)})
-            loo = scores.pop("loo")
-            for name, score in scores.items():
-                taus.setdefault(name, []).append(kendall_tau(score, loo)[0])
-        for name, values in taus.items():
-            found.setdefault(name, []).append(float(np.nanmean(np.concatenate(values))))
-    ordered = sorted(found, key=lambda name: -fmean(found[name]))
-    rows = [[name, *(figure(value, 3) for value in found[name]), figure(fmean(found[name]), 3)] for name in ordered]
-    return _table(["score", *(run.name for run in runs), "mean"], rows)
-
-
-def of_hidden(runs: Sequence[Path]) -> str:
-    """Attention on the impermissible words of every text, and how often a measure names one of them as the most important."""
-    rows = []
-    for run in runs:
-        mass, named = [], {"attention": [], "gradient": [], "loo": []}
-        positions = pl.read_parquet(run / "results" / "maximal_change.parquet").get_column("position").to_list()
-        maximal, done = [], 0
-        for part in Trace.columns(run / "trace", ("instance", "tokens", "alpha", "special", "gradient", "loo", "rationale")):
-            marks = [None if row is None else np.array(row) for row in part.table.column("rationale").to_pylist()]
-            scores = {name: part.ragged("alpha" if name == "attention" else name) for name in named}
-            for row, mark in enumerate(marks):
-                if mark is None or not mark.any():
-                    continue
-                mass.append(float(part.ragged("alpha")[row][mark].sum()))
-                maximal.append(bool(mark[positions[done + row]]))
-                for name, score in scores.items():
-                    named[name].append(bool(mark[score[row].argmax()]))
-            done += len(part)
-        cells = [fmean(mass), *(fmean(named[name]) for name in named), fmean(maximal)]
-        rows.append([run.name, *(figure(100 * cell, 1) for cell in cells)])
-    names = ("attention on them", "top token by attention", "by gradient", "by leave-one-out", "by maximal change")
-    header = ["run", *(f"{name} (%)" for name in names)]
-    return _table(header, rows)
+def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The tables of every block of the page that has its records."""
+    audits = {name: load(RECORDS / f"{name}.json") for name in NAMES[: len(SEEDS)] if (RECORDS / f"{name}.json").exists()}
+    if audits:
+        yield "audits", [(of_seeds(audits), made_by(*audits))]
+        yield "heads", [(of_heads(audits), "")]
+    if (RECORDS / "scores.json").exists():
+        yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("scores"))]
+    columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",
+               "difference_f1": "F1, minus learned attention"}  # fmt: skip
+    for name, shown in (("uniform", columns), ("pronoun", PRONOUN)):
+        if (RECORDS / f"{name}.json").exists():
+            yield name, [(of_models(STUDIES[name][0], load(RECORDS / f"{name}.json"), shown), made_by(name))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("sst", "hidden"):
-        parser.add_argument(f"--{name}", type=Path, nargs="*", default=[])
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=Path("runs/transformers"))
+    parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, metavar="NAME", help=f"of {', '.join(NAMES)}")
+    parser.add_argument("--done", action="store_true", help="tables of what is finished; train and audit nothing")
     options = parser.parse_args()
-    if options.sst:
-        heads = [of_heads(options.sst, *measure) for measure in (("maximal_change", "max_delta_y"), ("correlation", "tau_loo"))]
-        print(of_seeds(options.sst), *heads, of_scores(options.sst), sep="\n\n")
-    if options.hidden:
-        print(of_hidden(options.hidden))
+    run_missing(options)
+    for name, parts in blocks():
+        write_tables(PAGE, parts, name)
 
 
 if __name__ == "__main__":

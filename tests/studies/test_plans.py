@@ -217,7 +217,7 @@ import attnaudit.report.study_page as page
 import torch._dynamo  # by the first optimiser of a process, in seconds
 import attnaudit.experiments, attnaudit.models.classifier, attnaudit.tracing.texts, attnaudit.training.texts  # once, before the forks
 from attnaudit.runner import StudySpec, run_study
-page.write_studies = lambda folder, metadata: (folder / "report.html").write_text("page")
+page.write_studies = lambda folder, metadata, names: (folder / "report.html").write_text("page")
 page.write_study = lambda folder, metadata, notes, page: page.write_text("page")
 report.write_report = lambda folder, trace, page: page.write_text("page")
 spec = StudySpec.of("{study}", "planted-decisive", full=True, vectors="random", device="cpu", settings={settings})

@@ -212,9 +212,10 @@ def compare(
 @app.command(short_help="Retraining studies of attention.", cls=ListsStudies)
 @o.takes(CorpusSpec)
 def study(
-    name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0,
-    out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None, epochs: o.Epochs = None,
-    device: o.Device = None, full: o.Full = False, dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
+    name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, config: o.StudyConfig = None,
+    seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None,
+    epochs: o.Epochs = None, device: o.Device = None, full: o.Full = False, dry_run: o.DryRun = False, as_json: o.Json = False,
+    **texts: Any,
 ) -> None:  # fmt: skip
     """Retraining studies of attention: train variants of a model and compare them.
 
@@ -223,6 +224,8 @@ def study(
 
     By default a study has a scale that two cores finish in minutes on a corpus like SST; --full is the scale of the published results.
     --epochs holds for all trainings of a study; not in dynamics, whose trainings end at the last of dynamics.steps.
+
+    With --config, uniform and deceive train small transformers, as attnaudit hf train does.
 
     With a parallel CORPUS, deceive and dynamics train translators. The timing of what is learned first (ξ) needs dynamics.seeds of 2 or
     more: it is measured against the first seed.
@@ -235,6 +238,8 @@ def study(
       attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200,400,800
       attnaudit study uniform planted-decisive --set corpus.size=500 --epochs 3 --set uniform.seeds=2
       attnaudit study deceive deceptive_en_de --data-dir data --epochs 10
+      attnaudit study uniform sst --data-dir data --config small-bert
+      attnaudit study deceive deceptive_pronoun --data-dir data --config small-bert --set deceive.strengths=0,0.1,1
       attnaudit study dynamics multi30k_en_de --data-dir data
       attnaudit study copying permutations --out runs/copying/permutations
     """
@@ -244,7 +249,7 @@ def study(
     from attnaudit.runner import plan_study
     from attnaudit.runner import study as run_study
 
-    chosen = o.given(encoder=encoder, attention=attention, preset=preset, vectors=vectors, device=device, **texts)
+    chosen = o.given(encoder=encoder, attention=attention, config=config, preset=preset, vectors=vectors, device=device, **texts)
     chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
     if dry_run:
         _show_plan(as_json, partial(plan_study, **chosen), name, corpus, out)

@@ -13,10 +13,9 @@ from attnaudit.cli.bars import progress
 from attnaudit.core.extras import require
 from attnaudit.core.printable import printable
 from attnaudit.corpora.spec import CorpusSpec
-from attnaudit.training.transformers import CONFIGS
+from attnaudit.plans.transformer import OF_WORDS
 
 AUDIT = "audit"
-OF_WORDS = ("max_tokens", "digits", "lowercase", "tokenizer")  # options of words, which a model with a tokenizer of its own has no use for
 
 
 class AuditsByDefault(TyperGroup):
@@ -31,14 +30,6 @@ class AuditsByDefault(TyperGroup):
 
 app = typer.Typer(rich_markup_mode=None, cls=AuditsByDefault)
 
-Config = Annotated[
-    str,
-    typer.Option(
-        "--config",
-        help=f"One of {', '.join(CONFIGS)}.",
-        autocompletion=lambda incomplete: [name for name in CONFIGS if name.startswith(incomplete)],
-    ),
-]
 Uniform = Annotated[
     str | None,
     typer.Option(
@@ -192,7 +183,7 @@ def check(model: Folder, as_json: o.Json = False) -> None:
 @app.command(short_help="Train a small transformer, with a tokenizer of its own.")
 @o.takes(CorpusSpec, without=OF_WORDS)
 def train(
-    corpus: o.CorpusName, config: Config = "small-bert", seed: o.Seed = 0, out: o.Out = None, uniform: Uniform = None,
+    corpus: o.CorpusName, config: o.Config = "small-bert", seed: o.Seed = 0, out: o.Out = None, uniform: Uniform = None,
     deceive: Deception = None, settings: TrainingSettings = None, epochs: o.Epochs = None, dry_run: o.DryRun = False,
     as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip

@@ -15,6 +15,7 @@ from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora.registry import CORPORA, missing_corpus, near_file
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
 from attnaudit.models.presets import ATTENTIONS, ENCODERS, PRESETS
+from attnaudit.training.transformers import CONFIGS
 
 Command = TypeVar("Command", bound=Callable[..., None])
 
@@ -145,6 +146,16 @@ Attention = Annotated[
     typer.Option(
         "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T and learns nothing.",
         autocompletion=_begin(lambda: ATTENTIONS),
+    ),
+]  # fmt: skip
+_CONFIGS = {"autocompletion": _begin(lambda: CONFIGS)}
+Config = Annotated[str, typer.Option("--config", help=f"One of {', '.join(CONFIGS)}.", **_CONFIGS)]
+StudyConfig = Annotated[
+    str | None,
+    typer.Option(
+        "--config", show_default=False, **_CONFIGS,
+        help="A small transformer in place of --encoder and --attention, for uniform and deceive: one of "
+        f"{', '.join(name for name, config in CONFIGS.items() if not config.architecture.causal)}.",
     ),
 ]  # fmt: skip
 Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed of the split, the word vectors, the model and the training.")]

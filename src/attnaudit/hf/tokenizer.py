@@ -74,7 +74,7 @@ def as_corpus(texts: Texts, encoded: Encoded, tokenizer: PreTrainedTokenizerFast
     """
     last = None if tokenizer.cls_token is None else -1  # [CLS] … [SEP]; a causal model is given [BOS] …
     pieces = [[*map(str, tokenizer.convert_ids_to_tokens(ids[1:last].tolist()))] for ids in encoded.ids]
-    marks = encoded.rationale if words is None else list(_marks_of(words, encoded))
+    marks = encoded.rationale if words is None else list(marks_of(words, encoded))
     label = np.zeros(len(texts), dtype=np.int32) if encoded.label is None else encoded.label
     splits = {}
     for name in SPLITS:
@@ -85,7 +85,7 @@ def as_corpus(texts: Texts, encoded: Encoded, tokenizer: PreTrainedTokenizerFast
     return Corpus(texts.name, texts.class_names, splits, 1, texts.fingerprint, (*texts.notes, *notes), texts.skipped)
 
 
-def _marks_of(words: Collection[str], encoded: Encoded) -> Iterator[list[bool]]:
+def marks_of(words: Collection[str], encoded: Encoded) -> Iterator[list[bool]]:
     """Which tokens of each text are of one of the words."""
     for parts, ids in zip(encoded.words, encoded.word_id, strict=True):
         marked = [part.lower() in words for part in parts]

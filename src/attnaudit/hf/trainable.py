@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 import transformers
 from jaxtyping import Float
+from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import PreTrainedModel, PreTrainedTokenizerFast
+from transformers import PreTrainedModel, PreTrainedTokenizerFast, logging
 from transformers.pytorch_utils import Conv1D
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.files import unwritable
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import BOS, EOS, PAD, UNK
@@ -110,6 +113,17 @@ class Network(nn.Module):
             return Read(self.model(**inputs).logits, None)
         seen = forward(self.model, inputs, gradients=torch.is_grad_enabled())
         return Read(seen.output.logits, seen.attentions[-1].weights[:, :, 0])
+
+    def save(self, folder: Path) -> None:
+        """Write model and tokenizer as transformers saves them. Raises RunError where the place cannot be written."""
+        logging.disable_progress_bar()
+        try:
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+        except (OSError, SafetensorError) as error:
+            raise unwritable(folder, error) from error
+        finally:
+            logging.enable_progress_bar()
 
     def _dropped(self, batch: Batch) -> Tensor:
         if not (self.training and self.word_dropout):

@@ -20,9 +20,10 @@ from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
     from attnaudit.plans.spec import RunSpec, TranslationSpec
+    from attnaudit.plans.transformer import TransformerTraining
 
 LONGEST = 2**24  # gold tokens of a pair, and more
-Spec = TypeVar("Spec")  # a RunSpec or a TranslationSpec
+Spec = TypeVar("Spec")  # a RunSpec, a TranslationSpec or a TransformerTraining
 Layout = Literal["models", "groups", "steps"]
 
 
@@ -56,7 +57,7 @@ class Training:
     """
 
     id: TrainingId
-    spec: RunSpec | TranslationSpec
+    spec: RunSpec | TranslationSpec | TransformerTraining
     teacher: Training | str | None = None
     column: str = "alpha"
     note: str = ""
@@ -93,7 +94,8 @@ class Study(Protocol):
     def seed(self) -> int: ...
 
     def plan(self, base: Any, corpus: Any) -> Sequence[Training]:
-        """What is to be trained, of a `RunSpec` and its `Corpus`; of translators a `TranslationSpec` and a `ParallelCorpus`."""
+        """What is to be trained, of a `RunSpec` and its `Corpus`; of translators a `TranslationSpec` and a `ParallelCorpus`, of
+        transformers a `TransformerTraining`."""
         ...
 
     def __call__(self, traces: Mapping[TrainingId, Trace]) -> pl.DataFrame: ...
@@ -109,7 +111,7 @@ class Study(Protocol):
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterable[StudyFigure]: ...
 
 
-def usual(base: RunSpec | TranslationSpec, seed: int) -> Training:
+def usual(base: RunSpec | TranslationSpec | TransformerTraining, seed: int) -> Training:
     """The model under study, trained as usual with ``seed``, on the splits that the seed of ``base`` draws."""
     return Training(TrainingId("base", seed), seeded(base, seed))
 

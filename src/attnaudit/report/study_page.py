@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -53,8 +53,8 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     return write_page(page or folder / "report.html", sections, heading, subtitle, title=f"{heading} {card.title}", links=links)
 
 
-def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
-    """Write ``index.html`` over all studies in ``out``: one card of what each shows, and links to their pages.
+def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str] = tuple(EVERY_STUDY)) -> Path:
+    """Write ``index.html`` over all studies in ``out``: one card of what each shows, links to their pages, which of ``names`` are missing.
 
     Where the base model was audited, in ``out/audit``, its verdict comes first, with what the studies add to it.
     """
@@ -65,7 +65,9 @@ def write_studies(out: Path, metadata: Mapping[str, Any]) -> Path:
     card = study_card(summary, about)
     audit = verdict(summary, about)
     card = replace(card, rows=(*audit.rows, *card.rows), notices=(*audit.notices, *card.notices))
-    missing = [(study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name not in found]
+    missing = [
+        (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
+    ]
     bibtex = [paper.bibtex for paper in dict.fromkeys(EVERY_STUDY[name].paper for name in found)]
     links = [("The audit of the base model", f"{name}/report.html") for name in audited]
     links += [(EVERY_STUDY[name].question, f"{name}/report.html") for name in found]
@@ -85,7 +87,7 @@ def study_card(summary: pl.DataFrame, about: About) -> Card:
     ]
     lines = tuple(f"Study {name}: {notice}" for name, notice in notices.items())
     own = about.spec.get("study", {}).get("models")
-    models = f"the study's own models ({', '.join(own)})" if own else f"{about.encoder} + {about.attention}"
+    models = f"the study's own models ({', '.join(own)})" if own else about.model or f"{about.encoder} + {about.attention}"
     return Card(f"{models} on {corpus_title(about)}", "retrained; brackets: 95 % bootstrap interval", tuple(rows), lines)
 
 

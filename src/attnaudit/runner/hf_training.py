@@ -10,28 +10,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from attnaudit.core.errors import InputError
 from attnaudit.core.extras import require
-from attnaudit.core.files import content_key, read_json, unwritable, write_json, write_with_digest
+from attnaudit.core.files import content_key, read_json, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.runner.planning import Plan, Planned, epochs_done, recorded_seconds
 from attnaudit.runner.store import Store, alone, check_place, versions
+from attnaudit.runner.tasks.transformers import OPERATION, build_network, fit_network, pieces_of, read_raw
 from attnaudit.runner.timing import DEV, timed_steps
 
 if TYPE_CHECKING:
     from attnaudit.corpora import Corpus
-    from attnaudit.hf.trainable import Network
-    from attnaudit.training.loop import Epoch
 
 TRAINING = "training.json"
 SAVED = ("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json")
 GENERATION = "generation_config.json"  # of a model that writes texts
-OPERATION = "train transformer"
 
 
 def train_transformer(spec: TransformerTraining, out: str | Path, progress: Progress | None = None) -> Path:
@@ -76,32 +73,10 @@ def _prepared(spec: TransformerTraining, out: Path, progress: Progress) -> _Trai
     for extra in ("train", "hf"):
         require(extra, OPERATION)
     check_place(out, spec.to_json())
-    from attnaudit.corpora import read_corpus
-
-    corpus = read_corpus(spec.corpus, seed=spec.seed, progress=progress, raw=True)
-    _check_kind(spec, corpus)
+    corpus = read_raw(spec, progress)
     plain = {**spec.to_json(), "fingerprint": corpus.fingerprint}
     check_place(out, plain)
     return _Training(spec, plain, corpus, progress)
-
-
-def _check_kind(spec: TransformerTraining, corpus: Corpus) -> None:
-    """Raise InputError for rows that the model cannot read."""
-    if any(split.candidates is not None for split in corpus.splits.values()):
-        raise InputError(OPERATION, corpus.name, "rows that allow some of the answers", "texts with classes, alone or in pairs")
-    if spec.architecture.causal and corpus.task != "classification":
-        raise InputError(OPERATION, f"{spec.config} on {corpus.name}", "a text and a question in each row", "texts alone")
-
-
-def _check_marks(pieces: Corpus, words: tuple[str, ...] | None) -> None:
-    """Raise InputError where no text has an impermissible piece, or one has no rationale."""
-    from attnaudit.corpora.prepare.derived import marks
-
-    for name in ("train", "dev"):
-        if not any(map(any, marks(pieces.splits[name], "rationale", name))):
-            source = f"words {', '.join(words)}" if words else "the rationale"
-            do = "give deceive.words in lower case, without punctuation"
-            raise InputError(OPERATION, f"impermissible tokens, {source}", f"none in {name}", "some in train and in dev", do)
 
 
 @dataclass(frozen=True)
@@ -124,52 +99,24 @@ class _Training:
         from attnaudit.training.loop import best_epoch
 
         started = time.perf_counter()
-        network, pieces = self._built()
+        network = build_network(self.spec, self.corpus, self.progress)
+        pieces = pieces_of(self.spec, network, self.corpus)
         if not (store.out / "spec.json").exists():  # the folder is this training's own, now that nothing in its input was refused
             write_with_digest(store.out / "spec.json", self.plain)
-        history = self._fit(network, pieces, checkpoint=store.scratch / f"checkpoint-{self.key[:12]}", progress=self.progress)
+        checkpoint = store.scratch / f"checkpoint-{self.key[:12]}"
+        history = fit_network(self.spec, network, pieces, checkpoint=checkpoint, progress=self.progress)
         scores = {name: measured(network, pieces.splits[name]) for name in ("dev", "test")}
-        _save(network, folder)
+        network.save(folder)
         notes = {"history": [asdict(epoch) for epoch in history], "best_epoch": best_epoch(history).epoch, "scores": scores}
         write_json(folder / TRAINING, self._described(pieces) | notes | {"seconds": round(time.perf_counter() - started, 3)})
         return notes
 
     def estimate(self) -> float:
         """Seconds of the whole training, from a few of it."""
-        network, pieces = self._built()
-        steps = timed_steps(lambda progress: self._fit(network, pieces, progress=progress))
+        network = build_network(self.spec, self.corpus, self.progress)
+        pieces = pieces_of(self.spec, network, self.corpus)
+        steps = timed_steps(lambda progress: fit_network(self.spec, network, pieces, progress=progress))
         return steps.each * steps.total * (1 + DEV * len(pieces.splits["dev"]) / len(pieces.splits["train"]))
-
-    def _built(self) -> tuple[Network, Corpus]:
-        """The network before it is trained, and the corpus as its tokenizer cuts it. Raises InputError."""
-        from attnaudit.hf.encode import encode
-        from attnaudit.hf.texts import texts_of
-        from attnaudit.hf.tokenizer import as_corpus, train_tokenizer
-        from attnaudit.hf.trainable import Network, build_transformer
-
-        spec, architecture = self.spec, self.spec.architecture
-        self.progress("learn the tokenizer", 0, 0)
-        texts = texts_of(self.corpus)
-        learned = texts.of_split("train")
-        tokenizer = train_tokenizer([*learned.text, *(learned.second or [])], spec.model, architecture)
-        model = build_transformer(architecture, spec.model, len(tokenizer), self.corpus.class_names, spec.seed, spec.uniform)
-        network = Network(model, tokenizer, architecture, spec.model.word_dropout, watched=spec.objective is not None)
-        if architecture.causal:
-            texts, longest = replace(texts, kind="causal-lm", label=None, class_names=(), spans=None), spec.model.length - 1  # then [EOS]
-        else:
-            longest = spec.model.length
-        words = None if spec.objective is None else spec.objective.words
-        pieces = as_corpus(texts, encode(model, tokenizer, texts, max_tokens=longest), tokenizer, words)
-        if spec.objective is not None:
-            _check_marks(pieces, words)
-        return network, pieces
-
-    def _fit(self, network: Network, pieces: Corpus, **options: Any) -> list[Epoch]:
-        from attnaudit.hf.train import train_network
-
-        spec = self.spec
-        objective = None if spec.objective is None else replace(spec.objective, words=None)  # marked as the rationale of the pieces
-        return train_network(network, pieces, spec.training, spec.schedule, objective, seed=spec.seed, **options)
 
     def _described(self, pieces: Corpus) -> dict[str, Any]:
         corpus = self.corpus
@@ -182,18 +129,3 @@ class _Training:
             },
             "versions": versions("tokenizers", "transformers"),
         }  # fmt: skip
-
-
-def _save(network: Network, folder: Path) -> None:
-    """Model and tokenizer as transformers saves them. Raises RunError where the place cannot be written."""
-    from safetensors import SafetensorError
-    from transformers import logging
-
-    logging.disable_progress_bar()
-    try:
-        network.model.save_pretrained(folder)
-        network.tokenizer.save_pretrained(folder)
-    except (OSError, SafetensorError) as error:
-        raise unwritable(folder, error) from error
-    finally:
-        logging.enable_progress_bar()

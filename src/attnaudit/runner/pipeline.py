@@ -53,7 +53,8 @@ def train_into(spec: Any, out: str | Path, progress: Progress | None = None, cor
 def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "") -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
     task, plain = task_of(spec), spec.to_json()
-    require(task.needs, spec.kind)
+    for extra in task.needs:
+        require(extra, spec.kind)
     check_place(out, plain, do)
     device = spec.device if spec.device == "auto" else resolve_device(spec.device)  # a wrong one is refused before the corpus is read
     corpus, plain["fingerprint"] = task.prepare(spec, corpus or task.read(spec, progress))

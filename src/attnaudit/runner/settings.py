@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, fields
 from operator import attrgetter
 from typing import Any, get_type_hints
@@ -14,16 +14,22 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.settings import bounds, described
 from attnaudit.experiments import EXPERIMENTS, make_experiment, with_settings
 from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
+from attnaudit.plans.transformer import TransformerCollect, TransformerTraining
 from attnaudit.runner.copying import BY_OPTION as OF_COPYING
 from attnaudit.runner.copying import QUICK
-from attnaudit.studies import PAIR_STUDIES, STUDIES
+from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
 
 _USUAL = {  # meanings of fields that state none
     "seed": "Seed of random draws and of the intervals.", "learning_rate": "Learning rate of Adam.", "batch": "Sequences of a batch.",
     "embedding": "Numbers of a symbol's vector.",
 }  # fmt: skip
 LONG = 6  # values of a list that help and docs show
-TEXTS, PAIRS = "classifiers (run, study)", "translators (translate, study)"
+TEXTS, PAIRS, TRANSFORMERS = "classifiers (run, study)", "translators (translate, study)", "transformers (hf train, study --config)"
+_KINDS: tuple[tuple[Mapping[str, Any], str, Callable[[], Any]], ...] = (  # studies, of which models, and the usual spec of these
+    (STUDIES, "", lambda: RunSpec.of("text.csv")),
+    (PAIR_STUDIES, " of translators", lambda: TranslationSpec.of("pairs")),
+    (TRANSFORMER_STUDIES, " of transformers", lambda: TransformerTraining.of("text.csv", collect=TransformerCollect())),
+)
 
 
 @dataclass(frozen=True)
@@ -51,15 +57,17 @@ def sections(prefix: str = "") -> dict[str, list[Setting]]:
 
 
 def _sections() -> Iterator[tuple[str, list[Setting]]]:
-    texts, pairs = RunSpec.of("text.csv"), TranslationSpec.of("pairs")
+    texts, pairs, transformers = (base() for _, _, base in _KINDS)
     for name in ("corpus", "model", "training", "collect"):
         yield f"{name} of {TEXTS}", _settings(name, getattr(texts, name), BY_OPTION)
     for name in ("corpus", "model", "training", "collect", "decode"):
         yield f"{name} of {PAIRS}", _settings(name, getattr(pairs, name), BY_OPTION.keys() - {"model.attention"})
+    for name in ("model", "training", "schedule", "collect"):
+        yield f"{name} of {TRANSFORMERS}", _settings(name, getattr(transformers, name))
     for name in EXPERIMENTS:
         if name in with_settings():
             yield f"experiment {name}", _settings(name, make_experiment(name))
-    for kinds, of in ((STUDIES, ""), (PAIR_STUDIES, " of translators")):
+    for kinds, of, _ in _KINDS:
         for name, kind in kinds.items():
             yield f"study {name}{of}", _settings(name, kind(), quick=kind.quick)
     quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
@@ -78,10 +86,9 @@ class Scale:
 def scales() -> dict[str, Scale]:
     """The scales of all studies."""
     found = {}
-    for kinds, of in ((STUDIES, ""), (PAIR_STUDIES, " of translators")):
+    for kinds, of, base in _KINDS:
         for name, kind in kinds.items():
-            base = TranslationSpec.of("pairs") if kinds is PAIR_STUDIES else RunSpec.of("text.csv")
-            full = {key: attrgetter(key)(base if "." in key else kind) for key in kind.quick}
+            full = {key: attrgetter(key)(base() if "." in key else kind) for key in kind.quick}
             found[f"{name}{of}"] = Scale(kind.question, _assigned(kind.quick), _assigned(full))
     quick = {key.partition(".")[2]: value for key, value in QUICK.items()}
     full = {key: getattr(Copying, key) for key in quick}

@@ -58,7 +58,8 @@ class StudySpec:
     def of(
         cls, study: str, source: str | Path, *, full: bool = False, settings: Mapping[str, Any] | None = None, **options: Any
     ) -> StudySpec:  # fmt: skip
-        """The study named, of the run that the corpus's task makes of ``source`` and ``options`` (as `RunSpec.of`, `TranslationSpec.of`).
+        """The study named, of the run that the corpus's task makes of ``source`` and ``options`` (as `RunSpec.of`, `TranslationSpec.of`),
+        or of the transformer ``config`` (as `TransformerTraining.of`).
 
         Dotted settings that begin with the study's name are its own; the others of its settings are as published with ``full``, else those
         of `Study.quick`. ``training.epochs`` and ``training.patience`` hold for trainings of the study's own too, unless the study's
@@ -66,10 +67,10 @@ class StudySpec:
         """
         check_name(study)
         given = dict(settings or {})
-        task = task_of_corpus(source, given)
+        task = task_of_corpus(source, given, options.get("config"))
         studies = task.studies
         if study not in studies:
-            raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {source}")
+            raise InputError("study", "study", repr(study), f"one of {', '.join(studies)} for {options.get('config', source)}")
         kind = studies[study]
         for key, expected in getattr(kind, "overruled", {}).items():
             if key in given:
@@ -98,7 +99,8 @@ def study(
 ) -> Path:  # fmt: skip
     """Do the study ``name`` of the corpus ``source`` in the folder ``out``, by default below ``runs/studies``; returns the study's folder.
 
-    ``options`` are those of the corpus's task (as `RunSpec.of`, `TranslationSpec.of`), with dotted ``settings`` that may be the study's own
+    ``options`` are those of the corpus's task (as `RunSpec.of`, `TranslationSpec.of`), or with ``config`` those of a transformer that is
+    trained here (as `TransformerTraining.of`), with dotted ``settings`` that may be the study's own
     (``{"uniform.seeds": 3}``), and ``full``: with it the settings that are not given are as published, else those of a study that two cores
     finish in minutes. ``say`` is called with a line for each training. What is done already is left as it is. Raises InputError, and
     RunError where the folder holds another study.
@@ -158,7 +160,8 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
-    require(task_of(spec.base).needs, "study")
+    for extra in task_of(spec.base).needs:
+        require(extra, "study")
     out, progress = Path(out), progress or silent
     study = prepared(spec, out, progress)
     place, plain, folders, notes = out / spec.study.name, study.plain, study.folders, list(study.notes)
@@ -179,8 +182,8 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
         store.step("report", content_key("report", analysed.files, plain, *notes), ("report.html",), write_page)
         store.close({"kind": "study", "notes": notes, "trainings": {str(training): folder.name for training, folder in folders.items()}})
     if base is not None:
-        _audit(out / AUDIT, base, progress)
-    write_studies(out, metadata)
+        (task_of(spec.base).audit or _audit)(spec.base, base, out / AUDIT, progress)
+    write_studies(out, metadata, tuple(task_of(spec.base).studies))
     return place
 
 
@@ -206,14 +209,14 @@ def _without_epochs(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _without_epochs(value) if name == "training" else value for name, value in plain.items() if name not in EPOCHS}
 
 
-def _audit(place: Path, base: Path, progress: Progress) -> None:
+def _audit(spec: Any, base: Path, place: Path, progress: Progress) -> None:
     """The battery on the trace of the training ``base``, with its page."""
     trace = base / "trace"
     battery = choose((), {}, trace_task(trace))
-    spec = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
+    plain = {"schema": SCHEMA, "kind": "audit", "trace": f"../{TRAININGS}/{base.name}/trace", "experiments": battery.settings}
     with alone(place) as store:
-        write_with_digest(place / "spec.json", spec)
-        audit_step(store, trace, battery, spec, progress)
+        write_with_digest(place / "spec.json", plain)
+        audit_step(store, trace, battery, plain, progress)
         report_step(store, progress, audit_page(trace))
         store.close({"kind": "audit"})
 
@@ -222,7 +225,7 @@ def _analyse(
     store: Store, spec: StudySpec, plain: Mapping[str, Any], corpus: str, folders: Mapping[TrainingId, Path], progress: Progress
 ) -> Record:
     study = spec.study
-    comparable = study.name not in OF_A_BILSTM or spec.base.model.encoder == "bilstm"
+    comparable = study.name not in OF_A_BILSTM or getattr(spec.base.model, "encoder", "") == "bilstm"
 
     def work(folder: Path) -> None:
         progress("compare the trainings", 0, 0)

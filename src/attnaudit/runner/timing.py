@@ -52,27 +52,30 @@ def timed(spec: Any, corpus: Any) -> Speed:
         build = time.perf_counter() - started
         steps = timed_steps(lambda progress: task.fit(job, model, seed=spec.seed, device=device, progress=progress))
         train, dev, rows = (len(part) for part in (corpus.splits["train"], corpus.splits["dev"], task.traced(job)))
-        row = 0.0 if spec.model.attention == "none" else _traced(job, model)
+        row = 0.0 if getattr(spec.model, "attention", "") == "none" else _traced(job, model)
     return Speed(build, steps.each, steps.total, steps.each * steps.total * DEV * dev / train, row, rows)
 
 
 def _without_teacher(spec: Any) -> Any:
     """One epoch, with the loss on labels in place of an adversary's, and uniform weights in place of imposed ones: they cost the same."""
-    model = replace(spec.model, attention="uniform") if spec.model.attention == "imposed" else spec.model
+    model = replace(spec.model, attention="uniform") if getattr(spec.model, "attention", "") == "imposed" else spec.model
     objective = None if getattr(spec.objective, "kind", "") == "adversary" else spec.objective
-    return replace(spec, model=model, objective=objective, training=replace(spec.training, epochs=1, steps=None), probe=None)
+    unwatched = {} if spec.probe is None else {"probe": None}
+    return replace(spec, model=model, objective=objective, training=replace(spec.training, epochs=1, steps=None), **unwatched)
 
 
 def _traced(job: Job, model: Any) -> float:
-    """Seconds a row of the trace, of rows from all over test; the first few are to warm up."""
+    """Seconds a row of the trace, of rows from all over test: the first few are to warm up, then what any number takes is deducted."""
     task = task_of(job.spec)
     every = task.traced(job)
     chosen = np.unique(np.linspace(0, len(every) - 1, ROWS).astype(np.int64))
-    for rows in (chosen[:2], chosen):
+    few, took = chosen[:2], []
+    for rows in (few, few, chosen):
         started = time.perf_counter()
         for _ in task.shards(job, model, every.take(rows), {}, silent):
             pass
-    return (time.perf_counter() - started) / len(chosen)
+        took.append(time.perf_counter() - started)
+    return max(took[2] - took[1], 0.0) / (len(chosen) - len(few)) if len(chosen) > len(few) else took[2] / len(chosen)
 
 
 def timed_steps(fit: Callable[[Progress], Any]) -> Steps:

@@ -9,11 +9,13 @@ from attnaudit.studies.deceive import Deceive, PairDeceive
 from attnaudit.studies.dynamics.study import Dynamics, PairDynamics
 from attnaudit.studies.guide import Guide
 from attnaudit.studies.seeds import Seeds
+from attnaudit.studies.transformers import TransformerDeceive, TransformerUniform
 from attnaudit.studies.uniform import Uniform
 
 STUDIES: dict[str, type[Study]] = {study.name: study for study in (Uniform, Seeds, Guide, ModelAdversary, Deceive, Dynamics)}
 PAIR_STUDIES: dict[str, type[Study]] = {study.name: study for study in (PairDeceive, PairDynamics)}
-EVERY_STUDY = STUDIES | {name: study for name, study in PAIR_STUDIES.items() if name not in STUDIES}  # the pairs' state the same facts
+TRANSFORMER_STUDIES: dict[str, type[Study]] = {study.name: study for study in (TransformerUniform, TransformerDeceive)}
+EVERY_STUDY = STUDIES | {name: study for name, study in PAIR_STUDIES.items() if name not in STUDIES}  # others state the same
 
 
 def known_measures(study: str) -> list[Measure]:
@@ -23,4 +25,4 @@ def known_measures(study: str) -> list[Measure]:
     return list(found.values())
 
 
-__all__ = ["EVERY_STUDY", "PAIR_STUDIES", "STUDIES", "Study", "Training", "known_measures"]
+__all__ = ["EVERY_STUDY", "PAIR_STUDIES", "STUDIES", "TRANSFORMER_STUDIES", "Study", "Training", "known_measures"]

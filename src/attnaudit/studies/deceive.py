@@ -16,7 +16,7 @@ from attnaudit.core.papers import PRUTHI2020, Paper
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
-from attnaudit.experiments.rows import is_correct
+from attnaudit.experiments.rows import is_correct, over_words
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, seeded, without_scores
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
@@ -27,6 +27,7 @@ from attnaudit.results.words import figure, percent
 from attnaudit.stats.bleu import bleu_counts, bleu_over_seeds
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.studies.over_seeds import HARDLY, by_model, check_names, mean_rows, of_models, placed, seeds_and_spread, seeds_row
+from attnaudit.studies.uncovering import UNCOVERING, uncovered
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Deceive:
         Measure("tau_loo", "τ, attention – leave-one-out", "Kendall's τ between attention and leave-one-out of one model."),
         Measure("tau_gradient", "τ, attention – gradient", "Kendall's τ between attention and gradients of one model."),
         Measure("covered", "share without other tokens", "Share of instances that consist of impermissible tokens alone."),
+        *UNCOVERING,
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"models": ("embedding", "bilstm"), "strengths": (0.0, 1.0), "seeds": 1}
@@ -93,7 +95,7 @@ class Deceive:
         check_names(self, "models", MODELS)
         if not self.models:
             raise InputError("study", "setting deceive.models", "none", "one model or more")
-        _check_strengths(self.strengths)
+        check_strengths(self.strengths)
         check_least(self, seeds=1, epochs=1)
 
     def plan(self, base: RunSpec, corpus: Corpus) -> Sequence[Training]:
@@ -127,8 +129,8 @@ class Deceive:
         for training in sorted(traces, key=lambda one: (one.seed, self.models.index(one.variant), *_place(one))):
             trace = traces[training]
             honest = traces[replace(training, strength=min(self.strengths))] if training.role == "deceive" else None
-            rows = _measured(trace, honest, self._impermissible(trace)) if honest else _unmeasured(trace)
-            parts.append(_named(_over_heads(rows, trace.has("head")), training))
+            rows = measured(trace, honest, self._impermissible(trace)) if honest else unmeasured(trace)
+            parts.append(named(over_heads(rows, trace.has("head")), training))
         return pl.concat(parts)
 
     def _impermissible(self, trace: Trace) -> list[list[bool] | None]:
@@ -138,12 +140,7 @@ class Deceive:
         return [[token in self.words for token in trace.tokens(row)] for row in range(len(trace))]
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
-        rows: list[Mapping[str, Any]] = []
-        for model, strength, part in by_model(table):
-            known = [name for name in MEASURES if part[name].is_not_null().any()]
-            label, columns = (f"{model}_removed", MEASURES[:1]) if strength is None else (model, known)
-            rows += mean_rows(self.name, label, part, columns, self.seed)
-        return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+        return means_of_models(self.name, table, MEASURES, self.seed)
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -171,7 +168,7 @@ class Deceive:
             f"{hides}{_of_bleu(rows, model, least, most)}"
         )
         taus = [figure(rows.value("deceive", f"tau_loo_{model}_{strength}")) for strength in (least, most)]
-        sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}."
+        sentence += f" In an audit, τ with leave-one-out goes from {taus[0]} to {taus[1]}.{uncovered(rows, f'{model}_{most}')}"
         measure, mark = f"attention on impermissible tokens, λ = {most}", before["mass"]["value"]
         claim = Claim(False, "attention can be trained to hide what a model uses") if "attention hides" in hides else None
         yield card_row(Deceive.question, measure, after["mass"], reference, sentence, mark=mark, claim=claim)
@@ -180,6 +177,7 @@ class Deceive:
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
         titles = {
             "accuracy": "accuracy", "bleu": "BLEU", "mass": "attention on impermissible tokens", "tau_loo": "τ to leave-one-out",
+            "found_attention": "an impermissible token has the most attention", "found_loo": "the most importance by leave-one-out",
         }  # fmt: skip
         shown = {title: rows for measure, title in titles.items() if (rows := of_models(summary, measure, Deceive.measures)).height}
         panels = [
@@ -189,7 +187,7 @@ class Deceive:
         needed = "attention is needed (uniform attention does worse)" if "BLEU" in shown else "the tokens are needed (removed)"
         caption = (
             f"Models trained with a penalty λ on attention to the impermissible tokens, {seeds_and_spread(table)}. Where accuracy stays, "
-            f"attention falls and {needed}, attention hides what the model uses; the last panel is what an audit of that model says."
+            f"attention falls and {needed}, attention hides what the model uses; what follows is what an audit of that model says."
         )
         yield StudyFigure("deceive", "Does attention hide what the model uses?", caption, tuple(panels))
 
@@ -230,7 +228,7 @@ class PairDeceive:
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
-        _check_strengths(self.strengths)
+        check_strengths(self.strengths)
         check_least(self, seeds=1)
 
     def plan(self, base: TranslationSpec, corpus: ParallelCorpus) -> Sequence[Training]:
@@ -260,10 +258,10 @@ class PairDeceive:
             trace = traces[training]
             honest = trace if training.strength is None else traces[replace(training, strength=min(self.strengths))]
             scores = [score for score in SCORES if trace.has(score)]
-            found = [_measured(trace, honest, trace.table.column("rationale").to_pylist(), scores)]
+            found = [measured(trace, honest, trace.table.column("rationale").to_pylist(), scores)]
             if isinstance(traces, Written):
                 found.append(_written(traces.translations(training)))
-            parts += [_named(rows, training) for rows in found]
+            parts += [named(rows, training) for rows in found]
         return pl.concat(parts, how="diagonal")
 
     def summarise(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -279,17 +277,27 @@ class PairDeceive:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
+def means_of_models(study: str, table: pl.DataFrame, measures: Sequence[str], seed: int) -> pl.DataFrame:
+    """The means of every model, of one without the impermissible tokens its accuracy alone."""
+    rows: list[Mapping[str, Any]] = []
+    for model, strength, part in by_model(table):
+        known = [name for name in measures if part[name].is_not_null().any()]
+        label, columns = (f"{model}_removed", MEASURES[:1]) if strength is None else (model, known)
+        rows += mean_rows(study, label, part, columns, seed)
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
 def _place(training: TrainingId) -> tuple[bool, float]:
     """By strength, a baseline without one last."""
     return training.strength is None, training.strength or 0.0
 
 
-def _named(rows: pl.DataFrame, training: TrainingId) -> pl.DataFrame:
+def named(rows: pl.DataFrame, training: TrainingId) -> pl.DataFrame:
     strength = pl.lit(training.strength, dtype=pl.Float64).alias("strength")
     return rows.select(pl.lit(training.variant).alias("model"), strength, pl.lit(training.seed).alias("seed"), pl.all())
 
 
-def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | None], scores: Sequence[str] = SCORES) -> pl.DataFrame:
+def measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | None], scores: Sequence[str] = SCORES) -> pl.DataFrame:
     """A row for each attention of ``trace``, compared with ``honest``, the model of the least λ.
 
     ``impermissible`` marks the positions of every row; a row of which nothing is known has no mass.
@@ -299,7 +307,8 @@ def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | 
     marked = Ragged.from_rows(rows, bool)
     covered = marked.reduce(np.logical_and)
     mass = trace.alpha.with_values(trace.alpha.values * marked.values).sum()
-    taus = {f"tau_{name}": kendall_tau(trace.alpha, trace.ragged(name))[0] for name in scores}
+    words = over_words(trace, {"alpha": trace.alpha, **{name: trace.ragged(name) for name in scores}})
+    taus = {f"tau_{name}": kendall_tau(words["alpha"], words[name])[0] for name in scores}
     return placed(trace).with_columns(
         pl.Series("accuracy", is_correct(trace).astype(np.float64)), pl.Series("mass", np.where(known & ~covered, mass, np.nan)),
         *(pl.Series(name, tau) for name, tau in taus.items()), pl.Series("jsd", divergence(honest.alpha, trace.alpha)),
@@ -307,18 +316,18 @@ def _measured(trace: Trace, honest: Trace, impermissible: Sequence[list[bool] | 
     ).with_columns(cs.float().fill_nan(None))  # fmt: skip
 
 
-def _unmeasured(trace: Trace) -> pl.DataFrame:
+def unmeasured(trace: Trace) -> pl.DataFrame:
     """The rows of a model whose texts lack the impermissible tokens: only its accuracy is known."""
     unknown = {name: pl.lit(None, dtype=pl.Float64) for name in ("mass", "tau_loo", "tau_gradient", "jsd")}
     accuracy = pl.Series(is_correct(trace).astype(np.float64))
     return placed(trace).with_columns(accuracy=accuracy, **unknown, covered=pl.lit(False))
 
 
-def _over_heads(rows: pl.DataFrame, several: bool) -> pl.DataFrame:
+def over_heads(rows: pl.DataFrame, several: bool, measures: Sequence[str] = MEASURES) -> pl.DataFrame:
     """A row for each instance: means over its heads, and the mass of the head with most."""
     most = pl.col("mass").max() if several else pl.lit(None, dtype=pl.Float64)
     heads = rows.group_by("instance", maintain_order=True).agg(most.alias("mass_max"), cs.float().mean(), pl.col("covered").first())
-    return heads.select("instance", *MEASURES)
+    return heads.select("instance", *measures)
 
 
 def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
@@ -328,7 +337,7 @@ def _written(pairs: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame({"instance": instances, "bleu": counts}, schema={"instance": pl.Int64, "bleu": pl.List(pl.Int64)})
 
 
-def _check_strengths(strengths: Sequence[float]) -> None:
+def check_strengths(strengths: Sequence[float]) -> None:
     """Raise InputError where there is no λ, one below 0, or one twice."""
     if not strengths or not min(strengths) >= 0 or len(set(strengths)) < len(strengths):
         raise InputError("study", "setting deceive.strengths (λ)", str(list(strengths)), "one or more, each a λ of 0 or more, none twice")

@@ -149,6 +149,8 @@ def figure_and_model(measure: str, known: Iterable[Measure]) -> tuple[str, str]:
 def model_label(model: str) -> str:
     """``bilstm_0.1``: ``bilstm, λ = 0.1``; ``frozen_0.01``: each instance separately within an ε; ``seed``: another seed."""
     strong, given = re.fullmatch(r"(.+)_(\d[\d.e+-]*)", model), re.fullmatch(r"trace(\d+)", model)
+    if layer := re.fullmatch(r"uniform_layer(\d+)", model):
+        return f"uniform attention in layer {layer[1]}"
     if strong:
         return f"each instance separately, ε = {strong[2]}" if strong[1] == "frozen" else f"{strong[1]}, λ = {strong[2]}"
     return f"trace {given[1]} that was given" if given else _MODELS.get(model, model.replace("_removed", ", tokens removed"))

@@ -16,7 +16,7 @@ from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Intervals, StudyFigure, StudyPanel
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval
-from attnaudit.studies.over_seeds import COMPARED, HARDLY, compare_models, of_models, predictions, seeds_and_spread
+from attnaudit.studies.over_seeds import COMPARED, HARDLY, compare_models, model_label, of_models, predictions, seeds_and_spread
 from attnaudit.trace import Trace
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attnaudit.plans.spec import RunSpec
 
 MODELS = ("base", "uniform")
+_DIFFERENCE = "difference_f1_"
 
 
 @dataclass(frozen=True)
@@ -59,25 +60,8 @@ class Uniform:
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row, base, even = (rows.get("uniform", name) for name in ("difference_f1_uniform", "f1_base", "f1_uniform"))
-        if row is None or base is None or even is None:
-            return
-        claim = None
-        sentence = f"Retrained with uniform attention, the model reaches F1 {figure(even['value'])} instead of {figure(base['value'])}. "
-        if row["low"] > -HARDLY:
-            sentence += f"This corpus hardly needs attention (a loss of {HARDLY} is outside the interval), and says little about attention."
-            claim = Claim(False, "this corpus hardly needs attention")
-        elif row["high"] < 0:
-            alone = row["std"] is None
-            chance = "instances explain, although one seed says nothing about others" if alone else "seeds and instances explain"
-            sentence += f"The loss is beyond what {chance}: here nothing else replaces attention."
-            claim = Claim(True, "retrained with uniform attention, it predicts worse")
-        else:
-            sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
-        yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
-        yield card_row(
-            Uniform.question, "F1 with uniform attention minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0), claim=claim
-        )
+        for measure in [measure for study, measure in rows.rows if study == "uniform" and measure.startswith(_DIFFERENCE)]:
+            yield from _card_row(rows, measure.removeprefix(_DIFFERENCE))
 
     @staticmethod
     def figures(table: pl.DataFrame, summary: pl.DataFrame) -> Iterator[StudyFigure]:
@@ -92,6 +76,29 @@ class Uniform:
             "numbers below have the paired differences."
         )
         yield StudyFigure("uniform", "What is lost without attention?", caption, panels)
+
+
+def _card_row(rows: SummaryRows, model: str) -> Iterator[CardRow]:
+    """What the uniform ``model`` shows, of all attention or of a transformer's layer."""
+    row, base, even = (rows.get("uniform", name) for name in (f"{_DIFFERENCE}{model}", "f1_base", f"f1_{model}"))
+    if row is None or base is None or even is None:
+        return
+    claim, how = None, model_label(model)
+    needed = "attention" if model == "uniform" else how.replace("uniform", "learned")
+    sentence = f"Retrained with {how}, the model reaches F1 {figure(even['value'])} instead of {figure(base['value'])}. "
+    if row["low"] > -HARDLY:
+        says = ", and says little about attention" if model == "uniform" else ""
+        sentence += f"This corpus hardly needs {needed} (a loss of {HARDLY} is outside the interval){says}."
+        claim = Claim(False, f"this corpus hardly needs {needed}")
+    elif row["high"] < 0:
+        alone = row["std"] is None
+        chance = "instances explain, although one seed says nothing about others" if alone else "seeds and instances explain"
+        sentence += f"The loss is beyond what {chance}: here nothing else replaces {needed}."
+        claim = Claim(True, f"retrained with {how}, it predicts worse")
+    else:
+        sentence += "The interval contains both no loss and a relevant one: more seeds, or more test texts, are needed."
+    yardstick = f"F1 {figure(base['value'])} {interval(base)} with attention"
+    yield card_row(Uniform.question, f"F1 with {how} minus F1 with its own", row, yardstick, sentence, scale=(-1.0, 1.0), claim=claim)
 
 
 def evenly(base: RunSpec, seed: int) -> Training:

@@ -21,8 +21,8 @@ class TransformerSizes:
     Attention is never dropped in training: the weights that an objective sees are those that act, in training as in use.
     """
 
-    layers: int = setting("Layers.", 4, least=1)
-    heads: int = setting("Heads of a layer.", 4, least=1)
+    layers: int = setting("Number of layers.", 4, least=1)
+    heads: int = setting("Number of heads of a layer.", 4, least=1)
     width: int = setting("Numbers of a token's state, shared by the heads of a layer.", 128, least=1)
     inner: int = setting("Units of the feed-forward part of a layer.", 512, least=1)
     dropout: float = setting("Dropout rate of embeddings, of the outputs of layers and before the classifier.", 0.1)

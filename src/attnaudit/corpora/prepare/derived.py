@@ -39,7 +39,7 @@ def _without(split: Split, name: str, removed: Removed) -> tuple[Split, int]:
     tokens = [list(compress(split.tokens[row], kept[row])) for row in rows.tolist()]
     rationale = None if split.rationale is None else [list(compress(split.rationale[row], kept[row])) for row in rows.tolist()]
     sentences = None if split.sentences is None else [_left_of(split.sentences[row], kept[row]) for row in rows.tolist()]
-    return replace(taken, tokens=tokens, rationale=rationale, sentences=sentences), len(split) - len(rows)
+    return replace(taken, tokens=tokens, rationale=rationale, sentences=sentences, raw=None), len(split) - len(rows)
 
 
 def _left_of(sentences: list[int], kept: list[bool]) -> list[int]:

@@ -201,7 +201,7 @@ def _with_remarks(origin: Mapping[str, Any], remarks: Sequence[str]) -> dict[str
 
 
 PAIRS = Task(  # of a `TranslationSpec` and a `ParallelCorpus`
-    kind="translation", needs="translate", studies=PAIR_STUDIES, spec=_spec, read=_read,
+    kind="translation", needs=("translate",), studies=PAIR_STUDIES, spec=_spec, read=_read,
     prepare=lambda spec, corpus: (corpus, corpus.fingerprint), training_key=_training_key, build=_build, fit=_fit, load=_load,
     network=lambda translator: translator.model, traced=_traced, shards=_shards,
     remarks=lambda notes: notes.get("remarks", []), with_remarks=_with_remarks, audit_key=_audit_key, rows=_rows,

@@ -53,7 +53,7 @@ class Task:
     """A kind of model, from its corpus to its pages. What reads or builds raises InputError for all that training would fail of."""
 
     kind: str  # its name in ``spec.json`` and in the manifest
-    needs: str  # the extra of the installation that has its packages
+    needs: tuple[str, ...]  # the extras of the installation that have its packages
     studies: Mapping[str, type]  # each a `attnaudit.studies.Study` of such models
     spec: Callable[..., Any]  # the specification of a run, of a source and options
     read: Callable[[Any, Progress], Any]  # the corpus that a specification names
@@ -76,3 +76,4 @@ class Task:
     extra: tuple[str, ...] = ()  # further steps of a whole run, after its trace is collected
     tables: tuple[str, ...] = ()  # of an audit, besides those of its experiments
     pages: Mapping[str, Callable[[Path, Path], Any]] = field(default_factory=dict)  # besides the audit's: written of a folder to a path
+    audit: Callable[[Any, Path, Path, Progress], Any] | None = None  # of spec, training and place: its model audited; None: its trace is

@@ -110,7 +110,7 @@ def _facts(job: Job) -> dict[str, dict[str, Any]]:
 
 
 TEXTS = Task(  # of a `RunSpec` and a `Corpus`
-    kind="run", needs="train", studies=STUDIES, spec=RunSpec.of, read=_read, prepare=_prepare, build=_build, fit=_fit,
+    kind="run", needs=("train",), studies=STUDIES, spec=RunSpec.of, read=_read, prepare=_prepare, build=_build, fit=_fit,
     training_key=_training_key, load=_load, network=lambda model: model, traced=lambda job: job.corpus.splits["test"], shards=_shards,
     described=lambda job, model: {**asdict(model.settings), "preset": job.plain["preset"], "vectors": job.plain["vectors"]},
     facts=_facts, remarks=lambda notes: [notes["vectors"]], with_remarks=lambda origin, remarks: {**origin, "notes": list(remarks)},

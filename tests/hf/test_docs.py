@@ -1,0 +1,36 @@
+"""The programs of docs/transformers.md run as they stand, and the network of one's own has 20 lines."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, texts, tokenizer
+
+PAGE = Path(__file__).parents[2] / "docs" / "transformers.md"
+
+
+def programs() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained("models/bert")
+    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained("models/bert")
+    rows = sorted(set(texts()))[:40]
+    pl.DataFrame({"text": rows, "label": [str(k % 3) for k in range(len(rows))]}).write_csv("reviews.csv")
+    for program in programs():
+        exec(program, {})
+    for run in ("bert", "mine"):
+        assert "<h1>" in Path("runs", run, "report.html").read_text(encoding="utf-8")
+        assert Path("runs", run, "summary.json").exists()
+
+
+def test_a_network_of_ones_own_takes_twenty_lines() -> None:
+    (own,) = (program for program in programs() if "class Net" in program)
+    assert len([line for line in own.splitlines() if line.strip()]) <= 20

@@ -1,0 +1,204 @@
+"""Studies of small transformers: the trainings of `hf train`, uniform layers, and what an audit uncovers against a naive count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import read_json
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.erasure.experiment import Erasure
+from attnaudit.experiments.maximal_change.experiment import MaximalChange
+from attnaudit.runner import StudySpec, plan_study, run_study
+from attnaudit.runner.hf_training import train_transformer
+from attnaudit.studies import TRANSFORMER_STUDIES
+from attnaudit.studies.over_seeds import model_label
+from attnaudit.studies.uncovering import UNCOVERING, uncovering
+from attnaudit.trace import Trace
+from tests.hf.test_train import spec as training_spec
+from tests.studies.identity import shuffled_traces
+from tests.traces import make_trace
+
+CORPUS = "planted-decisive"
+TINY: dict[str, Any] = {
+    "model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3, "uniform.seeds": 2,
+    "deceive.strengths": (0.0, 1.0), "deceive.seeds": 2, "collect.sample": 9,
+}  # fmt: skip
+
+
+def tiny(study: str, source: str | Path = CORPUS, config: str = "tiny-bert", **settings: Any) -> StudySpec:
+    others = set(TRANSFORMER_STUDIES) - {study}
+    known = {key: value for key, value in TINY.items() if key.partition(".")[0] not in others}
+    return StudySpec.of(study, source, config=config, full=True, settings=known | settings)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("studies") / "all"
+    for study in TRANSFORMER_STUDIES:
+        run_study(tiny(study), out)
+    return out
+
+
+def training(folder: Path, name: str) -> Path:
+    (found,) = (folder / "trainings").glob(f"{name}-??????????")
+    return found
+
+
+def measures(folder: Path, study: str) -> dict[str, dict[str, Any]]:
+    return {row["measure"]: row for row in read_json(folder / study / "summary.json")}
+
+
+def test_the_base_is_the_model_that_hf_train_gives(folder: Path, tmp_path: Path) -> None:
+    alone = train_transformer(training_spec(), tmp_path / "model")
+    saved = training(folder, "base-s0") / "model"
+    for name in ("model.safetensors", "tokenizer.json"):
+        assert (saved / name).read_bytes() == (alone / name).read_bytes()
+
+
+def test_uniform_layers_attend_uniformly_and_others_do_not(folder: Path) -> None:
+    def farthest(name: str) -> float:
+        alpha = Trace.read(training(folder, name) / "trace").alpha
+        return float(np.abs(alpha.values - 1.0 / alpha.spread(alpha.lengths)).max())
+
+    assert farthest("uniform-s0") < 1e-6
+    assert farthest("uniform-layer1-s0") < 1e-6
+    assert farthest("base-s0") > 1e-4
+    config = Trace.read(training(folder, "uniform-s0") / "trace").metadata["model"]
+    assert config["name"] == "tiny-bert"
+    assert config["uniform"] == [0, 1]
+
+
+def test_the_differences_are_paired_by_text_and_seed(folder: Path) -> None:
+    table = pl.read_parquet(folder / "uniform" / "results" / "uniform.parquet")
+    assert table.group_by("model", "seed").len()["len"].unique().to_list() == [9]  # no row for each head
+    right = table.with_columns(right=pl.col("probabilities").list.arg_max() == pl.col("label"))
+    means = dict(right.group_by("model").agg(pl.col("right").mean()).iter_rows())
+    found = measures(folder, "uniform")
+    for model in ("uniform", "uniform_layer1"):
+        assert found[f"accuracy_{model}"]["value"] == pytest.approx(means[model])
+        assert found[f"difference_accuracy_{model}"]["value"] == pytest.approx(means[model] - means["base"])
+    assert model_label("uniform_layer1") == "uniform attention in layer 1"
+
+
+def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path) -> None:
+    for study in TRANSFORMER_STUDIES:
+        spec = tiny(study)
+        table = spec.study(shuffled_traces(spec, folder))
+        assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
+
+
+def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> None:
+    found = measures(folder, "deceive")
+    names = [measure.name for measure in UNCOVERING]
+    assert {f"{name}_tiny-bert_{strength}" for name in ("accuracy", "mass", *names) for strength in (0, 1)} <= set(found)
+    assert found["mass_tiny-bert_1"]["value"] < found["mass_tiny-bert_0"]["value"]
+    assert found["accuracy_tiny-bert_removed"]["n"] == 9
+    assert not any(name.endswith("_removed") and not name.startswith("accuracy") for name in found)
+    page = (folder / "deceive" / "report.html").read_text(encoding="utf-8")
+    assert "share where leave-one-out names an impermissible token" in page
+    index = (folder / "index.html").read_text(encoding="utf-8")
+    assert 'href="audit/report.html"' in index
+    assert "attnaudit study seeds" not in index  # no study of transformers
+
+
+def test_a_study_done_is_left_as_it_is(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != "index.html"}
+    for study in TRANSFORMER_STUDIES:
+        run_study(tiny(study), folder)
+    assert before == {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file() and path.name != "index.html"}
+    settings = {key: value for key, value in TINY.items() if not key.startswith("deceive")}
+    plan = plan_study("uniform", CORPUS, folder, config="tiny-bert", full=True, settings=settings)
+    assert [one.state for one in plan.trainings] == ["finished"] * 6
+
+
+def several_heads(n: int, seed: int) -> tuple[Trace, Ragged]:
+    """Rows of two heads of a text, with a special token at either end, and random marks."""
+    rng = np.random.default_rng(seed)
+    trace = make_trace(n, (4, 12), 1, seed, gradient=True, loo=True)
+    lengths = trace.alpha.lengths
+    special = np.zeros(lengths.sum(), bool)
+    special[trace.alpha.offsets[:-1]] = special[trace.alpha.offsets[1:] - 1] = True
+    marks = (rng.random(lengths.sum()) < 0.3) & ~special
+    columns = {name: trace.table.column(name).to_pylist() for name in ("tokens", "label", "split")}
+    made = Trace.from_arrays(
+        activation="sigmoid", class_names=trace.class_names, instance=np.arange(n) // 2, alpha=trace.ragged("alpha"),
+        readout=trace.ragged("readout"), offset=trace.readout.offset.astype(np.float32), prediction=trace.prediction,
+        gradient=trace.ragged("gradient"), loo=trace.ragged("loo"), special=[row.tolist() for row in Ragged.from_lengths(special, lengths)],
+        layer=np.ones(n, np.int32), head=(np.arange(n) % 2).astype(np.int32), query=np.zeros(n, np.int32), **columns,
+    )  # fmt: skip
+    return made, Ragged.from_lengths(marks, lengths)
+
+
+def naive(trace: Trace, marked: Ragged, row: int) -> dict[str, float]:
+    """What a reader would count of a row, token by token."""
+    marks, special = marked[row].tolist(), trace.table.column("special")[row].as_py()
+    words = [place for place in range(len(marks)) if not special[place]]
+    hidden = [place for place in words if marks[place]]
+    found = {}
+    for name, column in (("attention", "alpha"), ("gradient", "gradient"), ("loo", "loo")):
+        values = trace.table.column(column)[row].as_py()
+        found[f"found_{name}"] = float(max(words, key=lambda place: values[place]) in hidden)
+    one = trace.take(np.array([row]))
+    found["found_change"] = float(MaximalChange()(one)["position"][0] in hidden)
+    found["found_erasure"] = float(bool(set(Erasure()(one)["minimum"][0]) & set(hidden)))
+    found["found_random"] = len(hidden) / len(words)
+    found["max_delta_y"] = float(MaximalChange()(one)["max_delta_y"][0])
+    found["flips"] = float(MaximalChange()(one)["flips"][0])
+    return {name: value if 0 < len(hidden) < len(words) else np.nan for name, value in found.items()}
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_uncovering_counts_as_a_reader_would(seed: int) -> None:
+    trace, marked = several_heads(40, seed)
+    table = uncovering(trace, marked).fill_null(np.nan)
+    assert table.columns == [measure.name for measure in UNCOVERING]
+    for row in range(len(trace)):
+        for name, value in naive(trace, marked, row).items():
+            assert table[name][row] == pytest.approx(value, nan_ok=True), (row, name)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["seeds", CORPUS, "--config", "tiny-bert"], "one of uniform, deceive for tiny-bert"),
+        (["uniform", CORPUS, "--config", "tiny-gpt2"], "a model of next tokens; expected a classifier"),
+        (["uniform", CORPUS, "--config", "tiny-brt"], "tiny-bert"),
+        (["uniform", CORPUS, "--config", "tiny-bert", "--encoder", "cnn"], "--encoder cnn; expected no such option"),
+        (["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=2"], "layers from 0 to 1"),
+        (["uniform", CORPUS, "--config", "tiny-bert", "--set", "uniform.layers=top"], "all, last, or numbers"),
+        (["deceive", CORPUS, "--config", "tiny-bert", "--set", "deceive.strengths=-1"], "a λ of 0 or more"),
+        (["deceive", "planted-question", "--config", "tiny-bert"], "texts alone"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    assert main(["study", *arguments, "--set", "corpus.size=60", "--out", str(out)]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("attnaudit:")]
+    assert len(lines) == 1
+    assert said in lines[0]
+    assert not out.exists()
+
+
+def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
+    rows = [f"a {word} film number {k},{label}" for k in range(30) for word, label in (("good", 1), ("bad", 0))]
+    (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
+    generated = {"corpus.size", "corpus.length"}
+    settings = {key: value for key, value in TINY.items() if key not in generated and not key.startswith("uniform")}
+    spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
+    with pytest.raises(InputError, match="rationale"):
+        run_study(spec, tmp_path / "out")
+    words = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings={**settings, "deceive.words": ("good", "bad")})
+    done = run_study(words, tmp_path / "out")
+    trace = Trace.read(training(tmp_path / "out", "deceive-tiny-bert-1-s0") / "trace")
+    hidden = {
+        trace.tokens(row)[place] for row in range(len(trace)) for place in np.flatnonzero(trace.table.column("rationale")[row].as_py())
+    }
+    assert hidden == {"good", "bad"}
+    assert read_json(done / "spec.json")["study"]["words"] == ["good", "bad"]
