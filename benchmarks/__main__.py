@@ -58,7 +58,7 @@ PARTS = (
     ),
     (
         "The audit of a model of the size of BERT-base", "bert_base.py",
-        "`attnaudit hf MODEL_DIR sst`: all heads of the last layer, 500 sentences of SST test, all experiments, the report; random weights.",
+        "`attnaudit hf MODEL_DIR sst`: all heads of the last layer, 500 sentences of SST test, all experiments, report; random weights.",
         ("--data-dir", "{data}"),
     ),
     (

@@ -303,7 +303,7 @@ def test_the_seeds_of_dynamics(tmp_path: Path) -> None:
     specs = [training.spec for training in Dynamics(seeds=2, steps=(0, 7)).plan(base, corpus)]
     assert [spec.training.steps for spec in specs] == [7] * 4
     assert [spec.corpus.seed for spec in specs] == [0] * 4
-    assert [spec.model.attention for spec in specs] == ["additive", "additive", "uniform", "uniform"]
+    assert [vars(spec.model)["attention"] for spec in specs] == ["additive", "additive", "uniform", "uniform"]
 
 
 @pytest.mark.parametrize(

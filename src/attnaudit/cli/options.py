@@ -148,12 +148,12 @@ Attention = Annotated[
         autocompletion=_begin(lambda: ATTENTIONS),
     ),
 ]  # fmt: skip
-_CONFIGS = {"autocompletion": _begin(lambda: CONFIGS)}
-Config = Annotated[str, typer.Option("--config", help=f"One of {', '.join(CONFIGS)}.", **_CONFIGS)]
+_configs = _begin(lambda: CONFIGS)
+Config = Annotated[str, typer.Option("--config", help=f"One of {', '.join(CONFIGS)}.", autocompletion=_configs)]
 StudyConfig = Annotated[
     str | None,
     typer.Option(
-        "--config", show_default=False, **_CONFIGS,
+        "--config", show_default=False, autocompletion=_configs,
         help="A small transformer in place of --encoder and --attention, for uniform and deceive: one of "
         f"{', '.join(name for name, config in CONFIGS.items() if not config.architecture.causal)}.",
     ),
