@@ -117,3 +117,16 @@ def test_an_audit_of_it() -> None:
     net, batches = made(deep=True)
     results = attnaudit.audit(attnaudit.torch.collect(net, batches, attention="pool"), ["permutation", "maximal_change", "adversary"])
     assert float(results["maximal_change"].table["max_delta_y"].to_numpy().max()) > 1e-3
+
+
+def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
+    net, batches = made(deep=True)
+    net.head = nn.Sequential(nn.BatchNorm1d(4), nn.Dropout(0.5), net.head)
+    net.train()
+    net.head[1].eval()
+    trace = collect(net, batches, attention="pool")
+    first, again = (attnaudit.audit(trace, ["maximal_change"])["maximal_change"].table for _ in range(2))
+    assert first.equals(again)
+    assert torch.equal(net.head[0].running_mean, torch.zeros(4))
+    assert net.head[0].training
+    assert not net.head[1].training

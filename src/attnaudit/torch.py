@@ -18,6 +18,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import SOFTMAX
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
+from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the largest number
@@ -51,14 +52,9 @@ def collect(
     pool = _submodule(net, attention)
     network = PoolingNetwork(net, pool)
     parts = []
-    before = net.training
-    net.eval()
-    try:
-        for number, given in enumerate(batches):
-            batch = given if isinstance(given, Batch) else Batch(*given)
-            parts.append(_Collected.of(network, batch, f"batch {number}"))
-    finally:
-        net.train(before)
+    for number, given in enumerate(batches):
+        batch = given if isinstance(given, Batch) else Batch(*given)
+        parts.append(_Collected.of(network, batch, f"batch {number}"))
     if not parts:
         raise InputError(OPERATION, "batches", "none", "one batch or more")
     affine = all(part.affine for part in parts)
@@ -140,7 +136,7 @@ class PoolingNetwork:
 
         handles = [self.pool.register_forward_pre_hook(enters), self.pool.register_forward_hook(leaves)]
         try:
-            with torch.no_grad(), mode:
+            with torch.no_grad(), evaluating(self.net), mode:
                 logits = self.net(**inputs) if isinstance(inputs, Mapping) else self.net(*inputs)
         finally:
             for handle in handles:
