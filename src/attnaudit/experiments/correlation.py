@@ -167,6 +167,9 @@ def _agreement(
     claim = None
     if against < WEAK_YARDSTICK:
         said = f"The two importance measures hardly agree with each other (τ {figure(against)}), so they set no firm standard here."
+    elif reference["low"] is not None and reference["low"] <= 0:
+        apart = f"τ {figure(against)} {interval(reference)}"
+        said = f"The two importance measures do not clearly agree with each other ({apart}), so they set no firm standard here."
     elif value <= 0 or (row["low"] is not None and row["low"] <= 0):
         said = f"No agreement of attention with {words} on average, while the two importance measures agree with each other."
         claim = Claim(False, f"attention does not rank tokens as {words} {'does' if words == 'leave-one-out' else 'do'}")

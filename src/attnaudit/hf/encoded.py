@@ -14,6 +14,8 @@ from torch import Tensor
 from attnaudit.core.ragged import Ragged
 from attnaudit.trace.words import begins_word
 
+FEW, MOST_PADDED = 8, 1.2  # a batch of more texts than these is not padded to more than so many times its tokens
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -107,7 +109,8 @@ class Encoded:
             start = stop
 
     def _fits(self, rows: np.ndarray, size: np.ndarray, target: np.ndarray, budget: int, batching: str) -> bool:
-        if batching == "none" or len(rows) * int(size[rows].max() + target[rows].max()) > budget:
+        padded = len(rows) * int(size[rows].max() + target[rows].max())
+        if batching == "none" or padded > budget or (len(rows) > FEW and padded > MOST_PADDED * int((size + target)[rows].sum())):
             return False
         return batching == "any" or len(set(zip(size[rows].tolist(), target[rows].tolist(), strict=True))) == 1
 
