@@ -127,6 +127,6 @@ def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
     trace = collect(net, batches, attention="pool")
     first, again = (attnaudit.audit(trace, ["maximal_change"])["maximal_change"].table for _ in range(2))
     assert first.equals(again)
-    assert torch.equal(net.head[0].running_mean, torch.zeros(4))
+    assert torch.equal(net.get_buffer("head.0.running_mean"), torch.zeros(4))
     assert net.head[0].training
     assert not net.head[1].training
