@@ -14,16 +14,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, logging
 
-from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, Pass, forward, reading
+from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
 from attnaudit.hf.probe import Probe, probe_of
 from attnaudit.hf.replay import EXACT as EXACT_TVD
 from attnaudit.hf.replay import ModelTask, Query, positions_read, states_of, task_of, ways
 
 ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the same in float32
 EXACT = 1e-6  # of weights
-OPERATION = "check model"
-CROSS = ("encoder_attn", "EncDecAttention", "cross")  # in the paths of modules, where lengths do not tell
 BATCHED, PADDED = "batched", "padded"
 STACKS = ("encoder", "decoder", "cross")
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
@@ -60,23 +58,6 @@ class Check:
     def to_json(self) -> dict[str, Any]:
         """What a trace keeps of it: whoever reads the trace later sees what was asked of the model then."""
         return {"name": self.name, "meaning": self.meaning, "figure": self.figure, "limit": self.wanted, "reason": self.reason}
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The attention of one layer: ``stack`` is encoder, decoder or cross, ``layer`` counts from 0 within it, ``sink`` as in `Attention`.
-
-    ``way`` is how the model is replayed when its weights are replaced, one of `attnaudit.hf.replay.WAYS`; empty where they cannot be
-    audited, as no one query of the layer is what a prediction reads.
-    """
-
-    stack: str
-    layer: int
-    path: str
-    heads: int
-    width: int
-    sink: bool
-    way: str = ""
 
 
 @dataclass(frozen=True)
@@ -123,11 +104,6 @@ def check_model(model: Any) -> Gate:
     return Gate(trial.name, layers, tuple(checks), task, reads)
 
 
-def refused(name: str, got: str, expected: str, do: str = "it cannot be audited") -> InputError:
-    """The error for a model, by the name of its class."""
-    return InputError(OPERATION, name, got, expected, do)
-
-
 def _require(name: str, check: Check) -> Check:
     if not check.passed:
         raise refused(name, f"{check.name}: {check.figure:.2g}, {check.meaning}", check.wanted)
@@ -166,7 +142,7 @@ class _Trial:
         probe = probe_of(model)
         logits = _untouched(model, probe)
         seen = forward(model, probe.inputs)
-        return cls(model, probe, logits, seen, _layers(model, seen, probe))
+        return cls(model, probe, logits, seen, layers_of(model, seen, probe))
 
     @property
     def name(self) -> str:
@@ -350,14 +326,10 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
         with torch.no_grad():
             logits = _logits(model, model(**probe.inputs))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise refused(type(model).__name__, f"{type(error).__name__} {error}", f"logits for texts of {_lengths(probe)} tokens") from error
+        raise refused(type(model).__name__, f"{type(error).__name__} {error}", f"logits for texts of {lengths_of(probe)} tokens") from error
     if not logits.isfinite().all():
         raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check the size of its weights")
     return logits
-
-
-def _lengths(probe: Probe) -> str:
-    return " and ".join(map(str, probe.lengths))
 
 
 def _check_kind(model: Any) -> None:
@@ -375,38 +347,3 @@ def _check_kind(model: Any) -> None:
         raise refused(
             name, f"weights {damaged} that are no finite numbers", "finite weights", "train it again, or take an earlier checkpoint"
         )
-
-
-def _layers(model: Any, seen: Pass, probe: Probe) -> tuple[Layer, ...]:
-    """The layers of a pass. Raises InputError where an attention is none of tokens to tokens."""
-    name = type(model).__name__
-    others = [(one.path, tuple(one.weights.shape)) for one in seen.attentions if not _of_tokens(one, probe)]
-    for path, shape in (*((one.path, one.shape) for one in seen.unread), *others):
-        got = f"weights of shape {' × '.join(map(str, shape))} in {path} for {len(probe.mask)} texts of {_lengths(probe)} tokens"
-        raise refused(name, got, "a weight for every pair of tokens", "attention that is local, pooled or sparse cannot be audited")
-    if not seen.attentions:
-        raise refused(name, "no attention: nothing after a softmax is multiplied with values", "a model with softmax attention")
-    found: list[Layer] = []
-    for one in seen.attentions:
-        stack = _stack(one, both=model.config.is_encoder_decoder)
-        if stack == "encoder" and probe.targets and one.weights.shape[2] == probe.targets:
-            got, expected = f"a decoder that sees later tokens, in {one.path}", "one that predicts a token from those before it"
-            raise refused(name, got, expected)
-        layer = sum(other.stack == stack for other in found)
-        found.append(Layer(stack, layer, one.path, one.weights.shape[1], one.values.shape[-1], one.sink))
-    return tuple(found)
-
-
-def _of_tokens(attention: Attention, probe: Probe) -> bool:
-    """Whether queries and keys are the tokens of the texts, or those that a decoder has written."""
-    tokens = probe.mask.shape[1]
-    known = {(tokens, tokens), (probe.targets, probe.targets), (probe.targets, tokens)}
-    return tuple(attention.weights.shape[2:]) in known
-
-
-def _stack(attention: Attention, both: bool) -> str:
-    """Decoder where no token attends to a later one, cross between encoder and decoder (in a model that has ``both``), else encoder."""
-    queries, keys = attention.weights.shape[2:]
-    if both and (queries != keys or any(name in attention.path for name in CROSS)):
-        return "cross"
-    return "decoder" if attention.weights.triu(1).max() == 0 else "encoder"

@@ -18,10 +18,11 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
 from attnaudit.hf.encode import encode
 from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.gate import Gate, Layer, check_model
+from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import USUAL, importance
 from attnaudit.hf.importance.case import Case, frozen
 from attnaudit.hf.importance.gradients import alpha_gradients
+from attnaudit.hf.layers import Layer
 from attnaudit.hf.network import Replay
 from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of

@@ -19,7 +19,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, Exchange, Pass, forward, reading
 from attnaudit.hf.encode import kind_of
 from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.gate import Gate, Layer
+from attnaudit.hf.gate import Gate
+from attnaudit.hf.layers import Layer
 
 OPERATION = "measure importance"
 NUMBERS = 2**27  # of logits at a time
