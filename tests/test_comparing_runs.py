@@ -17,6 +17,7 @@ from attnaudit.cli import main
 from attnaudit.core.errors import AttnauditError, InputError
 from attnaudit.experiments import EXPERIMENTS, facts, make_experiment
 from attnaudit.experiments.registry import measures_of_rows
+from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.runner import audit_into, compare_runs
 from attnaudit.stats.measures import jsd
@@ -192,6 +193,10 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
         traces = (heads(model(sharpness), several) for sharpness in (1.5, 0.2))
         runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",)) for k, trace in enumerate(traces)]
         found.append(attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True))
+        shown = lead(compare_runs(runs)[0])
+        rows = found[-1]["shared"]
+        assert (f"{rows} instances with" if several == 1 else f"{rows} rows, of {rows // 3} texts, with") in shown
+        assert "instance" not in shown or several == 1
     assert found[1]["n"] == 3 * found[0]["n"]
     assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
 

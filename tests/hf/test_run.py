@@ -75,6 +75,15 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path) -> None:
     assert set(summary["experiment"].unique()) >= experiments
     manifest = json.loads((run / "manifest.json").read_text())
     assert manifest["kind"] == "transformer"
+    assert {"transformers", "tokenizers", "onnxruntime"} <= set(manifest["versions"])
+
+
+def test_the_page_and_an_audit_say_alike_why_ranges_do_not_apply(run: Path, tmp_path: Path, capsys: Any) -> None:
+    """The reason does not follow from whether the tail was read; neither side names a class of this package."""
+    reason = "does not apply: a whole network, the rest of the model, turns what is attended to into the output"
+    assert reason in statements((run / "report.html").read_text())
+    line = refused(capsys, "audit", str(run), "--experiment", "ranges", "--out", str(tmp_path / "audit"))
+    assert reason in line
 
 
 def test_a_report_counts_texts_and_explains_the_checks(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
@@ -125,6 +134,9 @@ def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None
     assert main(["audit", str(run), "--experiment", "permutation", "--out", str(tmp_path / "audit")]) == 0
     mine = pl.read_parquet(tmp_path / "audit" / "results" / "permutation.parquet")
     assert mine.equals(pl.read_parquet(run / "results" / "permutation.parquet"))
+    manifest = json.loads((tmp_path / "audit" / "manifest.json").read_text())
+    assert "onnxruntime" in manifest["versions"]
+    assert "transformers" not in manifest["versions"]
 
 
 def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, capsys: Any) -> None:

@@ -16,6 +16,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.encode import encode, load_tokenizer, longest_text, numbered_classes
 from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.hf.trace import output_names
 from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
@@ -77,6 +78,18 @@ def test_a_character_of_several_pieces_is_shown_once() -> None:
     assert found.words[0][1:-1] == ["a", "😀", "b"]
     assert "".join(found.tokens[0]).count("😀") == 1
     assert all(found.tokens[0])
+
+
+def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for() -> None:
+    """No letters of the byte alphabet: neither for white space, nor for a part of a character."""
+    found = encode(small("RobertaForSequenceClassification"), tokenizer("bytes"), given("a  b\n\n😀 é"))
+    shown = found.tokens[0]
+    assert not any(set(token) & set("ĠĊðŁĺ") for token in shown)
+    assert any(token.startswith("‹") for token in shown)
+    assert "␣" in shown or "␣b" in shown
+    names = output_names(small("GPT2LMHeadModel"), tokenizer("bytes"), ())
+    assert not any("Ġ" in name for name in names)
+    assert len(set(names)) == len(names)
 
 
 def test_a_pair_is_one_row_whose_words_count_on() -> None:

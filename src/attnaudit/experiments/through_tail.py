@@ -15,6 +15,7 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import activate, predicted_class, tvd
+from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail, Readout, TanhTail
 
 NUMBERS = 1 << 21  # contributions and outputs of one call
@@ -25,6 +26,13 @@ NOISE = 2e-6  # of a probability: what a float32 network gives for the same atte
 def has_compiled_tail(readout: Readout) -> bool:
     """Whether kernels compute the tail; all other tails are called."""
     return isinstance(readout.tail, IdentityTail | TanhTail)
+
+
+def through_network(trace: Trace) -> str | None:
+    """Why what needs a compiled tail does not apply to a trace; None where it does. Also of a trace that was read without its tail."""
+    if has_compiled_tail(trace.readout) and trace.metadata["tail"] in ("identity", "tanh_mlp"):
+        return None
+    return "does not apply: a whole network, the rest of the model, turns what is attended to into the output"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.formats.rows import ordered_classes
 from attnaudit.hf.encoded import Encoded
-from attnaudit.hf.pieces import Pieces, in_pieces
+from attnaudit.hf.pieces import Pieces, in_pieces, spells_bytes
 from attnaudit.hf.replay import task_of
 from attnaudit.hf.slow import reads_pieces, slow_encodings
 from attnaudit.hf.texts import Kind, Texts
@@ -87,6 +87,11 @@ class _Reader:
         named = (getattr(tokenizer, f"{name}_token_id") for name in ("bos", "eos", "cls", "sep", "pad"))
         return cls(model, tokenizer, texts, kind, longest, frozenset(named) - {None, tokenizer.unk_token_id})
 
+    @property
+    def of_bytes(self) -> bool:
+        """Whether pieces are named by the bytes that they stand for."""
+        return spells_bytes(self.tokenizer)
+
     def where(self, row: int) -> str:
         """How errors name a text."""
         return f"{self.texts.name}, {self.texts.split[row]}, row {self.texts.instance[row]}"
@@ -98,7 +103,7 @@ class _Reader:
             parts = (self.texts.text[row],) if second is None else (self.texts.text[row], second[row])
             self._check_known(row, encoding.ids)
             spans = self.texts.spans[row] if self.texts.spans else None
-            yield in_pieces(encoding, parts, self.structural, spans)
+            yield in_pieces(encoding, parts, self.structural, spans, self.of_bytes)
 
     def _encodings(self, first: list[str], second: list[str] | None, target: bool) -> Iterator[Any]:
         """The tokenizer's own encoding of every text, or of every pair."""
@@ -127,7 +132,7 @@ class _Reader:
         targets = self.texts.second or []
         for row, encoding in enumerate(self._encodings(targets, None, target=True)):
             self._check_known(row, encoding.ids, target=True)
-            yield in_pieces(encoding, (targets[row],), self.structural, None)
+            yield in_pieces(encoding, (targets[row],), self.structural, None, self.of_bytes)
 
     def encoded(
         self, pieces: list[Pieces], targets: list[Pieces] | None, label: Int32[np.ndarray, " n"] | None, class_names: tuple[str, ...]

@@ -59,11 +59,13 @@ def _is_mark(character: str) -> bool:
     return unicodedata.category(character)[0] in "PS"
 
 
-def in_pieces(encoding: Any, parts: tuple[str, ...], structural: frozenset[int], spans: tuple[Span, ...] | None) -> Pieces:
+def in_pieces(
+    encoding: Any, parts: tuple[str, ...], structural: frozenset[int], spans: tuple[Span, ...] | None, of_bytes: bool = False
+) -> Pieces:  # fmt: skip
     """The pieces of a text, or of a pair, as an ``Encoding`` of the tokenizers library gives them.
 
     ``structural`` are the ids of tokens that are no part of a text, even where it spells them; ``spans`` the characters of the first
-    text that are marked.
+    text that are marked. ``of_bytes``: the names of the pieces spell bytes (byte-level BPE).
     """
     out = Pieces(encoding.ids, encoding.type_ids, bool(encoding.overflowing))
     before = first = None  # the piece before, and the first of its word
@@ -77,7 +79,7 @@ def in_pieces(encoding: Any, parts: tuple[str, ...], structural: frozenset[int],
             continue
         text = parts[sequence]
         place = _placed(text, offsets, sequence, own, name)
-        shown = _shown(text, offsets, place, before, name)
+        shown = _shown(text, offsets, place, before, _without_space(of_spelled_bytes(name)) if of_bytes else name)
         if first is None or place.begins_word(before, text):
             word, first = word + 1, place
             out.words.append(sys.intern(shown))
@@ -104,3 +106,39 @@ def _shown(text: str, offsets: Span, place: _Place, before: _Place | None, name:
         return inside.translate(_BLANKS) if inside.isspace() else name.replace(MARK, "␣")
     start = max(place.start, before.stop) if before is not None and before.sequence == place.sequence else place.start
     return text[start : place.stop] or name
+
+
+def _without_space(shown: str) -> str:
+    """A piece without the space before it; a space alone is shown."""
+    return shown.strip("␣") or shown
+
+
+def spells_bytes(tokenizer: Any) -> bool:
+    """Whether the names of a tokenizer's pieces spell bytes (byte-level BPE)."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return any("ByteLevel" in repr(getattr(backend, part, None)) for part in ("pre_tokenizer", "decoder"))
+
+
+def of_spelled_bytes(name: str) -> str:
+    """The text that a piece of a byte-level tokenizer stands for, whose name has a character for every byte.
+
+    White space is shown as signs, and bytes that are not whole characters as ``‹F0 9F›``; a name in other characters is as it is.
+    """
+    if not name or any(character not in _BYTE_OF for character in name):
+        return name
+    found = bytes(_BYTE_OF[character] for character in name)
+    try:
+        text = found.decode()
+    except UnicodeDecodeError:
+        return f"‹{found.hex(' ').upper()}›"
+    return text.translate(_BLANKS)
+
+
+def _bytes_by_character() -> dict[str, int]:
+    """The alphabet of byte-level BPE: a printable byte is its own character, the others follow from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + number): byte for number, byte in enumerate(others)}
+
+
+_BYTE_OF = _bytes_by_character()

@@ -24,6 +24,7 @@ from attnaudit.hf.importance.case import Case, frozen
 from attnaudit.hf.importance.gradients import alpha_gradients
 from attnaudit.hf.layers import Layer
 from attnaudit.hf.network import Replay
+from attnaudit.hf.pieces import of_spelled_bytes, spells_bytes
 from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.replay import states_at
@@ -271,6 +272,8 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
     targets = getattr(tokenizer, "target_encoder", None)  # of Marian, where the vocabulary of targets is another
     size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer if targets is None else targets)
     names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
+    if spells_bytes(tokenizer):
+        names = [name if name is None or name in tokenizer.all_special_tokens else of_spelled_bytes(name) for name in names]
     taken: set[str] = set()
     for number, name in enumerate(names):
         names[number] = f"<{number}>" if name is None or name in taken else name

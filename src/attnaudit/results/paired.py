@@ -12,6 +12,7 @@ from jaxtyping import Float
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
+from attnaudit.results.words import INSTANCE, ROW
 from attnaudit.stats.measures import jsd_terms
 from attnaudit.stats.paired import PairedMeans, paired_means
 from attnaudit.trace import ROW_KEYS
@@ -58,6 +59,16 @@ class PairedRuns:
     instances: pl.DataFrame
     changed: int
     notes: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        """What is compared: instances, or rows, where a text has several, of heads or queries."""
+        return ROW if self.texts < self.instances.height else INSTANCE
+
+    @property
+    def texts(self) -> int:
+        """The texts that the shared rows are of."""
+        return self.instances.select(name for name in ("split", "instance") if name in self.instances.columns).n_unique()
 
     def to_json(self) -> dict[str, Any]:
         """The differences, and of the instances, which may be many, the first few."""

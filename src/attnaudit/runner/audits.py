@@ -13,7 +13,18 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
-from attnaudit.runner.store import Record, Store, alone, is_free, read_manifest, read_spec, require_finished, trace_digests
+from attnaudit.runner.store import (
+    OF_TRANSFORMERS,
+    Record,
+    Store,
+    alone,
+    is_free,
+    read_manifest,
+    read_spec,
+    require_finished,
+    trace_digests,
+    versions,
+)
 from attnaudit.runner.tasks import TASKS
 from attnaudit.trace import trace_metadata
 from attnaudit.trace.readout import Network
@@ -112,8 +123,18 @@ def audit_into(
     with alone(out) as store:
         audit_step(store, trace, battery, spec, progress, ("spec.json", *RESULTS), replay)
         report_step(store, progress, audit_page(trace))
-        store.close({"kind": "audit"})
+        store.close({"kind": "audit", "versions": versions(*_packages(trace, replay))})
     return out
+
+
+def _packages(trace: Path, replay: Network | None) -> tuple[str, ...]:
+    """What an audit of this trace uses besides the packages of all."""
+    from attnaudit.trace import tail_file, trace_files
+
+    if replay is not None:
+        return OF_TRANSFORMERS[:2]
+    tail = tail_file(trace_files(trace)[0].parent)
+    return OF_TRANSFORMERS[2:] if tail is not None and tail.suffix == ".onnx" else ()
 
 
 def choose(experiments: Sequence[str], settings: Mapping[str, Any], task: str | None = None) -> Battery:

@@ -45,7 +45,7 @@ def train_transformer(spec: TransformerTraining, out: str | Path, progress: Prog
     with alone(out) as store, threads_an_operation(spec.training.threads):
         outputs = (*SAVED, TRAINING, *([GENERATION] if spec.architecture.causal else []))
         store.step("train", training.key, outputs, lambda folder: training.into(store, folder))
-        store.close({"kind": spec.kind, "notes": list(training.corpus.notes)})
+        store.close({"kind": spec.kind, "notes": list(training.corpus.notes), "versions": versions("transformers", "tokenizers")})
     return out
 
 

@@ -17,7 +17,7 @@ from attnaudit.core.extras import require
 from attnaudit.core.files import atomic, content_key, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
-from attnaudit.runner.store import Record, alone, check_place, trace_digests, versions
+from attnaudit.runner.store import OF_TRANSFORMERS, Record, alone, check_place, trace_digests, versions
 from attnaudit.runner.tasks import Job, Step, Task, task_of
 from attnaudit.trace import Trace, trace_files, write_shards
 from attnaudit.trace.probe import STEP_FOLDER, Probe, step_part
@@ -168,7 +168,7 @@ class _Run:
             "model": self.task.described(self.job, model),
             "training": plain["training"],
             "seed": self.job.spec.seed,
-            "versions": versions(),
+            "versions": self._versions(),
         }  # fmt: skip
 
     def _metadata(self, model: Any, trained: Record) -> dict[str, Any]:
@@ -210,7 +210,11 @@ class _Run:
             "notes": [*corpus.notes, *self.task.remarks(trained)],
             "training": {name: trained[name] for name in ("best_epoch", "history")},
             "skipped": [asdict(row) for row in corpus.skipped],
+            "versions": self._versions(),
         }  # fmt: skip
+
+    def _versions(self) -> dict[str, str]:
+        return versions(*(OF_TRANSFORMERS[:2] if "hf" in self.task.needs else ()))
 
 
 def _keep_steps(probe: Probe, made: Path, folder: Path) -> None:

@@ -21,6 +21,7 @@ from attnaudit.plans.spec import differences
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
+OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")
 _LEFTOVER = re.compile(r"\..+\.(json|parquet|html|safetensors|onnx)\.\w{8}")  # what `files.atomic` leaves behind in a killed process
 _SHOWN = 4  # differing settings that an error line names
 
@@ -84,9 +85,13 @@ class Store:
         return record
 
     def close(self, facts: Mapping[str, Any]) -> None:
-        """Write the manifest, last of all files, unless it is there: ``facts``, files, costs, versions. Then drop the unfinished state."""
+        """Write the manifest, last of all files, unless it is there: ``facts``, files, costs, versions. Then drop the unfinished state.
+
+        Versions among the facts, of packages that this kind of run uses, are added to those of all.
+        """
         if not (self.out / MANIFEST).exists():
-            write_json(self.out / MANIFEST, {**facts, **self._manifest()})
+            made = self._manifest()
+            write_json(self.out / MANIFEST, {**facts, **made, "versions": {**facts.get("versions", {}), **made["versions"]}})
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def _manifest(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.results.words import count
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
-from attnaudit.runner.store import Store, alone, check_place, versions
+from attnaudit.runner.store import OF_TRANSFORMERS, Store, alone, check_place, versions
 
 if TYPE_CHECKING:
     from attnaudit.hf.encoded import Encoded
@@ -232,7 +232,7 @@ class _Work:
             "model": {"name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint},
             "gate": network.gate.to_json(),
             "seed": self.spec.seed,
-            "versions": versions("transformers", "tokenizers", "onnxruntime"),
+            "versions": versions(*OF_TRANSFORMERS),
         }  # fmt: skip
 
     def _notes(self) -> list[str]:
@@ -245,7 +245,7 @@ class _Work:
         return {
             "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes(),
             "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(np.unique(self.encoded.instance))},
-            "skipped": [asdict(row) for row in self.texts.skipped],
+            "skipped": [asdict(row) for row in self.texts.skipped], "versions": versions(*OF_TRANSFORMERS),
         }  # fmt: skip
 
 

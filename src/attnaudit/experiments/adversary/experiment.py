@@ -18,7 +18,7 @@ from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.through_tail import attention_within
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
-from attnaudit.experiments.through_tail import has_compiled_tail
+from attnaudit.experiments.through_tail import has_compiled_tail, through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -113,8 +113,9 @@ class Adversary:
     accept: float | None = setting("relaxed: change of the output up to which an attention counts; none for epsilon.", None)
 
     def refuses(self, trace: Trace) -> str | None:
-        if self.method == "relaxed" and not has_compiled_tail(trace.readout):
-            return f"the gradient search goes through an identity or a tanh tail, not through {type(trace.tail).__name__}; use method exact"
+        network = through_network(trace) if self.method == "relaxed" else None
+        if network is not None:
+            return f"method relaxed {network}; use method exact"
         return no_single_decision(trace)
 
     def __post_init__(self) -> None:

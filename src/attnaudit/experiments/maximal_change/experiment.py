@@ -48,7 +48,7 @@ class MaximalChange:
     ``max_delta_y`` is the largest change found, ``max_delta_y_upper`` what no attention exceeds, ``max_delta_y_proven`` whether the
     two meet to 1e-3. ``token`` and its ``position`` are the single token that changes the output most when it has all attention.
     ``flips`` is whether another class is likelier under some attention: with an identity tail exactly, else as far as it is found. In a
-    trace that marks special tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on the others.
+    text that has special tokens (``special``), ``max_delta_y_words`` is the largest change found with all attention on the others.
     """
 
     name = "maximal_change"
@@ -95,11 +95,11 @@ class MaximalChange:
 
     @staticmethod
     def _of_words(trace: Trace, outputs: Outputs, alone) -> list[pl.Series]:
-        """The largest change by attention to the tokens that are not special; null where all are."""
+        """The largest change by attention to the tokens that are not special; null where all are, and where none is."""
         if not trace.has("special"):
             return []
         words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
-        some = np.flatnonzero(words.reduce(np.logical_or))
+        some = np.flatnonzero(words.reduce(np.logical_or) & ~words.reduce(np.logical_and))
         change = largest_change(outputs, alone, words.values | ~words.spread(words.reduce(np.logical_or))).largest
         found = np.full(len(trace), np.nan)
         found[some] = change[some]

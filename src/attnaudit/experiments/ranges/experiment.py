@@ -19,7 +19,7 @@ from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import most_halfspaces
 from attnaudit.experiments.ranges.programs import Bounds, bounds_of_row
 from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
-from attnaudit.experiments.through_tail import has_compiled_tail
+from attnaudit.experiments.through_tail import through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -100,9 +100,7 @@ class Ranges:
         require(self, "share", 0 < self.share <= 1, "a share above 0, up to 1")
 
     def refuses(self, trace: Trace) -> str | None:
-        if not has_compiled_tail(trace.readout):
-            return f"no weights are bounded through {type(trace.tail).__name__}: it needs an identity or a tanh tail"
-        return no_single_decision(trace)
+        return through_network(trace) or no_single_decision(trace)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alpha, readout = trace.alpha, trace.readout

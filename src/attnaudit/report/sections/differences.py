@@ -17,18 +17,14 @@ from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import visible
 from attnaudit.results.paired import HIGHER, LOWER, MOST, B, PairedRuns
-from attnaudit.results.words import count, figure, interval, thousands
+from attnaudit.results.words import INSTANCE, ROW, count, figure, interval, of_unit, thousands
 from attnaudit.trace import SEVERAL
 
 TOP = 3  # tokens of largest weight that are shown
 _SNIPPET = 24  # tokens of a text
 _CHANCE = 0.05  # of an interval to exclude 0 where there is no difference
-_INTERVALS = (
-    "Intervals are 95 % bootstrap intervals over shared instances: they compare these two trained models, not models of other seeds. "
-    "An instance where a measure is undefined in one run is excluded from both means."
-)
 _COLUMNS = ("measure", "a", "b", "b − a", "95 % interval", "n", "undefined", "conclusion")
-_MOST_COLUMNS = ("instance", "JSD", "predicted by a", "predicted by b", "most attention in a", "most attention in b", "text")
+_MOST_COLUMNS = ("JSD", "predicted by a", "predicted by b", "most attention in a", "most attention in b", "text")
 
 
 def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
@@ -45,13 +41,13 @@ def print_differences(compared: Sequence[PairedRuns], console: Console) -> None:
                 shown = row["conclusion"] in (HIGHER, LOWER)
                 table.add_row(*map(as_markup, _texts(row)), style=None if shown else "dim")
         console.print(table)
-        most = Table(title=f"The {count(min(MOST, pair.instances.height), 'instance')} whose attention differs most", title_justify="left")
-        for column in _MOST_COLUMNS:
+        most = Table(title=f"The {count(min(MOST, pair.instances.height), pair.unit)} whose attention differs most", title_justify="left")
+        for column in (pair.unit, *_MOST_COLUMNS):
             most.add_column(column, overflow="fold")
         for texts in most_different(pair):
             most.add_row(*map(as_markup, texts))
         console.print(most)
-        console.print(f"{lead(pair)} {_INTERVALS}", markup=False, highlight=False)
+        console.print(f"{lead(pair)} {_intervals(pair)}", markup=False, highlight=False)
 
 
 def write_comparison(page: Path, compared: Sequence[PairedRuns]) -> Path:
@@ -64,20 +60,29 @@ def lead(pair: PairedRuns) -> str:
     """What is shared, how far the attentions differ, and how many intervals may exclude 0 by chance."""
     first = pair.differences.select("shared", "only_a", "only_b").row(0)
     shared, only_a, only_b = map(thousands, first)
+    rows = f"{shared} {pair.unit}s" if pair.unit == INSTANCE else f"{shared} rows, of {count(pair.texts, 'text')},"
     changed = f" ({thousands(pair.changed)} of each with an id of the other and another text)" if pair.changed else ""
     divergence = pair.instances["jsd"].mean()
     assert isinstance(divergence, float)
     judged = pair.differences["low"].count()
     by_chance = max(round(_CHANCE * judged), 1)
     return (
-        f"Both runs have {shared} instances with the same text; a has {only_a} more, b has {only_b} more{changed}. On the shared instances "
-        f"their attentions differ by a mean JSD of {figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common). Each interval "
+        f"Both runs have {rows} with the same text; a has {only_a} more, b has {only_b} more{changed}. On the shared {pair.unit}s their "
+        f" attentions differ by a mean JSD of {figure(divergence, 3)} (0: equal; ln 2 = 0.693: no token in common). Each interval "
         f"is taken alone: if the runs did not differ, about {by_chance} of {judged} would exclude 0 by chance."
     )
 
 
+def _intervals(pair: PairedRuns) -> str:
+    drawn = "texts" if pair.unit == ROW else f"{pair.unit}s"
+    return (
+        f"Intervals are 95 % bootstrap intervals over shared {drawn}: they compare these two trained models, not models of other seeds. "
+        f"{of_unit('An instance', pair.unit)} where a measure is undefined in one run is excluded from both means."
+    )
+
+
 def most_different(pair: PairedRuns) -> list[tuple[str, ...]]:
-    """The instances whose attentions differ most: name, JSD, predicted classes, tokens of most attention, text."""
+    """The instances, or rows, whose attentions differ most: name, JSD, predicted classes, tokens of most attention, text."""
     return [
         (
             _name(row), figure(row["jsd"], 3), row["predicted"], row["predicted" + B], _top(row["tokens"], row["alpha"]),
@@ -94,8 +99,8 @@ def _section(pair: PairedRuns, number: int) -> Section:
         for (name,), part in parts
     ]
     content = {
-        "number": number, "title": _title(pair), "lead": lead(pair), "intervals": _INTERVALS, "notes": pair.notes, "tables": tables,
-        "columns": _COLUMNS, "most": most_different(pair), "most_columns": _MOST_COLUMNS,
+        "number": number, "title": _title(pair), "lead": lead(pair), "intervals": _intervals(pair), "notes": pair.notes, "tables": tables,
+        "columns": _COLUMNS, "most": most_different(pair), "most_columns": (pair.unit, *_MOST_COLUMNS), "unit": pair.unit,
     }  # fmt: skip
     return Section("differences", content, ((f"a and {pair.b}", f"#differences-{number}"),))
 
