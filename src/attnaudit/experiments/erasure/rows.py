@@ -92,8 +92,10 @@ def _erase_row(row, stream, other, orders, epsilon, out):
             removed[1 + ranking], mass[1 + ranking] = flips, weight
         order, count = _the_smaller(order, count, walked, flips)
     if count > 0:
-        removed[-1], mass[-1] = count, row.weights[order[:count]].sum()
-        smallest[order[:count]] = True
+        removed[-1], mass[-1] = count, 0.0
+        for position in order[:count]:
+            mass[-1] += row.weights[position]
+            smallest[position] = True
 
 
 @subroutine
