@@ -160,8 +160,8 @@ def usable_spans(value: object, length: int) -> list[Span]:
 def marked_words(text: str, spans: list[Span], tokenise: Callable[[str], list[str]]) -> tuple[list[str], list[bool]]:
     """The words of a text, and which of them lie in a span.
 
-    Pieces between the ends of spans are split into words one by one: where spans end at white space that gives the words of the
-    whole text, elsewhere it cuts a word in two.
+    Pieces between the ends of spans are split into words one by one, spans that white space alone parts together: where spans end at
+    white space that gives the words of the whole text, elsewhere it cuts a word in two.
     """
     words: list[str] = []
     marks: list[bool] = []
@@ -194,8 +194,12 @@ def _span(item: object, length: int) -> Span:
 
 
 def _pieces(text: str, spans: list[Span]) -> Iterator[tuple[str, bool]]:
-    done = 0
-    for start, stop in spans:
+    done, joined = 0, list(spans[:1])
+    for start, stop in spans[1:]:
+        if text[joined[-1][1] : start].isspace():
+            start = joined.pop()[0]
+        joined.append((start, stop))
+    for start, stop in joined:
         yield text[done:start], False
         yield text[start:stop], True
         done = stop
