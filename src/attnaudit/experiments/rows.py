@@ -123,6 +123,13 @@ def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
     return [(pl.col(a).cast(pl.Float64) - pl.col(b).cast(pl.Float64)).alias(f"{a}_minus_{b}") for a, b in pairs]
 
 
+def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
+    """Attention's column of each family ``<family>_<score>`` with that of every other score."""
+    known = list(columns)
+    pairs = [(f"{family}_attention", name) for family in families for name in known if name.startswith(f"{family}_")]
+    return [(ours, other) for ours, other in pairs if ours in known and other != ours]
+
+
 def list_column(name: str, rows: Ragged) -> pl.Series:
     """One list of numbers per row."""
     lists = pa.LargeListArray.from_arrays(pa.array(rows.offsets), pa.array(np.ascontiguousarray(rows.values)))
