@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import fsum
 
 import polars as pl
 
@@ -71,12 +72,12 @@ class Permutation:
         ),
     )  # fmt: skip
     seed: int = 0
-    permutations: int | None = setting("Random orders of every row; none for as many as the wanted error needs.", None)
-    error: float = setting("Wanted Monte Carlo error (standard error) of the median of a row, where permutations is none.", 0.01)
+    permutations: int | None = setting("Random orders of every row; none for as many as permutation.error needs.", None)
+    error: float = setting("Target Monte Carlo error (standard error) of the median of a row, where permutations is none.", 0.01)
 
     def __post_init__(self) -> None:
         if self.permutations is not None and not 1 <= self.permutations <= MOST_PERMUTATIONS:
-            expected = f"a whole number from 1 to {MOST_PERMUTATIONS}, or none for as many as the wanted error needs"
+            expected = f"a whole number from 1 to {MOST_PERMUTATIONS}, or none for as many as permutation.error needs"
             raise InputError("audit", "setting permutation.permutations", str(self.permutations), expected)
         require(self, "error", 0 < self.error <= 1, "a standard error above 0, up to 1")
 
@@ -122,7 +123,7 @@ class Permutation:
 
 def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
     """Of every row the squared distance of its median from their mean, and that less its Monte Carlo variance."""
-    squared = (pl.col("median_delta_y") - pl.col("median_delta_y").mean()) ** 2
+    squared = pl.col("median_delta_y").map_batches(lambda median: (median - fsum(median) / len(median)) ** 2)  # in any order of rows
     return table.select((squared - pl.col("median_error") ** 2).alias("beyond noise"), pl.lit(0.0).alias("nothing"), squared.alias("all"))
 
 

@@ -1,4 +1,4 @@
-"""The median change of the output under shuffled attention, with its Monte Carlo error; as many shuffles as a wanted error needs.
+"""The median change of the output under shuffled attention, and its Monte Carlo error, from as many shuffles as an error asked for needs.
 
 The standard error of a median of K draws is that of its rank, √K/2, times how far apart the values near the median lie: it is read off the
 distance between the values 3 standard errors of the rank below the median and as many above. Of short rows all orders are taken.

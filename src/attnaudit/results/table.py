@@ -16,7 +16,7 @@ from rich.table import Table
 
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
-from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
 from attnaudit.stats.inference import share_interval
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
@@ -76,33 +76,34 @@ def _intervals(read: pl.DataFrame, names: Sequence[str], seed: int) -> dict[str,
 def summarise_ratios(
     experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], ratios: Mapping[str, tuple[str, str, str]], seed: int
 ) -> pl.DataFrame:
-    """For each of ``ratios``, (column, from, to), how far the mean of the column is on the way between those of the other two.
+    """For each of ``ratios``, (column, low, high), where the mean of the column lies between the means of low (0) and high (1).
 
-    Over the rows that have all three; the interval is that of a bootstrap that draws instances with all their rows. Undefined where the
-    means at both ends are alike.
+    Over the rows that have all three; the interval is that of a bootstrap that draws instances with all their rows. Undefined where low
+    and high have the same mean.
     """
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        read = frame.with_columns((pl.exclude(CLUSTER)).cast(pl.Float64)).collect()
+        read = frame.with_columns(pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))).collect()
         of = read[CLUSTER].to_numpy() if CLUSTER in read.columns else np.arange(read.height)
         for measure, names in ratios.items():
-            values = read.select(names).fill_null(float("nan")).to_numpy()
-            known = ~np.isnan(values).any(axis=1)
-            rows.append(_of_ratio(experiment, measure, group, values[known], of[known], read.height, seed))
+            value, low, high = read.select(names).to_numpy().T
+            parts = np.stack([value - low, high - low], axis=1)
+            known = ~np.isnan(parts).any(axis=1)
+            rows.append(_of_ratio(experiment, measure, group, parts[known], of[known], seed) | {"undefined": int((~known).sum())})
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _of_ratio(experiment: str, measure: str, group: str, values: np.ndarray, cluster: np.ndarray, rows: int, seed: int) -> dict[str, Any]:
-    n, undefined = len(values), rows - len(values)
+def _of_ratio(experiment: str, measure: str, group: str, parts: np.ndarray, cluster: np.ndarray, seed: int) -> dict[str, Any]:
+    """The row of Σ ``parts[:, 0]`` / Σ ``parts[:, 1]``."""
     _, of = np.unique(cluster, return_inverse=True)
-    parts = np.stack([values[:, 0] - values[:, 1], values[:, 2] - values[:, 1]], axis=1)
+    ordered = canonical_order(np.hstack([parts, of[:, None]]))  # sums that do not depend on the order of the rows
     sums = np.zeros((of.max(initial=-1) + 1, 2))
-    np.add.at(sums, of, parts)
+    np.add.at(sums, ordered[:, 2].astype(np.int64), ordered[:, :2])
     top, bottom = sums.sum(axis=0)
-    if n == 0 or abs(bottom) <= 1e-12 * n:
-        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group)
+    if abs(bottom) <= 1e-12 * len(parts):
+        return summary_row(experiment, measure, None, n=len(parts), group=group)
     low, high = bootstrap_ratios(sums[:, :1], sums[:, 1:], seed=seed)
-    return summary_row(experiment, measure, top / bottom, low[0], high[0], n=n, undefined=undefined, group=group)
+    return summary_row(experiment, measure, top / bottom, low[0], high[0], n=len(parts), group=group)
 
 
 def _of_column(experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float) -> dict[str, Any]:

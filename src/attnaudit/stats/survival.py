@@ -2,7 +2,7 @@
 
 A row has a ``time``, from 0 to 1, and an ``event``: it flips at that time, or is seen until then without a flip (right-censored). Where no
 row is lost before 1 the curve is the plain share of rows, and its area the mean of 1 − time. Where some are, the curve assumes that they
-would have gone on as the rows still seen do.
+would later have flipped as often as the rows still observed do.
 
 The contribution of a row is the infinitesimal jackknife's: the estimate plus n times its derivative by the row's weight. Contributions
 average to the estimate exactly, are 1 − time where none is lost, and a mean of them has the interval of the estimate, so that whatever

@@ -39,7 +39,7 @@ from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 
 OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
-NEARLY = 0.8  # of the way from a random order to the smallest set: from there on a ranking supports attention
+NEARLY = 0.8  # of the area that the smallest set has above a random order: from here on attention is supported
 ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
 MOST_ORDERS = 10_000
 _EVERY = (*RANKINGS, MINIMUM)
@@ -137,7 +137,7 @@ class Erasure:
                 "Mean of 1 less the share of tokens removed at the first flip, 0 where it never flips, over all instances: 0 to 1.",
                 "higher"),
         Measure("gain_{score}", "area under the flip curve between random order (0) and smallest set (1), {score}",
-                "How far the area is on the way from that of a random order to that of the smallest set; below 0: worse than random.",
+                "Area less that of a random order, as a share of the same for the smallest set; below 0: worse than random.",
                 "higher"),
         Measure("exhausted_{score}", "share whose weight is used up before a flip, {score}",
                 "Share of instances where no weight is left, without a flip, before all tokens are removed: censored there in the area."),
@@ -272,8 +272,8 @@ def _compared(rows: SummaryRows) -> str:
     lost = rows.value("erasure", "exhausted_attention")
     if row is None or least is None or chance is None:
         return ""
-    way = "" if gain is None else f": {percent(gain)} of the way" if gain > 0 else ": no better than chance"
-    used = f" For {percent(lost)} the weight is used up before a flip; they are assumed to go on as the others do." if lost else ""
+    way = "" if gain is None else f": {percent(gain)} of what is possible above chance" if gain > 0 else ": no better than chance"
+    used = f" For {percent(lost)} the weight is used up before a flip; their later flips are estimated from the others." if lost else ""
     return (
         f" From 0 (none ever flips) to 1 (all flip at once), a random order reaches {figure(chance)}, the smallest set {figure(least)} and "
         f"attention {figure(row)}{way}.{used}"
