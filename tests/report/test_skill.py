@@ -238,8 +238,10 @@ def test_erasure_compares_rankings_over_the_same_instances() -> None:
         assert rows[f"common_{name}"]["value"] == pytest.approx(common[name].mean())
         assert rows[f"common_{name}"]["value"] >= rows["common_removed_minimum"]["value"]
     (card,) = verdict(result.summary, ABOUT).rows
-    assert card.value == rows["never_attention"]["value"]
-    assert f"Over the {common.height} of 200 instances that every ranking flips" in card.sentence
+    assert card.value == rows["area_attention"]["value"]
+    assert card.mark == rows["area_minimum"]["value"]
+    assert f"a random order reaches {rows['area_random']['value']:.2f}" in card.sentence
+    assert f"flips {100 * (1 - rows['never_attention']['value']):.0f} % of predictions" in card.sentence
 
 
 def test_erasure_of_an_old_summary_compares_nothing() -> None:
@@ -251,7 +253,8 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
         "never_minimum": 0.86,
     }
     (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
-    assert row.sentence == "Removing tokens by attention never flips 95 % of predictions; for 86 % no set of tokens was found that does."
+    assert (row.value, row.measure) == (0.95, "share that never flips, by attention")
+    assert row.sentence == "Removing tokens by attention flips 5 % of predictions; some set of tokens flips 14 %."
 
 
 def test_results_without_an_interval_show_none() -> None:

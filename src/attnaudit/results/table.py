@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,8 @@ from rich.table import Table
 
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
-from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
+from attnaudit.stats.inference import share_interval
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
@@ -45,20 +46,64 @@ def summary_row(
 def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int) -> pl.DataFrame:
     """Mean, spread and bootstrap interval of every column of every group's frame, `TOGETHER` columns of one group in memory at a time.
 
-    Null and NaN are undefined: excluded from the mean and counted. A boolean column gives a share. ``low`` and ``high`` are the
-    95 % percentile interval over instances; where these have several rows each, a column `CLUSTER` names the instance of each row, and all
-    rows of an instance are drawn together. A measure that is defined nowhere has null figures.
+    Null and NaN are undefined: excluded from the mean and counted. ``low`` and ``high`` are the 95 % percentile interval over instances;
+    a boolean column gives a share, whose interval is Wilson's. Where instances have several rows each, a column `CLUSTER` names the
+    instance of each row, and all rows of an instance are drawn, or counted, together. A measure that is defined nowhere has null figures.
     """
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        columns = frame.collect_schema().names()
-        several, measures = [name for name in columns if name == CLUSTER], [name for name in columns if name != CLUSTER]
+        schema = frame.collect_schema()
+        several, measures = [name for name in schema.names() if name == CLUSTER], [name for name in schema.names() if name != CLUSTER]
         for names in (measures[start : start + TOGETHER] for start in range(0, len(measures), TOGETHER)):
             read = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan")), pl.col(several)).collect()
-            values = read.select(names).to_numpy()
-            low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
-            rows += [_of_column(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(names)]
+            shares = {name for name in names if schema[name] == pl.Boolean}
+            ends = _intervals(read, [name for name in names if name not in shares], seed)
+            of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
+            ends |= {name: share_interval(read[name].to_numpy(), of) for name in shares}
+            rows += [_of_column(experiment, name, group, read[name].to_numpy(), *ends[name]) for name in names]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _intervals(read: pl.DataFrame, names: Sequence[str], seed: int) -> dict[str, tuple[float, float]]:
+    """The bootstrap interval of each of these columns, over rows, or over the instances that `CLUSTER` names."""
+    if not names:
+        return {}
+    values, several = read.select(names).to_numpy(), CLUSTER in read.columns
+    low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
+    return dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+
+def summarise_ratios(
+    experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], ratios: Mapping[str, tuple[str, str, str]], seed: int
+) -> pl.DataFrame:
+    """For each of ``ratios``, (column, low, high), where the mean of the column lies between the means of low (0) and high (1).
+
+    Over the rows that have all three; the interval is that of a bootstrap that draws instances with all their rows. Undefined where low
+    and high have the same mean.
+    """
+    rows: list[dict[str, Any]] = []
+    for group, frame in groups:
+        read = frame.with_columns(pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))).collect()
+        of = read[CLUSTER].to_numpy() if CLUSTER in read.columns else np.arange(read.height)
+        for measure, names in ratios.items():
+            value, low, high = read.select(names).to_numpy().T
+            parts = np.stack([value - low, high - low], axis=1)
+            known = ~np.isnan(parts).any(axis=1)
+            rows.append(_of_ratio(experiment, measure, group, parts[known], of[known], seed) | {"undefined": int((~known).sum())})
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _of_ratio(experiment: str, measure: str, group: str, parts: np.ndarray, cluster: np.ndarray, seed: int) -> dict[str, Any]:
+    """The row of Σ ``parts[:, 0]`` / Σ ``parts[:, 1]``."""
+    _, of = np.unique(cluster, return_inverse=True)
+    ordered = canonical_order(np.hstack([parts, of[:, None]]))  # sums that do not depend on the order of the rows
+    sums = np.zeros((of.max(initial=-1) + 1, 2))
+    np.add.at(sums, ordered[:, 2].astype(np.int64), ordered[:, :2])
+    top, bottom = sums.sum(axis=0)
+    if abs(bottom) <= 1e-12 * len(parts):
+        return summary_row(experiment, measure, None, n=len(parts), group=group)
+    low, high = bootstrap_ratios(sums[:, :1], sums[:, 1:], seed=seed)
+    return summary_row(experiment, measure, top / bottom, low[0], high[0], n=len(parts), group=group)
 
 
 def _of_column(experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float) -> dict[str, Any]:

@@ -163,7 +163,10 @@ def left_without(removed, row):
 
 @subroutine
 def first_flip(order, row, decided):
-    """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is."""
+    """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is.
+
+    And how many removals were observed: those until that flip, else until no weight is left, which is all unless some weights are 0.
+    """
     mass, moment = left_after(order, row.weights, row.contribution)
     pooled, logits = np.empty(len(row.offset)), np.empty(len(row.head.bias))
     for k in range(1, len(order)):
@@ -172,8 +175,11 @@ def first_flip(order, row, decided):
                 pooled[p] = row.offset[p] + moment[k, p] / mass[k]
             logits_into(logits, pooled, row.head)
             if decision(logits, row) != decided:
-                return k, mass[0] - mass[k]
-    return 0, 0.0
+                return k, mass[0] - mass[k], k
+    last = len(order)
+    while mass[last - 1] == 0.0:
+        last -= 1
+    return 0, 0.0, last
 
 
 @subroutine

@@ -19,7 +19,7 @@ from attnaudit.results.record import RunRecord
 from attnaudit.results.words import TEXT, figure
 
 MAPPED = (
-    "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "never_attention", "null_share",
+    "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "area_attention", "null_share",
     "max_alpha",
 )  # fmt: skip  # the measures with a map, those first that say how much a head matters
 MOST_CELLS = 3000  # of all maps: a larger model has those of its first measures
