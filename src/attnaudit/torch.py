@@ -111,9 +111,13 @@ class PoolingNetwork:
         """The whole module."""
         return self.net
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """sha256 of the weights, as they were when it was first asked for."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         return self.current_fingerprint()
 
     def current_fingerprint(self) -> str:

@@ -102,8 +102,9 @@ def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trac
     """The trace piece by piece, with a checked model in place of the one that it holds."""
     if not isinstance(trace, Trace):
         return Trace.shards(trace, network)
-    replaced = network is not None and isinstance(trace.tail, Network)
-    return iter([Trace(trace.table, trace.metadata, network) if replaced else trace])
+    if network is not None and isinstance(trace.tail, Network):
+        trace = Trace(trace.table, trace.metadata, network)
+    return iter([trace])
 
 
 def _run(
