@@ -50,7 +50,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "bert"
     assert (
-        main(["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(out)])
+        main(["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(out)])
         == 0
     )
     return out
@@ -87,7 +87,7 @@ def test_a_report_counts_texts_and_explains_the_checks(run: Path, models: Path, 
     assert order == sorted(order)
     assert "least change of the logits when the weights of one layer are replaced by uniform ones" in gate
     assert "at least 1e-06" in gate
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(run)]
     capsys.readouterr()
     assert main([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -113,7 +113,7 @@ def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
 
 def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
     before = {path: sha256(path) for path in run.rglob("*") if path.is_file()}
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(run)]
     assert main(command) == 0
     assert {path: sha256(path) for path in run.rglob("*") if path.is_file()}.items() >= {
         path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
@@ -150,7 +150,8 @@ def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     yield [str(model), "--task", "causal-lm"], "--task causal-lm: BertForSequenceClassification, a model for classification"
     yield [str(model), "--cross"], "no cross-attention"
     yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
-    yield [str(model), "--split", "tost"], "--split tost: a corpus with dev, test, train; expected one of its splits"
+    yield [str(model), "--split", "tost"], "--split tost: a file without splits; expected all, or train, dev or test"
+    yield [str(model), "--classes", "a,b"], "--classes: 2 names, a, b; expected 3 different ones"
 
 
 def test_bad_input_is_one_line_and_leaves_nothing(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:

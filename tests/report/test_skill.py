@@ -54,6 +54,17 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
     assert "Claim nothing" in card.to_json()["lead"]
 
 
+@pytest.mark.parametrize("matched", ["order", "number", "name"])
+def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(matched: str) -> None:
+    about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": {"name": "Bert", "matched": matched}})
+    accuracy = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}}
+    worse, chance = ({"prediction__roc_auc": {"value": 0.1, "low": low, "high": high}} for low, high in ((0.02, 0.2), (0.05, 0.55)))
+    said = "the names may be exchanged. State them, in the order of the outputs, with --classes."
+    for rows, expected in ((accuracy | worse, True), (accuracy | chance, False), (accuracy, True)):
+        (row,) = verdict(summary_of(**rows), about).rows
+        assert (said in row.sentence) is (expected and matched != "name")
+
+
 @pytest.mark.parametrize(
     "rows", [{"prediction__accuracy": {"value": 0.8, "low": 0.7, "high": 0.9}, "prediction__majority": {"value": 0.51}}, {}]
 )

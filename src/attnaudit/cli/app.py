@@ -158,7 +158,7 @@ def audit(
     from attnaudit.runner import audit_into
 
     with progress() as bar:
-        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay and hf.network(replay))
+        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay)
     show_summary(folder, as_json)
 
 

@@ -62,6 +62,11 @@ class About:
         return _entry(self.metadata, "corpus", "task") in ASKING
 
     @property
+    def assumes_classes(self) -> bool:
+        """Whether the classes of a model's outputs are assumed: by their order or number, not by names that both sides have."""
+        return _entry(self.metadata, "model", "matched") in ("order", "number")
+
+    @property
     def translates(self) -> bool:
         """Whether a row of the trace is a gold token that a translator writes."""
         return _entry(self.metadata, "corpus", "task") == "translation"

@@ -26,20 +26,23 @@ OF_HEAD = "head:"  # begins the group of the rows of one head, head:<layer>.<hea
 TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
-    "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String,
+    "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String, "texts": pl.Int64,
 }  # fmt: skip
 
 
 def summary_row(
     experiment: str, measure: str, value: float | None, low: float | None = None, high: float | None = None, *, n: int,
-    undefined: int = 0, std: float | None = None, group: str = "all", source: str | None = None,
+    undefined: int = 0, std: float | None = None, group: str = "all", source: str | None = None, texts: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """One row of a summary: ``value`` with its interval and spread over ``n`` instances; a number that is NaN is null in the row."""
+    """One row of a summary: ``value`` with its interval and spread over ``n`` instances; a number that is NaN is null in the row.
+
+    Where instances have several rows each, ``n`` counts rows and ``texts`` the instances, which an interval draws.
+    """
     numbers = {"value": value, "std": std, "low": low, "high": high}
     known = {name: None if number is None or np.isnan(number) else float(number) for name, number in numbers.items()}
     return {
         "experiment": experiment, "measure": measure, "group": group, **known, "n": n, "undefined": undefined, "reference": None,
-        "source": source,
+        "source": source, "texts": texts,
     }  # fmt: skip
 
 
@@ -60,7 +63,8 @@ def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]],
             ends = _intervals(read, [name for name in names if name not in shares], seed)
             of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
             ends |= {name: share_interval(read[name].to_numpy(), of) for name in shares}
-            rows += [_of_column(experiment, name, group, read[name].to_numpy(), *ends[name]) for name in names]
+            text = np.unique(of, return_inverse=True)[1] if several else None
+            rows += [_of_column(experiment, name, group, read[name].to_numpy(), *ends[name], text) for name in names]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
@@ -106,13 +110,18 @@ def _of_ratio(experiment: str, measure: str, group: str, parts: np.ndarray, clus
     return summary_row(experiment, measure, top / bottom, low[0], high[0], n=len(parts), group=group)
 
 
-def _of_column(experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float) -> dict[str, Any]:
-    """The row of one measure's values, NaN where undefined."""
-    defined = column[~np.isnan(column)]
+def _of_column(
+    experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float, of: np.ndarray | None
+) -> dict[str, Any]:  # fmt: skip
+    """The row of one measure's values, NaN where undefined, each ``of`` an instance (None: an instance of its own)."""
+    known = ~np.isnan(column)
+    defined, texts = column[known], None if of is None else int((np.bincount(of[known]) > 0).sum())
     n, undefined = len(defined), len(column) - len(defined)
     if n == 0:
-        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group)
-    return summary_row(experiment, measure, defined.mean(), low, high, n=n, undefined=undefined, std=defined.std(), group=group)
+        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group, texts=texts)
+    return summary_row(
+        experiment, measure, defined.mean(), low, high, n=n, undefined=undefined, std=defined.std(), group=group, texts=texts
+    )  # fmt: skip
 
 
 @contextmanager
@@ -196,7 +205,7 @@ class Results(Mapping[str, Result]):
 
     @property
     def summary(self) -> pl.DataFrame:
-        """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source} of every result."""
+        """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source, texts} of every result."""
         return pl.concat([result.summary for result in self.values()]) if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
 
     def save(self, path: str | Path) -> Path:
@@ -209,18 +218,26 @@ class Results(Mapping[str, Result]):
         return folder
 
     def show(self, console: Console | None = None) -> None:
-        """Print the summary over all instances as a table."""
+        """Print the summary over all instances as a table, with the measures of each experiment below its name."""
+        console = console or Console()
         table = Table(title="attnaudit", title_justify="left")
-        table.add_column("experiment", no_wrap=True)
         table.add_column("measure", overflow="fold")
         for column in ("value", "95 % interval", "n", "undefined"):
             table.add_column(column, justify="right", no_wrap=True)
-        for row in self.summary.filter(pl.col("group") == "all").iter_rows(named=True):
-            texts = _number(row["value"]), _interval(row["low"], row["high"]) or "–", str(row["n"]), str(row["undefined"])
-            table.add_row(row["experiment"], row["measure"], *texts)
-        (console or Console()).print(table)
+        for name, result in self.items():
+            table.add_row(name, style="bold")
+            for row in result.summary.filter(pl.col("group") == "all").iter_rows(named=True):
+                ends = _interval(row["low"], row["high"]) or "–"
+                table.add_row(f"  {row['measure']}", _number(row["value"]), ends, counted(row), str(row["undefined"]))
+        console.print(table)
         for name, reason in self.left_out.items():
-            (console or Console()).print(printable(f"skipped: {name}: {reason}"), markup=False)
+            console.print(printable(f"skipped: {name}: {reason}"), markup=False)
+
+
+def counted(row: Mapping[str, Any]) -> str:
+    """``480``, or ``480 (12 texts)`` where a text has several of the rows that were counted."""
+    texts = row.get("texts")
+    return str(row["n"]) if texts in (None, row["n"]) else f"{row['n']} ({texts} text{'' if texts == 1 else 's'})"
 
 
 def _count(summary: pl.DataFrame) -> str:
@@ -232,10 +249,9 @@ def _lines(summary: pl.DataFrame) -> list[str]:
     """The first measures over all instances, a line each."""
     overall = summary.filter(pl.col("group") == "all")
     lines = [
-        f"  {experiment}.{measure} = {_number(value)}{f' ({ends})' if (ends := _interval(low, high)) else ''}, n = {n}"
-        for experiment, measure, value, low, high, n in overall.head(SHOWN)
-        .select("experiment", "measure", "value", "low", "high", "n")
-        .iter_rows()
+        f"  {row['experiment']}.{row['measure']} = {_number(row['value'])}"
+        f"{f' ({ends})' if (ends := _interval(row['low'], row['high'])) else ''}, n = {counted(row)}"
+        for row in overall.head(SHOWN).iter_rows(named=True)
     ]
     return lines + ([f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else [])
 
