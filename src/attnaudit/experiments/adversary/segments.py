@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 from scipy.optimize import linprog
 from scipy.special import rel_entr, softmax
 
@@ -103,6 +103,11 @@ class Walk:
         self.above[inside[~first[within]]] *= 0.5
         self.low[outside], self.above[outside] = t[~within & ~first], beyond[~within & ~first]
         self.below[outside] *= 0.5
+
+    def end_at(self, known: Bool[np.ndarray, " m"]) -> None:
+        """Where no point within the limit was found, the end is one if it is ``known`` to be, by how much is not."""
+        rows = known & np.isnan(self.high)
+        self.high[rows], self.below[rows] = 1.0, -self.above[rows]
 
     def start_before_high(self) -> None:
         """The last point tried before the first that is within the limit, where there is one, becomes ``low``."""

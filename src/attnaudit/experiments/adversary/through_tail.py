@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.segments import (
@@ -34,6 +34,7 @@ from attnaudit.experiments.adversary.segments import (
     linear_attention,
     pairs_of,
 )
+from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
 from attnaudit.stats.measures import LN2, jsd_terms
 from attnaudit.trace.readout import Readout
@@ -53,7 +54,7 @@ STEP = 0.1  # towards a token, by which slopes are measured
 
 
 class Best(NamedTuple):
-    """The best attention of every row so far: its JSD, its weights on few tokens, its share of the model's own, its log-probabilities."""
+    """The best attention of every row so far: its JSD, its weights on few tokens, its share ``own`` of the anchor, its log-probabilities."""
 
     value: np.ndarray
     tokens: np.ndarray
@@ -85,9 +86,9 @@ class _Search:
     """Of some rows together: every step reads the outputs of all of them."""
 
     def __init__(self, readout: Readout, alpha: Ragged, epsilon: float) -> None:
-        self.alpha, self.epsilon = alpha, epsilon
+        self.alpha, self.anchor, self.epsilon = alpha, alpha, epsilon
         self.limit = max(epsilon - NOISE, 0.0)
-        self.outputs = Outputs.of(readout, alpha)
+        self.readout, self.outputs = readout, Outputs.of(readout, alpha)
         self.classes = _likeliest(two_classes(self.outputs.own))
         self.own_p = self.modelled(self.outputs.own, np.arange(len(alpha)))
         n = len(alpha)
@@ -96,6 +97,7 @@ class _Search:
     def run(self) -> Ragged:
         singles = self.single_tokens()
         rows = np.flatnonzero(singles.first > 0)  # where the token of least attention is within ε nothing is better
+        self.start_from_same_sum(rows)
         self.follow(*self.pairs(singles, rows))
         several = self.own_p.shape[1] > 2
         if several:
@@ -108,7 +110,21 @@ class _Search:
             self.follow(*self.one_more(singles, far))
         best = self.best
         sparse = few_tokens(self.alpha.lengths, best.tokens, best.weights)
-        return sparse.with_values(sparse.values + sparse.spread(best.own) * self.alpha.values)
+        return sparse.with_values(sparse.values + sparse.spread(best.own) * self.anchor.values)
+
+    def start_from_same_sum(self, rows: np.ndarray) -> None:
+        """Of the attentions with the model's own attended sum the most different becomes the anchor, and is the first to beat."""
+        furthest = _furthest_of_same_sum(self.readout.contribution, self.alpha, rows)
+        other = np.flatnonzero(self.alpha.with_values(furthest.values != self.alpha.values).reduce(np.logical_or))
+        self.anchor = furthest
+        nothing, end = np.zeros((len(other), 1)), np.ones(len(other))
+        segments = Segments(other, nothing.astype(np.int64), nothing, nothing, end)
+        distance, log_p = self.read(segments, end)
+        within = distance <= self.limit
+        self.keep(segments.take(within), end[within], self.worth(segments, end)[within], log_p[within])
+        kept = np.ones(len(self.alpha), bool)
+        kept[other] = within
+        self.anchor = furthest.with_values(np.where(furthest.spread(kept), furthest.values, self.alpha.values))
 
     def single_tokens(self) -> Singles:
         """The token of least attention first: where it is within ε, no other is read out."""
@@ -126,7 +142,7 @@ class _Search:
         self.keep(segments, start, self.worth(segments, start), log_p[row, first[row]])
         return Singles(tokens, distance, log_p, count, first)
 
-    def pairs(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray]:
+    def pairs(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray, np.ndarray]:
         """The pairs worth following, by the model that agrees with the output at both tokens and in the middle."""
         row, start, end = self._candidates(singles, rows)
         segments = pairs_of(row, singles.tokens[row, start], singles.tokens[row, end])
@@ -135,7 +151,8 @@ class _Search:
         curves = Curves.between(singles.log_p[row, start], singles.log_p[row, end])
         segments, curves = self._bent(segments, curves)
         chosen = self.most_promising(segments, crossing_of(curves, self.own_p[row], self.limit), FOLLOWED)
-        return segments.take(chosen), curves.take(chosen), singles.distance[row, start][chosen]
+        distance = singles.distance[row[chosen, None], np.column_stack([start, end])[chosen]]
+        return segments.take(chosen), curves.take(chosen), distance[:, 0], distance[:, 1] <= self.limit
 
     def _candidates(self, singles: Singles, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Row, rank where it starts and rank where it ends of every pair considered.
@@ -183,8 +200,9 @@ class _Search:
 
     def _from_outside(self, segments: Segments, distance: np.ndarray, log_p: np.ndarray, chosen: np.ndarray) -> None:
         """Follow segments from attentions that are not within ε to the model's own."""
-        segments = segments.take(chosen)
-        self.follow(*self._bent(segments, Curves.between(log_p[chosen], np.log(self.own_p[segments.rows]))), distance[chosen])
+        segments, chosen = segments.take(chosen), np.flatnonzero(chosen)
+        curves = Curves.between(log_p[chosen], np.log(self.own_p[segments.rows]))
+        self.follow(*self._bent(segments, curves), distance[chosen], np.ones(len(chosen), bool))
 
     def _bent(self, segments: Segments, curves: Curves) -> tuple[Segments, Curves]:
         """The segments, and their curves through the outputs in the middle."""
@@ -217,7 +235,7 @@ class _Search:
         log_p[row, rank] = best.log_p[row] + (found - best.log_p[row]) / STEP
         return singles._replace(log_p=log_p)
 
-    def one_more(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray]:
+    def one_more(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray, np.ndarray]:
         """From the tokens of least attention to the best so far."""
         best, ranks = self.best, np.arange(min(MORE, singles.tokens.shape[1]))
         row, rank = np.nonzero(ranks < np.minimum(singles.first, singles.count)[rows, None])
@@ -229,15 +247,19 @@ class _Search:
         start = np.zeros_like(end)
         start[np.arange(len(row)), column] = 1.0
         segments = Segments(row, tokens, start, end, best.own[row])
-        return *self._bent(segments, Curves.between(singles.log_p[row, rank], best.log_p[row])), singles.distance[row, rank]
+        return *self._bent(segments, Curves.between(singles.log_p[row, rank], best.log_p[row])), singles.distance[row, rank], np.ones(len(row), bool)
 
-    def follow(self, segments: Segments, curves: Curves, distance: Float[np.ndarray, " m"]) -> None:
-        """Read the outputs along segments, whose start is ``distance`` away, to the first point within ε, and keep what is best."""
+    def follow(self, segments: Segments, curves: Curves, distance: Float[np.ndarray, " m"], ends: Bool[np.ndarray, " m"]) -> None:
+        """Read the outputs along segments, whose start is ``distance`` away, to the first point within ε, and keep what is best.
+
+        ``ends`` are those whose end is known to be within ε.
+        """
         walk = Walk.of(distance - self.limit, curves.a)
         for _ in range(AIMS):
             left = np.flatnonzero(np.isnan(walk.high))
             t = crossing_of(curves.take(left), self.own_p[segments.rows[left]], self.limit).inside
             curves = curves.with_rows(left, curves.take(left).bent(t, self._step(walk, segments, left, t)))
+        walk.end_at(ends)
         walk.start_before_high()
         first = crossing_of(curves, self.own_p[segments.rows], self.limit).first
         for number in range(STEPS):
@@ -286,7 +308,7 @@ class _Search:
         made = few_tokens(self.alpha.lengths[segments.rows], segments.tokens, segments.weights(t))
         if not segments.own.any():
             return made
-        return made.with_values(made.values + made.spread(t * segments.own) * self.alpha.take(segments.rows).values)
+        return made.with_values(made.values + made.spread(t * segments.own) * self.anchor.take(segments.rows).values)
 
     def worth(self, segments: Segments, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         """JSD to the model's own attention at a point of every segment."""
@@ -306,6 +328,15 @@ class _Search:
         best.value[rows], best.log_p[rows], best.own[rows] = value[chosen], log_p[chosen], (t * segments.own)[chosen]
         best.weights[rows] = 0.0
         best.tokens[rows, :width], best.weights[rows, :width] = segments.tokens[chosen], segments.weights(t)[chosen]
+
+
+def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray) -> Ragged:
+    """Of each of the ``rows`` the attention found with the same attended sum that differs most; of the others their own."""
+    values = alpha.values.copy()
+    for row in rows.tolist():
+        ends = movement(contribution[row], alpha[row], RANGES).ends
+        values[alpha.offsets[row] : alpha.offsets[row + 1]] = ends[jsd_terms(ends, alpha[row]).sum(axis=1).argmax()]
+    return alpha.with_values(values)
 
 
 def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -> Segments:

@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.core.papers import BRUNNER2020
 from attnaudit.core.settings import setting
-from attnaudit.experiments.identifiability.null_space import movement
+from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.rows import by_group, keys, require
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -79,7 +79,7 @@ class Identifiability:
         ),
     )  # fmt: skip
     seed: int = 0
-    tokens: int = setting("Positions of most attention whose ranges of weights are computed.", 4)
+    tokens: int = setting("Positions of most attention whose ranges of weights are computed.", RANGES)
 
     def __post_init__(self) -> None:
         require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")

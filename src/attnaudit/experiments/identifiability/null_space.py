@@ -21,6 +21,7 @@ from scipy.optimize import linprog
 
 TOLERANCE = 1e-6
 LARGEST = 10_000  # T · rank of the rows whose programs are solved
+RANGES = 4  # positions of most attention whose ranges are computed, by default
 SIGNS = 1  # programs with the signs of the best so far
 PAIRS = 1 << 20
 
@@ -29,6 +30,7 @@ class Movement(NamedTuple):
     """How far the attention of a row can move: the dimension of the null space, the largest TVD found and its bound.
 
     ``least`` and ``most`` are the ends of the ranges of the weights of the tokens of most attention. NaN where the programs are too large.
+    ``ends`` are the attentions found with the same sum, the one of `reach` among them; the row's own where there is no other.
     """
 
     dimension: int
@@ -36,6 +38,7 @@ class Movement(NamedTuple):
     upper: float
     least: Float[np.ndarray, " k"]
     most: Float[np.ndarray, " k"]
+    ends: Float[np.ndarray, "e T"]
 
 
 def movement(contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " T"], tokens: int) -> Movement:
@@ -44,15 +47,16 @@ def movement(contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " 
     spanned = directions(contribution)
     dimension, rank = len(alpha) - 1 - spanned.shape[1], spanned.shape[1]
     if dimension == 0:
-        return Movement(0, 0.0, 0.0, alpha[top], alpha[top])
+        return Movement(0, 0.0, 0.0, alpha[top], alpha[top], alpha[None])
     if rank == 0:
         reach = 1.0 - float(alpha.min())
-        return Movement(dimension, reach, reach, np.zeros(len(top)), np.ones(len(top)))
+        least_attended = np.eye(len(alpha))[[int(np.argmin(alpha))]]
+        return Movement(dimension, reach, reach, np.zeros(len(top)), np.ones(len(top)), least_attended)
     if rank == 1:
         return _of_line(spanned[:, 0] - alpha @ spanned[:, 0], alpha, top)
     if len(alpha) * rank > LARGEST:
         unknown = np.full(len(top), np.nan)
-        return Movement(dimension, np.nan, np.nan, unknown, unknown)
+        return Movement(dimension, np.nan, np.nan, unknown, unknown, alpha[None])
     return _by_programs(np.vstack([spanned.T, np.ones(len(alpha))]), alpha, top, dimension)
 
 
@@ -70,14 +74,18 @@ def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T r
 def _of_line(value: Float[np.ndarray, " T"], alpha: Float[np.ndarray, " T"], top: Int64[np.ndarray, " k"]) -> Movement:
     """Of readouts on a line, ``value`` from the attended sum: every vertex is a token with value 0, or one on each side of it."""
     below, above = np.flatnonzero(value <= 0.0), np.flatnonzero(value >= 0.0)
-    reach = 0.0
+    reach, end = 0.0, alpha
     for part in np.array_split(below, len(below) * len(above) // PAIRS + 1):
         gap = value[above] - value[part, None]
         share = np.where(gap > 0.0, value[above] / np.where(gap > 0.0, gap, 1.0), 1.0)  # of the token below
         kept = np.minimum(share, alpha[part, None]) + np.minimum(1.0 - share, alpha[above])
-        reach = max(reach, float((1.0 - kept).max(initial=0.0)))
+        if kept.size and 1.0 - kept.min() > reach:
+            low, high = np.unravel_index(kept.argmin(), kept.shape)
+            reach, end = float(1.0 - kept[low, high]), np.zeros_like(alpha)
+            end[part[low]] += share[low, high]
+            end[above[high]] += 1.0 - share[low, high]
     ranges = np.array([_range_on_line(value, t) for t in top.tolist()])
-    return Movement(len(alpha) - 2, reach, reach, np.minimum(ranges[:, 0], alpha[top]), np.maximum(ranges[:, 1], alpha[top]))
+    return Movement(len(alpha) - 2, reach, reach, np.minimum(ranges[:, 0], alpha[top]), np.maximum(ranges[:, 1], alpha[top]), end[None])
 
 
 def _range_on_line(value: Float[np.ndarray, " T"], t: int) -> tuple[float, float]:
@@ -103,7 +111,7 @@ def _by_programs(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"],
     reach = _distance(best, alpha)
     upper = 1.0 - own.sum() + (own - least).sum()  # all weight that can be taken away; of the other tokens all
     upper = min(upper, (most - own).sum()) if len(top) == len(alpha) else upper
-    return Movement(dimension, reach, max(float(upper), reach), least, most)
+    return Movement(dimension, reach, max(float(upper), reach), least, most, np.array(ends))
 
 
 def _maximise(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], goals: Float[np.ndarray, "g T"]) -> Float[np.ndarray, "g T"]:
