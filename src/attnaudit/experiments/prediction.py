@@ -17,8 +17,8 @@ from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
 from attnaudit.results.words import POSITION, TEXT, count, figure, interval, percent
-from attnaudit.stats.bootstrap import bootstrap_clusters
 from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
@@ -27,7 +27,7 @@ MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a
 
 @dataclass(frozen=True)
 class Prediction:
-    """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with bootstrap intervals.
+    """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with intervals.
 
     ``majority`` is the share of the most frequent label: the accuracy of always predicting that class. ``roc_auc_chance`` is the ROC-AUC
     of scores that are independent of the label, 0.5; undefined where some row allows only some of the classes, whose scores of 0 depend
@@ -88,18 +88,20 @@ class Prediction:
             return
         probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
         label, of = rows["label"].to_numpy(), rows["instance"].to_numpy() if "query" in rows.columns else None
-        scores = classification_scores(label, predicted_class(probabilities), probabilities, seed=self.seed, cluster=of)
-        for k, name in enumerate(("accuracy", "f1", "roc_auc")):
+        predicted = predicted_class(probabilities)
+        scores = classification_scores(label, predicted, probabilities, seed=self.seed, cluster=of)
+        correct = (predicted == label).astype(np.float64)
+        yield "accuracy", scores.accuracy, *share_interval(correct, np.arange(len(rows)) if of is None else of)
+        for k, name in enumerate(("f1", "roc_auc"), start=1):
             yield name, getattr(scores, name), scores.low[k], scores.high[k]
         if probabilities.shape[1] == 1 or probabilities.all():  # 0: a class that is not allowed
             yield "roc_auc_chance", CHANCE, None, None
 
     def _share(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """Accuracy, with its interval."""
-        correct, of = rows["correct"].cast(pl.Float64).to_numpy()[:, None], rows["instance"].to_numpy()
+        correct, of = rows["correct"].cast(pl.Float64).to_numpy(), rows["instance"].to_numpy()
         if len(rows):
-            low, high = bootstrap_clusters(correct, of, seed=self.seed)
-            yield "accuracy", float(correct.mean()), float(low[0]), float(high[0])
+            yield "accuracy", float(correct.mean()), *share_interval(correct, of)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:

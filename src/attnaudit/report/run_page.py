@@ -15,6 +15,7 @@ from attnaudit.report.sections.head_cards import head_view
 from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.words import POSITION, ROW
@@ -58,6 +59,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         *of_instances,
         comparison_section(record),
         numbers_section(summary_tables(record.summary, card.unit, heads), lead),
+        power_section(card, rows["instance"].n_unique()),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]
