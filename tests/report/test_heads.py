@@ -159,13 +159,17 @@ def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(f
 @pytest.mark.parametrize(
     ("found", "upper", "said"),
     [
-        ((0.6, 0.65, 0.5, 0.6), (0.69,) * 4, "In 4 of 4 heads of 2 layers other weights give nearly the same prediction; even in the head"),
-        ((0.6, 0.05, 0.05, 0.6), (0.69,) * 4, "In 2 of 4 heads of 2 layers other weights give nearly the same prediction"),
+        (
+            (0.6, 0.65, 0.5, 0.6),
+            (0.69,) * 4,
+            "In 4 of 4 heads of 2 layers very different weights give nearly the same prediction; even in the head",
+        ),
+        ((0.6, 0.05, 0.05, 0.6), (0.69,) * 4, "In 2 of 4 heads of 2 layers very different weights give nearly the same prediction"),
         ((0.05,) * 4, (0.1,) * 4, "No head's weights can be exchanged for very different ones without a larger change of the output."),
         (
             (0.05,) * 4,
             (0.1, 0.1, 0.1, 0.4),
-            "In none of 4 heads of 2 layers were very different weights found that do so; the bound does not",
+            "In none of 4 heads of 2 layers do the weights found differ much from its own on average; the bound does not rule such",
         ),
     ],
 )
@@ -177,7 +181,8 @@ def test_that_weights_cannot_be_exchanged_is_said_by_the_bound_alone(found: tupl
 @pytest.mark.parametrize(
     ("determined", "said"),
     [
-        ((0.9, 0.5, 1.0, 0.7), "In 3 of 4 heads of 2 layers there are texts for which other weights give exactly the same prediction; the "
+        ((0.9, 0.5, 1.0, 0.7), "In 3 of 4 heads of 2 layers there are texts for which other weights, close or not, give exactly the same "
+                               "prediction; the "
                                "most in head 0 of layer 1, 50 % of them."),
         ((1.0,) * 4, "in all rows: no other weights give the same sum."),
     ],
@@ -185,6 +190,15 @@ def test_that_weights_cannot_be_exchanged_is_said_by_the_bound_alone(found: tupl
 def test_heads_whose_sum_leaves_weights_open_are_counted(determined: tuple[float, ...], said: str):
     summary = _of_heads({"identifiability__max_tvd_alpha": _same(*(0.1,) * 4), "identifiability__identifiable": _same(*determined)})
     assert said in _sentence(summary)
+
+
+def test_lines_about_nearly_and_exactly_the_same_output_agree():
+    """Weights with exactly the same output are among those with nearly the same."""
+    same = {"identifiability__max_tvd_alpha": _same(*(0.1,) * 4), "identifiability__identifiable": _same(*(0.4,) * 4)}
+    summary = _of_heads({"adversary__emax_jsd": _same(*(0.05,) * 4), "adversary__emax_jsd_upper": _same(*(0.5,) * 4), **same})
+    nearly, exactly = (row.sentence for row in verdict(summary, ABOUT).rows)
+    assert "In none of 4 heads of 2 layers do the weights found differ much from its own on average, those with exactly the same" in nearly
+    assert "In 4 of 4 heads of 2 layers there are texts for which other weights, close or not, give exactly the same" in exactly
 
 
 def _joint(layers: int) -> pl.DataFrame:

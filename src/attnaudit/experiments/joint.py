@@ -13,9 +13,10 @@ from attnaudit.core.kernels import over_rows
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
+from attnaudit.experiments.maximal_change.found import Change, each_alone, largest_change
 from attnaudit.experiments.rows import by_group, keys, require, row_streams
 from attnaudit.experiments.shuffles import shuffle_rows
-from attnaudit.experiments.through_tail import is_flip, two_classes
+from attnaudit.experiments.through_tail import Outputs, is_flip, two_classes
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -46,9 +47,10 @@ class Joint:
     """The attention of all heads of a layer, at one query, replaced at once; all other layers as they follow from it.
 
     ``joint_uniform`` is the TVD to the output with uniform weights in all heads, ``joint_shuffled`` the median over ``shuffles`` with each
-    head's weights shuffled by itself, ``joint_max_delta_y`` the largest that was found with all weight of each head on one token (the
-    heads in turn, ``sweeps`` times), and ``joint_flips`` whether one of those tried flips the decision. In a trace of several layers
-    ``layers_uniform`` is the TVD with uniform weights in all heads of all layers. A row has the figures of its layer and text.
+    head's weights shuffled by itself, ``joint_max_delta_y`` the largest that was found: with all weight of each head on one token
+    (the heads in turn, ``sweeps`` times), or by one head alone, and ``joint_flips`` whether one of those tried flips the decision. In a
+    trace of several layers ``layers_uniform`` is the TVD with uniform weights in all heads of all layers. A row has the figures of its
+    layer and text.
     """
 
     name = "joint"
@@ -93,10 +95,12 @@ class Joint:
         uniform = search.change(joint.sums(_uniform(trace.alpha)))
         shuffled = [search.change(joint.sums(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
         most = search.most(self.sweeps)
-        flips = search.flips | most.flips
+        alone = _one_head_alone(trace)
+        flips = search.flips | most.flips | _to_groups(alone.flips, of_layer)
         columns = {
             "joint_uniform": uniform, "joint_shuffled": np.median(shuffled, axis=0),
-            "joint_max_delta_y": np.maximum.reduce([most.change, uniform, *shuffled]), "joint_flips": flips,
+            "joint_max_delta_y": np.maximum.reduce([most.change, uniform, *shuffled, _to_groups(alone.largest, of_layer)]),
+            "joint_flips": flips,
         }  # fmt: skip
         spread = {name: _to_rows(values, of_layer) for name, values in columns.items()}
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
@@ -171,6 +175,17 @@ def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
     for k in range(shuffles):
         over_rows(shuffle_rows, len(streams), drawn.values, drawn.offsets, streams, k)
         yield drawn
+
+
+def _one_head_alone(trace: Trace) -> Change:
+    """What `maximal_change` finds for each row, which all heads at once can do too."""
+    outputs = Outputs.of(trace.readout, trace.alpha)
+    return largest_change(outputs, each_alone(outputs), np.ones(len(trace.alpha.values), bool))
+
+
+def _to_groups(values: np.ndarray, groups: Ragged) -> np.ndarray:
+    """The largest of the values of its rows, for each group."""
+    return groups.with_values(values[groups.values]).reduce(np.maximum if values.dtype != bool else np.logical_or)
 
 
 def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:

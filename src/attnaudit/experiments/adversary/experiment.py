@@ -236,9 +236,17 @@ def _in_heads(rows: SummaryRows) -> str:
         return " No head's weights can be exchanged for very different ones without a larger change of the output."
     free = [row["value"] for row in found.values() if (row["value"] if row["low"] is None else row["low"]) >= CLOSE]
     if not free:
-        return f" In none of {rows.heads} were very different weights found that do so; the bound does not exclude them."
+        included = _same_output(rows)
+        return (
+            f" In none of {rows.heads} do the weights found differ much from its own{included}; the bound does not rule such weights out."
+        )
     least = f"even in the head where they differ least, they differ {difference(min(free))} on average"
-    return f" In {len(free)} of {rows.heads} other weights give nearly the same prediction; {least}."
+    return f" In {len(free)} of {rows.heads} very different weights give nearly the same prediction; {least}."
+
+
+def _same_output(rows: SummaryRows) -> str:
+    """The search starts from the weights that `identifiability` finds, so that those are never further from the model's own."""
+    return " on average, those with exactly the same output included" if rows.value("identifiability", "max_tvd_alpha") else " on average"
 
 
 def _over_all_words(rows: SummaryRows) -> str:

@@ -18,14 +18,14 @@ TINY = 1e-9
 class Segments(NamedTuple):
     """Segments from one attention to another of the same row: at t the weights on ``tokens`` (m, k) are ``(1 − t) · start + t · end``.
 
-    The end also has the share ``own`` (m,) of the model's own attention.
+    The end also has the share ``best`` (m,) of the best attention that is known of the row.
     """
 
     rows: Int64[np.ndarray, " m"]
     tokens: Int64[np.ndarray, "m k"]
     start: Float[np.ndarray, "m k"]
     end: Float[np.ndarray, "m k"]
-    own: Float[np.ndarray, " m"]
+    best: Float[np.ndarray, " m"]
 
     def take(self, chosen: np.ndarray) -> Segments:
         return Segments(*(part[chosen] for part in self))
@@ -160,20 +160,23 @@ def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
 
 
 def linear_attention(
-    log_odds: Float[np.ndarray, "k c"], own: Float[np.ndarray, " c"], slopes: np.ndarray, limit: float
+    log_odds: Float[np.ndarray, "k c"], own: Float[np.ndarray, " c"], slopes: np.ndarray, limit: float, box: np.ndarray | None = None
 ) -> np.ndarray | None:
     """The weights of largest ``slopes · weights`` that move the output by ``limit`` at most, to first order; None where there are none.
 
-    ``log_odds`` are the log-probabilities of each token alone minus those of the output ``own``; the softmax is linearised there.
+    Each weight stays between the ends of its row of ``box`` (k, 2), or 0 and 1. ``log_odds`` are the log-probabilities of each token alone
+    minus those of the output ``own``; the softmax is linearised there.
     """
     size, classes = log_odds.shape
     moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T
     each = np.eye(classes)
+    within = np.tile([0.0, np.inf], (size + classes, 1))
+    within[:size] = (0.0, 1.0) if box is None else box
     total = np.concatenate([np.zeros(size), np.ones(classes)])
     rows = np.block([[moved, -each], [-moved, -each]])
     found = linprog(
         np.concatenate([-slopes, np.zeros(classes)]), A_ub=np.vstack([rows, total]), b_ub=np.append(np.zeros(2 * classes), 2.0 * limit),
-        A_eq=1.0 - total[None], b_eq=[1.0], method="highs",
+        A_eq=1.0 - total[None], b_eq=[1.0], bounds=within, method="highs",
     )  # fmt: skip
     if found.x is None:
         return None

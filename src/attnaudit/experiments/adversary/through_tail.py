@@ -1,13 +1,18 @@
-"""The adversary through a tail that no kernel computes: attention of few tokens, found by calls of many rows at once.
+"""The adversary through a tail that no kernel computes: attention found by calls of many rows at once.
 
 JSD is convex along the segment between two attentions, so that of the part within ε only the ends matter. The best single token is the one
-of least attention within ε. To exceed it an attention must lean on a token of less attention whose own output is not within ε. So every
-search walks from such a token to another attention, and looks for the first point within ε:
+of least attention within ε. To exceed it an attention must lean on a token of less attention whose own output is not within ε. So the
+search knows attention that is within ε, and walks to it from attention that is not, looking for the first point within ε:
 
-1. to other single tokens, on a model of the log-probabilities that is linear between the two: the slab search of `exact`, approximately;
-2. of the best of these pairs the middle is read out, and the model bent to agree with it; the most promising are then followed on the tail
-   itself, by bracketing and regula falsi;
-3. from the tokens of least attention to the best attention so far, which becomes a triple, and once more.
+1. what is within ε without a search: the model's own attention, the most different one with the same attended sum, and so with the same
+   output (`identifiability`), and the best single token;
+2. from single tokens to others, on a model of the log-probabilities that is linear between the two: the slab search of `exact`,
+   approximately. Of the best of these pairs the middle is read out, and the model bent to agree with it; the most promising are then
+   followed on the tail itself, by bracketing and regula falsi;
+3. with more than two classes, linear programs on a model of single tokens;
+4. from the tokens of least attention to the best attention so far, twice;
+5. with more than two classes, a climb: programs on the slopes at the best attention so far, each in a box around it, which is halved where
+   it gains nothing. Where all classes are modelled, the first climb starts before the single tokens count.
 
 What is returned has been read out and is within ε. It is what was found; nothing says that it is the maximum.
 """
@@ -41,26 +46,27 @@ from attnaudit.trace.readout import Readout
 
 TOKENS, SPREAD = 64, 16  # single tokens that are read out; of a longer row so many that are not of least attention
 STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens that a pair may start from, and end at; of least attention among them
+PIECE = 2  # rows whose pairs are considered together
 MIDDLES = 24  # pairs whose middle is read out
 FOLLOWED = 6  # pairs that are followed on the tail itself
 ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
 AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
-CLASSES = 11  # whose probability is modelled; all others count together
+CLASSES = 100  # whose probability is modelled; all others count together, which hides what one gains from another
 PROGRAMS = 3  # linear programs of a row with more than two classes, on one model
 SUPPORT = 16  # tokens with weight
 GAP = 1e-3  # from the bound, within which an attention is as good as proven the furthest
-FAR = 0.1  # from the bound, where the model is made anew at the best attention found
-STEP = 0.1  # towards a token, by which slopes are measured
+EARLY, CLIMBS = 3, 6  # programs on slopes at the best so far: at first, and in the end
+BOX, SMALLEST_BOX = 0.5, 0.1  # how far they move a weight, halved where that gains less than PROGRESS
+PROGRESS = 1e-3
+STEP = 0.02  # towards a token, by which slopes are measured
 
 
 class Best(NamedTuple):
-    """The best attention of every row so far: its JSD, its weights on few tokens, its share ``own`` of the anchor, its log-probabilities."""
+    """The best attention of every row so far, which is within ε: its JSD (n,), the attention, its log-probabilities (n, classes)."""
 
-    value: np.ndarray
-    tokens: np.ndarray
-    weights: np.ndarray
-    own: np.ndarray
-    log_p: np.ndarray
+    value: Float[np.ndarray, " n"]
+    attention: Ragged
+    log_p: Float[np.ndarray, "n c"]
 
 
 class Singles(NamedTuple):
@@ -86,45 +92,45 @@ class _Search:
     """Of some rows together: every step reads the outputs of all of them."""
 
     def __init__(self, readout: Readout, alpha: Ragged, epsilon: float) -> None:
-        self.alpha, self.anchor, self.epsilon = alpha, alpha, epsilon
+        self.alpha, self.epsilon = alpha, epsilon
         self.limit = max(epsilon - NOISE, 0.0)
         self.readout, self.outputs = readout, Outputs.of(readout, alpha)
         self.classes = _likeliest(two_classes(self.outputs.own))
         self.own_p = self.modelled(self.outputs.own, np.arange(len(alpha)))
-        n = len(alpha)
-        self.best = Best(np.zeros(n), np.zeros((n, SUPPORT), np.int64), np.zeros((n, SUPPORT)), np.ones(n), np.log(self.own_p))
+        self.best = Best(np.zeros(len(alpha)), alpha.with_values(alpha.values.copy()), np.log(self.own_p))
 
     def run(self) -> Ragged:
         singles = self.single_tokens()
         rows = np.flatnonzero(singles.first > 0)  # where the token of least attention is within ε nothing is better
-        self.start_from_same_sum(rows)
-        self.follow(*self.pairs(singles, rows))
+        self.same_sum(rows)
         several = self.own_p.shape[1] > 2
+        if several and self.classes is None:  # of more classes every output costs much
+            self.climb(singles, rows, EARLY)
+        self.keep_single(singles)
+        self.follow(*self.pairs(singles, rows))
         if several:
-            self.by_programs(singles, self.below_bound(singles, rows, GAP))
+            self.by_programs(singles, self.below_bound(singles, rows))
         for _ in range(ROUNDS):
             self.follow(*self.one_more(singles, rows))
         if several:
-            far = self.below_bound(singles, rows, FAR)
-            self.by_programs(self.tangents(singles, far), far)
-            self.follow(*self.one_more(singles, far))
-        best = self.best
-        sparse = few_tokens(self.alpha.lengths, best.tokens, best.weights)
-        return sparse.with_values(sparse.values + sparse.spread(best.own) * self.anchor.values)
+            self.climb(singles, rows, CLIMBS)
+        return self.best.attention
 
-    def start_from_same_sum(self, rows: np.ndarray) -> None:
-        """Of the attentions with the model's own attended sum the most different becomes the anchor, and is the first to beat."""
+    def keep_single(self, singles: Singles) -> None:
+        """Of the single tokens the best."""
+        row = np.flatnonzero(singles.first < singles.count)
+        token = singles.tokens[row, singles.first[row]]
+        segments, start = pairs_of(row, token, token), np.zeros(len(row))
+        self.keep(segments, start, self.worth(segments, start), singles.log_p[row, singles.first[row]])
+
+    def same_sum(self, rows: np.ndarray) -> None:
+        """The attention most different from the model's own of those with the same attended sum, where there are any."""
         furthest = _furthest_of_same_sum(self.readout.contribution, self.alpha, rows)
         other = np.flatnonzero(self.alpha.with_values(furthest.values != self.alpha.values).reduce(np.logical_or))
-        self.anchor = furthest
-        nothing, end = np.zeros((len(other), 1)), np.ones(len(other))
-        segments = Segments(other, nothing.astype(np.int64), nothing, nothing, end)
-        distance, log_p = self.read(segments, end)
-        within = distance <= self.limit
-        self.keep(segments.take(within), end[within], self.worth(segments, end)[within], log_p[within])
-        kept = np.ones(len(self.alpha), bool)
-        kept[other] = within
-        self.anchor = furthest.with_values(np.where(furthest.spread(kept), furthest.values, self.alpha.values))
+        value = self.alpha.with_values(jsd_terms(furthest.values, self.alpha.values)).sum()[other]
+        found = self.outputs.under(other, lambda chosen: furthest.take(other[chosen]), self._measure)
+        better = (found[:, 0] <= self.limit) & (value > self.best.value[other])
+        self.take(other[better], furthest.take(other[better]), value[better], found[better, 1:])
 
     def single_tokens(self) -> Singles:
         """The token of least attention first: where it is within ε, no other is read out."""
@@ -137,9 +143,6 @@ class _Search:
             distance[row, rank], log_p[row, rank] = self.read(segments, np.zeros(len(row)))
         within = distance <= self.limit
         first = np.where(within.any(axis=1), within.argmax(axis=1), count)
-        row = np.flatnonzero(within.any(axis=1))
-        segments, start = pairs_of(row, tokens[row, first[row]], tokens[row, first[row]]), np.zeros(len(row))
-        self.keep(segments, start, self.worth(segments, start), log_p[row, first[row]])
         return Singles(tokens, distance, log_p, count, first)
 
     def pairs(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray, np.ndarray]:
@@ -170,7 +173,7 @@ class _Search:
     def _promising(self, singles: Singles, row: np.ndarray, start: np.ndarray, end: np.ndarray, segments: Segments) -> list[np.ndarray]:
         """The pairs whose middle is to be read out, by the linear model; rows in pieces, since each pair has a grid of outputs."""
         found = []
-        for low, high in pairwise(np.searchsorted(row, np.arange(0, len(self.alpha) + 8, 8))):
+        for low, high in pairwise(np.searchsorted(row, np.arange(0, len(self.alpha) + PIECE, PIECE))):
             piece = np.arange(low, high)
             curves = Curves.between(singles.log_p[row[piece], start[piece]], singles.log_p[row[piece], end[piece]])
             crossing = crossing_of(curves, self.own_p[row[piece]], self.limit)
@@ -193,16 +196,40 @@ class _Search:
             value, within = self.worth(segments, start), distance <= self.limit
             self.keep(segments.take(within), start[within], value[within], log_p[within])
             if number == PROGRAMS - 1:
-                self._from_outside(segments, distance, log_p, ~within & (value > self.best.value[rows]))
+                self._to_best(segments, distance, log_p, ~within & (value > self.best.value[rows]))
             shift = np.array([log_p[k] - w @ singles.log_p[rows[k], : len(w)] for k, w in enumerate(weights)]).reshape(log_p.shape)
             margin = np.where(within, margin, 0.9 * margin)
             slopes = [chords(w, self._least(singles, row)) for w, row in zip(weights, rows.tolist(), strict=True)]
 
-    def _from_outside(self, segments: Segments, distance: np.ndarray, log_p: np.ndarray, chosen: np.ndarray) -> None:
-        """Follow segments from attentions that are not within ε to the model's own."""
+    def _to_best(self, segments: Segments, distance: np.ndarray, log_p: np.ndarray, chosen: np.ndarray) -> None:
+        """Follow segments from attentions that are not within ε to the best so far."""
         segments, chosen = segments.take(chosen), np.flatnonzero(chosen)
-        curves = Curves.between(log_p[chosen], np.log(self.own_p[segments.rows]))
+        curves = Curves.between(log_p[chosen], self.best.log_p[segments.rows])
         self.follow(*self._bent(segments, curves), distance[chosen], np.ones(len(chosen), bool))
+
+    def climb(self, singles: Singles, rows: np.ndarray, times: int) -> None:
+        """From the best so far: a program on the slopes there, in a box around it, and the way from what it gives to the best."""
+        box = np.full(len(self.alpha), BOX)
+        for _ in range(times):
+            rows = self.below_bound(singles, rows[box[rows] >= SMALLEST_BOX])
+            before, log_p = self.best.value[rows].copy(), self.tangents(singles, rows)
+            made = [self._step_up(singles, row, log_p[row], box[row]) for row in rows.tolist()]
+            solved = np.array([one is not None for one in made], bool)
+            tried = rows[solved]
+            segments, start = _of_largest(tried, singles, [one for one in made if one is not None]), np.zeros(len(tried))
+            distance, found = self.read(segments, start)
+            value, within = self.worth(segments, start), distance <= self.limit
+            self.keep(segments.take(within), start[within], value[within], found[within])
+            self._to_best(segments, distance, found, ~within & (value > before[solved]))
+            box[rows[self.best.value[rows] <= before + PROGRESS]] *= 0.5
+
+    def _step_up(self, singles: Singles, row: int, log_p: np.ndarray, box: float) -> np.ndarray | None:
+        tokens, least = singles.tokens[row, : singles.count[row]], self._least(singles, row)
+        held = self.best.attention[row][tokens]
+        low, high = np.maximum(held - box, 0.0), np.minimum(held + box, 1.0)
+        slopes = (gains(high, least) - gains(low, least)) / (high - low)
+        log_odds = log_p[: len(tokens)] - np.log(self.own_p[row])
+        return linear_attention(log_odds, self.own_p[row], slopes, self.limit, np.column_stack([low, high]))
 
     def _bent(self, segments: Segments, curves: Curves) -> tuple[Segments, Curves]:
         """The segments, and their curves through the outputs in the middle."""
@@ -217,37 +244,28 @@ class _Search:
         log_p = singles.log_p[row, : singles.count[row]] + shift
         return linear_attention(log_p - np.log(self.own_p[row]), self.own_p[row], slopes, margin)
 
-    def below_bound(self, singles: Singles, rows: np.ndarray, gap: float) -> np.ndarray:
-        """The rows whose best is more than ``gap`` below all attention on the token of least attention, which no attention exceeds."""
+    def below_bound(self, singles: Singles, rows: np.ndarray) -> np.ndarray:
+        """The rows whose best is more than `GAP` below all attention on the token of least attention, which no attention exceeds."""
         least = self.alpha.values[self.alpha.offsets[rows] + singles.tokens[rows, 0]]
-        return rows[self.best.value[rows] < 0.5 * LN2 + gains(np.ones(len(rows)), least) - gap]
+        return rows[self.best.value[rows] < 0.5 * LN2 + gains(np.ones(len(rows)), least) - GAP]
 
-    def tangents(self, singles: Singles, rows: np.ndarray) -> Singles:
+    def tangents(self, singles: Singles, rows: np.ndarray) -> Float[np.ndarray, "n k c"]:
         """The log-probabilities of each single token by the slopes at the best attention so far."""
         log_p, best = singles.log_p.copy(), self.best
         row, rank = np.nonzero(np.arange(log_p.shape[1]) < singles.count[rows, None])
         row = rows[row]
-        tokens = np.column_stack([singles.tokens[row, rank], best.tokens[row]])
-        start = np.zeros((len(row), SUPPORT + 1))
-        start[:, 0] = 1.0
-        segments = Segments(row, tokens, start, np.column_stack([np.zeros(len(row)), best.weights[row]]), best.own[row])
-        found = self.read(segments, np.full(len(row), 1.0 - STEP))[1]
+        found = self.read(_to_the_best(row, singles.tokens[row, rank]), np.full(len(row), 1.0 - STEP))[1]
         log_p[row, rank] = best.log_p[row] + (found - best.log_p[row]) / STEP
-        return singles._replace(log_p=log_p)
+        return log_p
 
     def one_more(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray, np.ndarray]:
         """From the tokens of least attention to the best so far."""
-        best, ranks = self.best, np.arange(min(MORE, singles.tokens.shape[1]))
+        ranks = np.arange(min(MORE, singles.tokens.shape[1]))
         row, rank = np.nonzero(ranks < np.minimum(singles.first, singles.count)[rows, None])
         row = rows[row]
-        token, tokens, end = singles.tokens[row, rank], best.tokens[row].copy(), best.weights[row]
-        known = (tokens == token[:, None]) & (end > 0.0)
-        column = np.where(known.any(axis=1), known.argmax(axis=1), (end == 0.0).argmax(axis=1))
-        tokens[np.arange(len(row)), column] = token
-        start = np.zeros_like(end)
-        start[np.arange(len(row)), column] = 1.0
-        segments = Segments(row, tokens, start, end, best.own[row])
-        return *self._bent(segments, Curves.between(singles.log_p[row, rank], best.log_p[row])), singles.distance[row, rank], np.ones(len(row), bool)
+        curves = Curves.between(singles.log_p[row, rank], self.best.log_p[row])
+        bent = self._bent(_to_the_best(row, singles.tokens[row, rank]), curves)
+        return *bent, singles.distance[row, rank], np.ones(len(row), bool)
 
     def follow(self, segments: Segments, curves: Curves, distance: Float[np.ndarray, " m"], ends: Bool[np.ndarray, " m"]) -> None:
         """Read the outputs along segments, whose start is ``distance`` away, to the first point within ε, and keep what is best.
@@ -296,25 +314,24 @@ class _Search:
 
     def read(self, segments: Segments, t: Float[np.ndarray, " m"]) -> tuple[np.ndarray, np.ndarray]:
         """TVD from the model's output (m,) and modelled log-probabilities (m, classes) at a point of every segment."""
-
-        def measure(prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
-            return np.hstack([self.outputs.distance(prediction, rows)[:, None], np.log(self.modelled(prediction, rows))])
-
-        found = self.outputs.under(segments.rows, lambda chosen: self.attention(segments.take(chosen), t[chosen]), measure)
+        found = self.outputs.under(segments.rows, lambda chosen: self.attention(segments.take(chosen), t[chosen]), self._measure)
         return found[:, 0], found[:, 1:]
+
+    def _measure(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return np.hstack([self.outputs.distance(prediction, rows)[:, None], np.log(self.modelled(prediction, rows))])
 
     def attention(self, segments: Segments, t: Float[np.ndarray, " m"]) -> Ragged:
         """The attention at a point of every segment."""
         made = few_tokens(self.alpha.lengths[segments.rows], segments.tokens, segments.weights(t))
-        if not segments.own.any():
+        if not segments.best.any():
             return made
-        return made.with_values(made.values + made.spread(t * segments.own) * self.anchor.take(segments.rows).values)
+        return made.with_values(made.values + made.spread(t * segments.best) * self.best.attention.take(segments.rows).values)
 
     def worth(self, segments: Segments, t: Float[np.ndarray, " m"]) -> Float[np.ndarray, " m"]:
         """JSD to the model's own attention at a point of every segment."""
         old = self.alpha.values[self.alpha.offsets[segments.rows][:, None] + segments.tokens]
         value = 0.5 * LN2 + gains(segments.weights(t), old).sum(axis=1)
-        mixed = np.flatnonzero(segments.own)
+        mixed = np.flatnonzero(segments.best)
         made = self.attention(segments.take(mixed), t[mixed])
         value[mixed] = made.with_values(jsd_terms(made.values, self.alpha.take(segments.rows[mixed]).values)).sum()
         return value
@@ -324,10 +341,13 @@ class _Search:
         order = np.lexsort((-value, segments.rows))
         order = order[value[order] > self.best.value[segments.rows[order]]]
         rows, first = np.unique(segments.rows[order], return_index=True)
-        chosen, width, best = order[first], segments.tokens.shape[1], self.best
-        best.value[rows], best.log_p[rows], best.own[rows] = value[chosen], log_p[chosen], (t * segments.own)[chosen]
-        best.weights[rows] = 0.0
-        best.tokens[rows, :width], best.weights[rows, :width] = segments.tokens[chosen], segments.weights(t)[chosen]
+        chosen = order[first]
+        self.take(rows, self.attention(segments.take(chosen), t[chosen]), value[chosen], log_p[chosen])
+
+    def take(self, rows: np.ndarray, attention: Ragged, value: np.ndarray, log_p: np.ndarray) -> None:
+        """Make ``attention`` the best so far of the ``rows``."""
+        self.best.value[rows], self.best.log_p[rows] = value, log_p
+        self.best.attention.values[self.alpha.positions(rows)] = attention.values
 
 
 def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray) -> Ragged:
@@ -335,12 +355,18 @@ def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray)
     values = alpha.values.copy()
     for row in rows.tolist():
         ends = movement(contribution[row], alpha[row], RANGES).ends
-        values[alpha.offsets[row] : alpha.offsets[row + 1]] = ends[jsd_terms(ends, alpha[row]).sum(axis=1).argmax()]
+        furthest = jsd_terms(ends, np.broadcast_to(alpha[row], ends.shape)).sum(axis=1).argmax()
+        values[alpha.offsets[row] : alpha.offsets[row + 1]] = ends[furthest]
     return alpha.with_values(values)
 
 
+def _to_the_best(rows: np.ndarray, tokens: np.ndarray) -> Segments:
+    """From all attention on a token to the best attention so far."""
+    return Segments(rows, tokens[:, None], np.ones((len(rows), 1)), np.zeros((len(rows), 1)), np.ones(len(rows)))
+
+
 def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -> Segments:
-    """From the `SUPPORT` largest weights of every row, scaled to sum to 1, to the model's own attention."""
+    """From the `SUPPORT` largest weights of every row, scaled to sum to 1, to the best attention so far."""
     start, places = np.zeros((len(rows), SUPPORT)), np.zeros((len(rows), SUPPORT), np.int64)
     for k, weight in enumerate(weights):
         largest = np.argsort(-weight, kind="stable")[:SUPPORT]

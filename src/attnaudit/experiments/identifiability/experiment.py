@@ -138,4 +138,4 @@ def _in_heads(rows: SummaryRows) -> str:
         return ""
     head, row = min(free.items(), key=lambda one: one[1]["value"])
     most = f"; the most in {named(head)}, {percent(1.0 - row['value'])} of them" if len({one["value"] for one in free.values()}) > 1 else ""
-    return f" In {len(free)} of {rows.heads} there are texts for which other weights give exactly the same prediction{most}."
+    return f" In {len(free)} of {rows.heads} there are texts for which other weights, close or not, give exactly the same prediction{most}."
