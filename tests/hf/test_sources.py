@@ -73,7 +73,7 @@ def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
         read_texts(folder, split="dev")
     (folder / "test.csv").rename(folder / "other.csv")
     (folder / "train.csv").unlink()
-    with pytest.raises(InputError, match="mine: no such file among other.csv; expected a file test, dev or train with one of"):
+    with pytest.raises(InputError, match=r"mine: no such file among other\.csv; expected a file test, dev or train with one of"):
         read_texts(folder)
 
 
@@ -173,5 +173,5 @@ def test_a_trace_is_collected_of_texts_alone_and_says_how_classes_were_matched()
     assert (stated.class_names, stated.array("label").tolist()) == (["x", "y", "z"], [2, 0])
     assert stated.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
     assert stated.metadata["model"]["matched"] == "name"
-    with pytest.raises(InputError, match="3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME"):
+    with pytest.raises(InputError, match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME"):
         attnaudit.hf.collect(model, own, labelled)

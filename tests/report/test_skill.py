@@ -56,12 +56,15 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
 
 @pytest.mark.parametrize("matched", ["order", "number", "name"])
 def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(matched: str) -> None:
-    about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": {"name": "Bert", "matched": matched}})
+    model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}
+    about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": model})
     accuracy = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}}
     worse, chance = ({"prediction__roc_auc": {"value": 0.1, "low": low, "high": high}} for low, high in ((0.02, 0.2), (0.05, 0.55)))
     said = "the names may be exchanged. State them, in the order of the outputs, with --classes."
     for rows, expected in ((accuracy | worse, True), (accuracy | chance, False), (accuracy, True)):
-        (row,) = verdict(summary_of(**rows), about).rows
+        card = verdict(summary_of(**rows), about)
+        (row,) = card.rows
+        assert ("classes assumed: LABEL_0 is neg, LABEL_1 is pos" in card.subtitle) is (matched != "name")
         assert (said in row.sentence) is (expected and matched != "name")
 
 

@@ -136,7 +136,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
-    if about.assumes_classes and (worse := _worse_than_chance(accuracy, auc, len(about.class_names))):
+    if about.assumed_classes and (worse := _worse_than_chance(accuracy, auc, len(about.class_names))):
         return (
             f"{correct}{worse}, and which output of the model is which class was assumed: the names may be exchanged. State them, in the "
             "order of the outputs, with --classes."
