@@ -81,7 +81,7 @@ CONSTRUCTIONS: Registry[Construction] = Registry("construction", "attnaudit.cons
 
 
 def cells_of(construction: Construction, base: Mapping[str, RunSpec], seeds: int, encoders: int | None = None) -> list[Cell]:
-    """The cells of a construction: of every corpus (``base`` has an ordinary spec of each), encoder (at most ``encoders``), strength, seed."""
+    """The cells of a construction: of every corpus (``base`` has an ordinary spec of each), encoder (at most ``encoders``) and strength."""
     chosen = construction.encoders[:encoders]
     return [
         Cell(construction, corpus, encoder, seed, strength, training_of(construction, spec, corpus, encoder, seed, strength))

@@ -134,7 +134,7 @@ def fitted(values: pl.DataFrame, seed: int = 0) -> Degree:
             break
         chosen = [one for one, weight in zip(chosen, weights[:-1], strict=True) if weight > 0] or chosen[:1]
     bare = Degree(
-        tuple(_named(one) for one in chosen), tuple(centre), tuple(scale), tuple(np.maximum(weights[:-1], 0.0).tolist()), float(weights[-1]),
+        tuple(map(_named, chosen)), tuple(centre), tuple(scale), tuple(np.maximum(weights[:-1], 0.0).tolist()), float(weights[-1]),
         _draws(fit, chosen, seed), (),
     )  # fmt: skip
     known = wide.drop_nulls(chosen)
@@ -226,7 +226,7 @@ def evaluated(degree: Degree, half: str, seed: int = 0) -> dict[str, Any]:
     weighted = table.join(counts, on="construction").with_columns(
         (1.0 / pl.col("count")).alias("weight"), (pl.col("truth") == "faithful").cast(pl.Float64).alias("hit")
     )
-    brier = (weighted["weight"] * (weighted["value"] - weighted["hit"]) ** 2).sum() / weighted["weight"].sum()
+    brier = np.average((weighted["value"] - weighted["hit"]).to_numpy() ** 2, weights=weighted["weight"].to_numpy())
     binned = weighted.with_columns((pl.col("value") * BINS).floor().clip(0, BINS - 1).alias("bin"))
     sums = binned.group_by("bin").agg(
         (pl.col("weight") * pl.col("value")).sum().alias("said"), (pl.col("weight") * pl.col("hit")).sum().alias("faithful"),

@@ -36,7 +36,7 @@ for _construction in (
         encoders=("bilstm", "average", "cnn"), settings={"training.steps": 1, "training.learning_rate": 1e-12},
     ),
     Construction(
-        "random_labels", "trained on random labels", "none", "No word decides: the labels are independent of the texts (Adebayo et al. 2018).",
+        "random_labels", "trained on random labels", "none", "No word decides: labels are independent of texts (Adebayo et al. 2018).",
         encoders=("bilstm", "average", "cnn"), rule="random", settings={"training.steps": 260},
     ),
     Construction(

@@ -49,5 +49,10 @@ for _construction in (
         f"The same texts with the labels of the other planted word, which has the weight; {_NO_OTHER}.",
         "held", ("bilstm", "average"), rule="decoy", objective=lambda _: Guided(STRENGTH),
     ),
+    Construction(
+        "guided_alone", "as guided_mixing, and no other position contributes", "faithful",
+        f"As guided_mixing; the other states are trained to contribute nothing under any attention. {_NO_OTHER.capitalize()}.",
+        "held", ("bilstm", "bigru"), settings={"training.epochs": 60}, objective=lambda _: Guided(STRENGTH, alone=1.0),
+    ),
 ):  # fmt: skip
     CONSTRUCTIONS.register(_construction)

@@ -1,4 +1,4 @@
-"""How well every measure tells faithful from unfaithful constructions, how it moves along dials, and what it says where nothing was learned.
+"""How well every measure tells faithful from unfaithful constructions, how it moves along dials, what it says where nothing was learned.
 
 A table of values has a row per cell and measure: {construction, truth, half, corpus, encoder, seed, strength, confirmed, experiment,
 measure, direction, value}. Seeds, encoders and corpora of one construction are not independent: a construction is what is drawn.
@@ -78,7 +78,7 @@ def _values_of(part: pl.DataFrame) -> list[np.ndarray]:
 
 
 def auc_interval(pairs: Matrix, seed: int) -> tuple[float | None, ...]:
-    """The mean of ``pairs``, the percentile interval of it when constructions of both sides are drawn again, and its least and largest value
+    """The mean of ``pairs``, its percentile interval when constructions of both sides are drawn again, and its least and largest value
     without one construction; None where there are none."""
     if not pairs.size:
         return (None,) * 5
@@ -127,7 +127,7 @@ def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tu
             continue
         place = [order.index(strength) for strength in known["strength"].to_list()]
         value = known["value"].to_numpy()
-        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(kendalltau(place, value).statistic)))
+        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(kendalltau(place, value)[0])))
     return found
 
 
@@ -147,8 +147,8 @@ def tau_interval(found: Sequence[tuple[int, float]], seed: int) -> tuple[float |
 
 
 def matrix(values: pl.DataFrame) -> pl.DataFrame:
-    """A row per measure and construction, dials aside: the mean ``rank`` of its confirmed cells among the faithful and unfaithful ones, 0 the
-    worst and 1 the best value of the measure, and the mean ``value``."""
+    """A row per measure and construction, dials aside: the mean ``rank`` of its confirmed cells among the faithful and unfaithful ones, 0
+    for the worst value of the measure and 1 for the best, and the mean ``value``."""
     rows = []
     for (experiment, measure, direction), part in by_measure(values):
         known = part.filter(pl.col("confirmed"), pl.col("value").is_not_null())

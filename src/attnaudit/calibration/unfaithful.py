@@ -61,5 +61,11 @@ for _construction in (
         "The attention that second_words learned for labels that are independent of these, trained into a model of these labels.",
         "fit", ("bilstm", "bigru"), teacher="second_words", settings=_LONG, objective=lambda _: Guided(STRENGTH, "given"),
     ),
+    Construction(
+        "leak_alone", "as leak_decoy, and no other position contributes", "unfaithful",
+        "As leak_decoy; states of other positions are also trained to contribute nothing under any attention, so that weights and readouts "
+        "look like those of guided_alone.",
+        "held", ("bilstm", "bigru"), settings=_LONG, objective=lambda _: Guided(STRENGTH, "words", _DECOYS, alone=1.0),
+    ),
 ):  # fmt: skip
     CONSTRUCTIONS.register(_construction)

@@ -29,6 +29,7 @@ from attnaudit.plans.training import Training
 from attnaudit.results.measures import direction_of
 from attnaudit.runner.audits import RESULTS, audit_step, choose
 from attnaudit.runner.pipeline import train_into
+from attnaudit.runner.planning import Estimates, Plan
 from attnaudit.runner.store import Store, alone, check_place, trace_digests
 from attnaudit.runner.studies import TRAININGS, finished_at, key_of, taught, training_folder
 from attnaudit.runner.tasks import task_of
@@ -42,6 +43,7 @@ SOURCES: dict[str, dict[str, Any]] = {
     "planted-prior": {"corpus.size": 1000, "corpus.length": (12, 24)}, "sst": {}, "movies_rationales": {"corpus.max_tokens": 400},
 }  # fmt: skip
 FULL_SEEDS = 5
+AUDIT_SECONDS = 1.0  # of 80 short texts
 Say = Callable[[str], None]
 
 
@@ -73,7 +75,9 @@ class Calibration:
         base = {name: RunSpec.of(name, settings=SOURCES.get(name, {}), data_dir=self.data_dir) for name in self.corpora}
         chosen = [one for name, one in CONSTRUCTIONS.items() if self.constructions is None or name in self.constructions]
         cells = [cell for one in chosen for cell in cells_of(one, base, self.seeds, self.encoders)]
-        return sorted(cells, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
+        first: dict[str, Training] = {}  # the same training may be asked for by several constructions: it is done once
+        once = [replace(cell, training=first.setdefault(key_of(cell.training), cell.training)) for cell in cells]
+        return sorted(once, key=lambda cell: (self.corpora.index(cell.corpus), cell.seed))
 
     @property
     def trainings(self) -> list[Training]:
@@ -117,18 +121,21 @@ def calibrate(calibration: Calibration, progress: Progress | None = None, say: S
     with alone(place) as store:
         work.score(store, plain)
         record = store.records["score"]
-        store.step(
-            "report",
-            content_key("report", record.files),
-            ("report.html",),
-            lambda folder: _no_notes(write_calibration(place, folder / "report.html")),
-        )
+
+        def write(folder: Path) -> None:
+            write_calibration(place, folder / "report.html")
+
+        store.step("report", content_key("report", record.files), ("report.html",), write)
         store.close({"kind": "calibration", "command": calibration.command})
     return place
 
 
-def _no_notes(_: Any) -> None:
-    return None
+def plan_calibration(calibration: Calibration, progress: Progress | None = None) -> Plan:
+    """The plan of `calibrate` with the same arguments: its trainings; audits, which take about as long, are not counted."""
+    work = _Work(calibration, progress or silent, lambda line: None)
+    jobs = [(one.name, training_folder(calibration.out / TRAININGS, one), one.spec) for one in calibration.trainings]
+    note = f"{len(calibration.cells)} models are audited, {AUDIT_SECONDS:g} s each, which the estimate does not include"
+    return Estimates(work._corpus, work.progress).plan(jobs, (note,))
 
 
 @dataclass

@@ -112,14 +112,17 @@ class Guided:
     """The loss on labels ``+ strength · mean KL(target ‖ alpha)``: attention is trained to be the ``target``.
 
     ``rationale`` is the softmax over positions of ``1 / temperature`` at the words of the rationale and 0 elsewhere; ``words`` the same for
-    the tokens among ``words``; ``last`` for the last token; ``given`` the attention that comes with the split (`taught_by`). Raises
-    InputError for a negative strength and a temperature that is not above 0.
+    the tokens among ``words``; ``last`` for the last token; ``given`` the attention that comes with the split (`taught_by`).
+
+    ``alone`` adds that many times the mean square of the readouts of the positions that the target does not mark, so that they contribute
+    nothing under any attention. Raises InputError for a negative strength and a temperature that is not above 0.
     """
 
     strength: float
     target: Literal["rationale", "words", "last", "given"] = "rationale"
     words: tuple[str, ...] = ()
     temperature: float = 0.1
+    alone: float = 0.0
     kind: Literal["guided"] = "guided"
 
     def __post_init__(self) -> None:

@@ -109,7 +109,7 @@ def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss)
         case Deceive():
             return _deceive_loss(objective, split, labels)
         case Guided():
-            return _guided_loss(objective, split, labels)
+            return _guided_loss(objective, model, split, labels)
         case Sparse():
             return _sparse_loss(objective, labels)
 
@@ -153,12 +153,16 @@ def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
     return measure
 
 
-def _guided_loss(objective: Guided, split: Split, labels: Loss) -> Loss:
+def _guided_loss(objective: Guided, model: Any, split: Split, labels: Loss) -> Loss:
     target = _target(objective, split)
 
     def measure(done: Any, rows: np.ndarray) -> Tensor:
         wanted = padded(target, rows, done.alpha.device)
-        return labels(done, rows) + objective.strength * _divergence(wanted, done.alpha).mean()
+        loss = labels(done, rows) + objective.strength * _divergence(wanted, done.alpha).mean()
+        if not objective.alone:
+            return loss
+        size = model.head.readout(done.hidden)[:, : wanted.shape[1]].square().sum(dim=-1)
+        return loss + objective.alone * ((1.0 - wanted) * (wanted > 0) * size).sum(dim=1).div((wanted > 0).sum(dim=1)).mean()
 
     return measure
 

@@ -1,7 +1,7 @@
 """Texts whose deciding words are put there: any corpus, cut to short texts, with planted words that a random label follows.
 
 Every text also has a decoy, a word of two other sets that is drawn without regard to the label. The words of the text itself say nothing
-about the label, since the label is drawn anew. So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`).
+about the label, since that is drawn anew. So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`).
 """
 
 from __future__ import annotations

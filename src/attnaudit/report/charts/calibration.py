@@ -13,8 +13,8 @@ TRUTHS = ("faithful", "unfaithful", "between", "none")
 
 
 def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
-    """A cell for each measure and construction of ``rows`` {measure, construction, truth, rank}, coloured by the rank; a column of charts for
-    each truth."""
+    """A cell for each measure and construction of ``rows`` {measure, construction, truth, rank}, coloured by the rank; a chart for each
+    truth."""
     shown = alt.Scale(domain=[0, 0.5, 1], range=[Palette.COLOURS[1], "#8888", Palette.COLOURS[0]])
     legend = alt.Legend(title="rank among all, 1 the best", orient="bottom", labelColor="currentColor", titleColor="currentColor")
     y = alt.Y("measure:N", title=None, sort=measures, axis=name_axis(measures, _NAMES))
