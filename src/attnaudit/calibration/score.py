@@ -84,7 +84,10 @@ def auc_interval(pairs: Matrix, seed: int) -> tuple[float | None, ...]:
         return (None,) * 5
     rows, columns = pairs.shape
     rng = keyed(seed, "constructions")
-    drawn = [pairs[rng.integers(rows, size=rows)][:, rng.integers(columns, size=columns)].mean() for _ in range(RESAMPLES)]
+    often, across = (
+        rng.multinomial(size, np.full(size, 1 / size), RESAMPLES) / size for size in (rows, columns)
+    )  # how often each is drawn
+    drawn = ((often @ pairs) * across).sum(axis=1)
     low, high = np.percentile(drawn, [(100 - LEVEL) / 2, (100 + LEVEL) / 2])
     without = [pairs.mean()]
     without += [np.delete(pairs, k, axis=0).mean() for k in range(rows) if rows > 1]
@@ -127,7 +130,7 @@ def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tu
             continue
         place = [order.index(strength) for strength in known["strength"].to_list()]
         value = known["value"].to_numpy()
-        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(kendalltau(place, value)[0])))
+        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(np.asarray(kendalltau(place, value))[0])))
     return found
 
 
@@ -165,4 +168,5 @@ def matrix(values: pl.DataFrame) -> pl.DataFrame:
                 "experiment": experiment, "measure": measure, "construction": str(name), "truth": CONSTRUCTIONS[str(name)].truth,
                 "rank": float(rank), "value": float(sign * value.mean()),
             })  # fmt: skip
-    return pl.DataFrame(rows)
+    texts = dict.fromkeys(("experiment", "measure", "construction", "truth"), pl.String)
+    return pl.DataFrame(rows, schema={**texts, "rank": pl.Float64, "value": pl.Float64})

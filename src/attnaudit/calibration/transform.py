@@ -32,7 +32,7 @@ def permuted(trace: Trace, share: float | None, seed: int) -> Trace:
     factor = np.divide(alpha.values, shown.values, out=np.ones_like(values), where=moved)
     readout = trace.ragged("readout")
     columns = {
-        "alpha": shown.with_values(np.where(moved, shown.values, alpha.values)),
+        "alpha": shown.with_values(np.where(moved, shown.values, trace.ragged("alpha").values)),
         "readout": readout.with_values(readout.values * factor[:, None]),
     }
     return _replaced(trace, columns)

@@ -33,7 +33,7 @@ def write_calibration(folder: Path, page: Path | None = None) -> Path:
         f"{checks.height} models of {checks['construction'].n_unique()} constructions; the check confirmed the truth of "
         f"{int(confirmed['confirmed'].sum())} of {confirmed.height} that are faithful or unfaithful by construction"
     )
-    figures = [_matrix_figure(scores, matrix), *_degree_figure(degree)]
+    figures = [*_matrix_figure(scores, matrix), *_degree_figure(degree)]
     tables = [scores_table(scores), *_dials_table(dials), *_degree_table(degree), checks_table(checks)]
     return write_page(page or folder / "report.html", [figures_section(figures), numbers_section(tables, LEAD)], HEADING, subtitle)
 
@@ -97,7 +97,9 @@ def _degree_table(degree: Mapping[str, Any] | None) -> Iterable[SummaryTable]:
     yield SummaryTable("the degree's measures", ("coefficient a standard deviation",), tuple(measured))
 
 
-def _matrix_figure(scores: pl.DataFrame, matrix: pl.DataFrame) -> Figure:
+def _matrix_figure(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figure]:
+    if matrix.is_empty():
+        return
     known = scores.filter(pl.col("auc").is_not_null())
     labels = {_name(row): f"{row['experiment']}: {row['measure']}" for row in known.iter_rows(named=True)}
     order = {name: k for k, name in enumerate(CONSTRUCTIONS)}
@@ -109,7 +111,7 @@ def _matrix_figure(scores: pl.DataFrame, matrix: pl.DataFrame) -> Figure:
         "where the measure speaks for attention. A perfect measure is blue on the left and orange next to it."
     )
     panel = Panel("", render(matrix_chart(rows, list(labels.values())), "matrix", "Rank of every construction by every measure"))
-    return Figure("matrix", "Every measure on every construction", caption, (panel,))
+    yield Figure("matrix", "Every measure on every construction", caption, (panel,))
 
 
 def _degree_figure(degree: Mapping[str, Any] | None) -> Iterable[Figure]:

@@ -28,7 +28,7 @@ def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
         placed = y if not parts else alt.Y("measure:N", title=None, sort=measures, axis=None)
         chart = alt.Chart(own).mark_rect().encode(x=x, y=placed, color=alt.Color("rank:Q", scale=shown, legend=legend))
         parts.append(chart.properties(width=_CELL * len(names), height=_CELL * len(measures)))
-    return alt.hconcat(*parts, spacing=10)  # type: ignore[return-value]
+    return alt.hconcat(*parts, spacing=10)
 
 
 def reliability_chart(rows: pl.DataFrame) -> Drawing:
