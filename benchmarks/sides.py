@@ -42,6 +42,7 @@ SHUFFLE = kernel(shuffle)
 TOGETHER = 128  # shortened texts in one pass of the model
 POSITIONS = 1 << 15  # tokens of a made-up trace
 HIDDEN, K, EPSILON, PERMUTATIONS = 256, 5, 0.01, 100
+PAPER = {"permutation": {"permutations": PERMUTATIONS}}  # what the plain way does
 CORRELATIONS = (("alpha", "gradient"), ("alpha", "loo"), ("gradient", "loo"))
 ENCODERS = ("bilstm", "cnn", "average")
 
@@ -165,7 +166,7 @@ def of_trace(name: str, columns: tuple[str, ...], length: int) -> Side:
 
 
 def on_trace(name: str, columns: tuple[str, ...], trace: Trace) -> Side:
-    experiment = make_experiment(name)
+    experiment = make_experiment(name, PAPER.get(name))
 
     def call(rows: np.ndarray) -> np.ndarray:
         return experiment(trace if len(rows) == len(trace) else trace.take(rows)).select(columns).to_numpy()

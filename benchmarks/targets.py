@@ -38,7 +38,7 @@ from benchmarks.adversary import plain_search
 from benchmarks.battery import plain_correlation, plain_permutation
 from benchmarks.lengths import default_product, figure, matrix_products, print_header, print_row, recurrent_operations
 from benchmarks.measuring import apart, measured_apart
-from benchmarks.sides import our_gradients, our_leave_one_out, plain_gradients, plain_leave_one_out
+from benchmarks.sides import PAPER, our_gradients, our_leave_one_out, plain_gradients, plain_leave_one_out
 
 COLUMNS = ("part", "plain way (s)", "ours (s)", "plain / ours", "authors' code, reported (s)", "reported / ours", "expected", "reached")
 REPEATS = 3
@@ -101,7 +101,8 @@ def sst_parts(sst: Trained) -> dict[str, tuple[float, float]]:
     trace = Trace.read(sst.folder)
 
     def ours(name: str) -> float:
-        return seconds(lambda: make_experiment(name)(trace))
+        experiment = make_experiment(name, PAPER.get(name))
+        return seconds(lambda: experiment(trace))
 
     return {
         "leave-one-out, bilstm": (

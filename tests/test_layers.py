@@ -24,6 +24,7 @@ LAYERS = (
     {"plans"},
     {"published"},
     {"studies", "copying"},
+    {"calibration"},
     {"report"},
     {"runner"},
     {"cli", "__main__"},

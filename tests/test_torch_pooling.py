@@ -130,3 +130,15 @@ def test_dropout_is_off_and_every_module_keeps_its_mode() -> None:
     assert torch.equal(net.get_buffer("head.0.running_mean"), torch.zeros(4))
     assert net.head[0].training
     assert not net.head[1].training
+
+
+def test_a_module_that_was_trained_further_is_noticed() -> None:
+    net, batches = made(deep=True)
+    trace = collect(net, batches, attention="pool", metadata={"model": {"name": "mine"}})
+    assert trace.metadata["model"]["name"] == "mine"
+    attnaudit.audit(trace, ["permutation"], replay=net)
+    with torch.no_grad():
+        net.embedding.weight += 0.01
+    for replay in (None, net):
+        with pytest.raises(InputError, match="the model that the trace holds: a model with the fingerprint"):
+            attnaudit.audit(trace, ["permutation"], replay=replay)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -106,8 +107,21 @@ class PoolingNetwork:
     texts: dict[int, tuple[_Collected, int]] = field(default_factory=dict)
 
     @property
+    def model(self) -> nn.Module:
+        """The whole module."""
+        return self.net
+
+    @property
     def fingerprint(self) -> str:
-        """sha256 of the weights."""
+        """sha256 of the weights, as they were when it was first asked for."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        return self.current_fingerprint()
+
+    def current_fingerprint(self) -> str:
+        """sha256 of the weights as they are."""
         return weights_fingerprint(self.net)
 
     def add(self, start: int, part: _Collected) -> None:
@@ -229,7 +243,7 @@ class _Collected:
         given = self.logits_of_token if affine else self.pooled_of_token
         lengths = [len(tokens) for tokens in self.batch.tokens]
         logits = self.logits.double()
-        model = metadata.get("model", {"name": type(network.net).__name__, "fingerprint": network.fingerprint})
+        model = {"name": type(network.net).__name__, **metadata.get("model", {}), "fingerprint": network.fingerprint}
         return Trace.from_arrays(
             activation="sigmoid" if outputs == 1 else "softmax", class_names=names, metadata={**metadata, "model": model},
             tail=None if affine else network, instance=np.arange(start, start + number), label=self.batch.label,

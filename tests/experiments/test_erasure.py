@@ -11,7 +11,8 @@ import pytest
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
-from attnaudit.experiments.erasure.experiment import MINIMUM, Erasure
+from attnaudit.experiments.erasure.curves import MINIMUM
+from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.rows import row_streams
 from attnaudit.runner import RunSpec, run
@@ -73,6 +74,49 @@ def test_random_orders_are_averaged_over_those_that_flip(kind: str) -> None:
         assert table["removed_random"][row] == (pytest.approx(np.mean(counts) / length) if counts else None)
         kept = [naive_fewest_kept(trace, row, walk, 0.01) for walk in walks]
         assert table["kept_random"][row] == pytest.approx(np.mean(kept) / length)
+
+
+@pytest.mark.parametrize("kind", ["sigmoid", "several", "tail", "zeros", "zeros, several"])
+def test_no_walk_is_excluded_from_the_area(kind: str) -> None:
+    """What never flips is observed until no weight is left; where that is at all tokens, the area is the mean over all rows and orders."""
+    trace = some_trace(kind, lengths=(1, 12))
+    result, streams = audit(trace, ["erasure"], {"erasure": {"orders": 3}})["erasure"], row_streams(trace, 0, "erasure")
+    table, measures = result.table, {row["measure"]: row for row in result.summary.filter(group="all").iter_rows(named=True)}
+    shares, lost = dict[str, list[float]](), dict[str, list[bool]]()
+    for row, length in enumerate(trace.alpha.lengths.tolist()):
+        if length == 1:
+            assert table["observed_attention"][row] is None
+            continue
+        walks = [("random", keyed_order(length, streams[row], number)) for number in range(3)] + list(orders(trace, row).items())
+        found = {name: [table[f"observed_{name}"][row]] for name in RANKINGS if name != "random"}
+        found["random"] = table["observed_by_order"][row].to_list()
+        for name, order in walks:
+            flip = naive_first_flip(trace, row, order)
+            last = 1 + max(place for place, position in enumerate(order) if trace.alpha[row][position] > 0)
+            assert found[name].pop(0) == pytest.approx((flip or last) / length)
+            shares.setdefault(name, []).append(0.0 if flip is None else 1.0 - flip / length)
+            lost.setdefault(name, []).append(flip is None and last < length)
+    for name, each in shares.items():
+        assert measures[f"exhausted_{name}"]["value"] == pytest.approx(np.mean(lost[name]))
+        assert measures[f"never_{name}"]["value"] == pytest.approx(np.mean(np.array(each) == 0.0))
+        if not any(lost[name]):
+            assert measures[f"area_{name}"]["value"] == pytest.approx(np.mean(each), abs=1e-12)
+        else:
+            assert measures[f"area_{name}"]["value"] > np.mean(each)
+    assert any(lost["attention"]) == kind.startswith("zeros")
+    least, by_attention, chance = (measures[f"area_{name}"]["value"] for name in (MINIMUM, "attention", "random"))
+    assert measures["area_minimum_minus_area_attention"]["value"] == pytest.approx(least - by_attention, abs=1e-12)
+    assert measures["gain_attention"]["value"] == pytest.approx((by_attention - chance) / (least - chance))
+
+
+def test_a_table_of_an_earlier_version_is_summarised_without_areas() -> None:
+    trace = some_trace("sigmoid", lengths=(2, 12))
+    table = Erasure()(trace)
+    new, old = (Erasure().summarise(one) for one in (table, table.drop("observed_by_order", "flipped_by_order")))
+    names = old["measure"].unique()
+    assert not names.str.starts_with("area_").any()
+    same = pl.col("measure").is_in(names.to_list()) & (pl.col("measure") != "never_random")  # then the share that no order flips
+    assert old.filter(same).select("measure", "value").equals(new.filter(same).select("measure", "value"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

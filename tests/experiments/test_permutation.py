@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+from math import factorial
+
 import numpy as np
 import pytest
 from scipy.stats import binom
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import kernel
+from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
-from attnaudit.experiments.permutation import Permutation, _median_through_tail, median_delta_y
+from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
+from attnaudit.experiments.shuffles import ENUMERATED, FEWEST, MOST, _error_rows, _through_tail, median_delta_y
 from tests.oracles.permutation import all_permutations, naive_permutation
 from tests.traces import make_trace, sigmoid_rows
 
@@ -31,7 +34,7 @@ def test_the_median_is_one_that_the_papers_loop_could_find(outputs: int, hidden:
 
 def test_the_mean_over_instances_is_that_of_the_papers_loop():
     trace = make_trace(120, (3, 20), seed=2)
-    found = Permutation()(trace)["median_delta_y"].to_numpy()
+    found = Permutation(permutations=100)(trace)["median_delta_y"].to_numpy()
     rng = np.random.default_rng(0)
     expected = np.array([naive_permutation(trace, row, 100, rng) for row in range(len(trace))])
     difference = found - expected
@@ -43,14 +46,17 @@ def test_the_compiled_way_and_the_general_way_see_the_same_shuffles(outputs: int
     trace = make_trace(40, (1, 20), outputs, seed=3, candidates=outputs > 1)
     streams = row_streams(trace, 0, "permutation")
     compiled = median_delta_y(trace.readout, trace.alpha, streams, 60)
-    general = _median_through_tail(trace.readout, trace.alpha, streams, 60)
-    np.testing.assert_allclose(compiled, general, atol=1e-12)
+    general = _through_tail(trace.readout, trace.alpha, streams, 60)
+    np.testing.assert_allclose(compiled.median, np.median(general, axis=0), atol=1e-12)
+    errors = np.empty(len(trace))
+    over_rows(_error_rows, len(trace), np.ascontiguousarray(general.T), errors)
+    np.testing.assert_allclose(compiled.error, errors, atol=1e-12)
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(40, (1, 20), 3, seed=4, hidden=5)
     whole = Permutation(permutations=10)(trace)["median_delta_y"]
-    monkeypatch.setattr("attnaudit.experiments.permutation.BLOCK", 300)
+    monkeypatch.setattr("attnaudit.experiments.shuffles.BLOCK", 300)
     np.testing.assert_allclose(Permutation(permutations=10)(trace)["median_delta_y"], whole, atol=1e-12)
 
 
@@ -79,3 +85,56 @@ def test_max_alpha_is_the_largest_weight():
 def test_no_permutation_is_refused():
     with pytest.raises(InputError, match=r"permutation\.permutations"):
         Permutation(permutations=0)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_of_short_rows_all_orders_are_taken(outputs: int):
+    trace = make_trace(25, (1, ENUMERATED), outputs, seed=6)
+    table = Permutation()(trace)
+    expected = [np.median(all_permutations(trace, row)) for row in range(len(trace))]
+    np.testing.assert_allclose(table["median_delta_y"], expected, atol=1e-12)
+    assert table["shuffles"].to_list() == [factorial(length) for length in trace.alpha.lengths.tolist()]
+    assert (table["median_error"] == 0).all()
+
+
+def test_rows_are_shuffled_until_the_error_is_as_wanted():
+    """The same shuffles as a fixed number of them gives: no row depends on another, or on how many others there are."""
+    trace = make_trace(40, (ENUMERATED + 1, 25), seed=7, sharpness=2.0)
+    table = Permutation(error=0.004)(trace)
+    draws, errors = table["shuffles"].to_numpy(), table["median_error"].to_numpy()
+    assert len(set(draws.tolist())) > 2
+    assert ((errors <= 0.004) | (draws == MOST)).all()
+    for count in sorted(set(draws.tolist())):
+        fixed = Permutation(permutations=count)(trace)
+        np.testing.assert_array_equal(
+            fixed["median_delta_y"].to_numpy()[draws == count], table["median_delta_y"].to_numpy()[draws == count]
+        )
+        if count > FEWEST:
+            before = Permutation(permutations=count // 2)(trace)["median_error"].to_numpy()
+            assert (before[draws == count] > 0.004).all()
+    assert Permutation(error=0.004)(trace.take(np.arange(7, 9))).equals(table[7:9])
+
+
+@pytest.mark.parametrize("spread", ["uniform", "exponential", "normal"])
+def test_the_error_is_that_of_the_median_over_draws(spread: str):
+    """Of many rows of 200 draws: the root of the mean squared error is the standard deviation of their medians, to 6 %."""
+    draws = getattr(np.random.default_rng(3), spread)(size=(4000, 200))
+    errors = np.empty(len(draws))
+    over_rows(_error_rows, len(draws), draws, errors)
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(np.median(draws, axis=1).std(), rel=0.06)
+
+
+def test_the_correlation_of_two_seeds_is_the_one_expected():
+    trace = make_trace(400, (8, 20), seed=8, sharpness=2.0)
+    first, other = (Permutation(permutations=60, seed=seed) for seed in (0, 1))
+    table = first(trace)
+    said = first.summarise(table).filter(group="all", measure="seed_correlation").row(0, named=True)
+    found = np.corrcoef(table["median_delta_y"], other(trace)["median_delta_y"])[0, 1]
+    assert said["low"] <= said["value"] <= said["high"]
+    assert said["value"] == pytest.approx(found, abs=0.02)
+    assert found < 0.99
+
+
+def test_a_table_of_an_earlier_version_has_the_measures_that_it_had():
+    table = Permutation(permutations=5)(make_trace(20, seed=5)).drop("median_error", "shuffles")
+    assert Permutation().summarise(table)["measure"].unique().sort().to_list() == ["max_alpha", "median_delta_y"]

@@ -75,8 +75,10 @@ def test_heads_of_a_text_count_once_and_positions_of_a_text_are_drawn_together()
     assert Prediction().summarise(heads.sample(fraction=1, shuffle=True, seed=0)).equals(once)
     positions = Prediction().summarise(pl.concat([table.with_columns(query=pl.lit(query)) for query in range(4)]))
     assert positions["n"].to_list() == [240] * 5
-    for name in ("value", "low", "high"):
-        np.testing.assert_allclose(positions[name].to_numpy(), once[name].to_numpy(), equal_nan=True)
+    np.testing.assert_allclose(positions["value"].to_numpy(), once["value"].to_numpy(), equal_nan=True)
+    for name in ("low", "high"):  # of clusters Wilson's interval of the accuracy takes a quantile of t
+        np.testing.assert_allclose(positions[name].to_numpy()[1:], once[name].to_numpy()[1:], equal_nan=True)
+        assert abs(positions[name][0] - once[name][0]) < 0.005
 
 
 def test_of_a_vocabulary_accuracy_alone_is_measured():

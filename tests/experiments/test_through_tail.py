@@ -19,7 +19,7 @@ from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.erasure import left, through_tail
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.through_tail import Outputs
-from attnaudit.results.charts import Boxes
+from attnaudit.results.charts import Curves
 from attnaudit.trace import Trace
 from attnaudit.trace.table import _to_arrow
 from tests.oracles.adversary import brute_force_adversary
@@ -49,8 +49,11 @@ def assert_equal(found: pl.DataFrame, expected: pl.DataFrame, columns: list[str]
 def test_removals_are_those_of_the_compiled_way(kind: dict[str, Any]):
     trace = with_gradient(make_trace(30, (1, 20), seed=1, zeros=0.1, **kind))
     found, expected = Erasure()(opaque(trace)), Erasure()(trace)
-    names = [name for name in expected.columns if name.startswith(("removed_", "mass_", "kept_", "flip_", "delta_"))]
-    assert_equal(found, expected, [name for name in names if "minimum" not in name])
+    names = [name for name in expected.columns if name.startswith(("removed_", "mass_", "kept_", "flip_", "delta_", "observed_"))]
+    assert_equal(found, expected, [name for name in names if "minimum" not in name and "order" not in name])
+    longer = trace.alpha.lengths > 1
+    for name in ("observed_by_order", "flipped_by_order"):
+        assert found.filter(longer)[name].to_list() == expected.filter(longer)[name].to_list()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -106,9 +109,10 @@ def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_tha
     assert rows["all_flip"]["value"] > 0.5
     assert rows["common_removed_attention"]["n"] > 15
     chart = Erasure.figures[0].charts[0]
-    assert isinstance(chart, Boxes)
-    assert list(chart.known(result.table).names.values()) == ["random", "attention", "smallest set"]
-    assert chart.known(Erasure()(trace)) == chart
+    assert isinstance(chart, Curves)
+    assert chart.points(result.table)["name"].unique(maintain_order=True).to_list() == ["random order", "attention", "smallest set"]
+    assert chart.points(Erasure()(trace))["name"].n_unique() == 5
+    assert rows["area_gradient"]["value"] is rows["exhausted_gradient"]["value"] is None
     caption = Erasure.figures[0].caption
     assert not isinstance(caption, str)
     assert "No ranking flips" in caption(result.table)

@@ -50,7 +50,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(models: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("runs") / "bert"
     assert (
-        main(["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(out)])
+        main(["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(out)])
         == 0
     )
     return out
@@ -96,7 +96,7 @@ def test_a_report_counts_texts_and_explains_the_checks(run: Path, models: Path, 
     assert order == sorted(order)
     assert "least change of the logits when the weights of one layer are replaced by uniform ones" in gate
     assert "at least 1e-06" in gate
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(run)]
     capsys.readouterr()
     assert main([*command, "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -122,7 +122,7 @@ def test_pieces_of_words_are_shown_as_words(run: Path) -> None:
 
 def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, capsys: Any) -> None:
     before = {path: sha256(path) for path in run.rglob("*") if path.is_file()}
-    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "6", "--score", "gradient", "--score", "loo", "--out", str(run)]
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(run)]
     assert main(command) == 0
     assert {path: sha256(path) for path in run.rglob("*") if path.is_file()}.items() >= {
         path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
@@ -154,6 +154,49 @@ def test_prompts_of_a_language_model_are_replayed(models: Path, tmp_path: Path, 
     assert np.allclose(mine["median_delta_y"], theirs["median_delta_y"], atol=1e-6)
 
 
+LITTLE = ("--experiment", "permutation", "--score", "gradient")
+
+
+def test_texts_alone_are_audited(models: Path, tmp_path: Path, capsys: Any) -> None:
+    """A folder with a test split alone, with no label, in which no row of train is read."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "test.txt").write_text("the baker\na mill\n")
+    (folder / "train.csv").write_text("text,label\n,\n")
+    assert main(["hf", str(models / CLASSIFIER), str(folder), "--score", "gradient", "--out", str(tmp_path / "out")]) == 0
+    shown = capsys.readouterr().out
+    assert "2 texts, 4 heads of layer 1: 8 rows" in shown
+    assert "skipped: prediction: the trace has no column label" in shown
+    assert "note: no labels (column 'label'), so how well the model predicts is not measured" in shown
+
+
+def test_names_of_outputs_are_shown_and_can_be_stated(models: Path, tmp_path: Path, capsys: Any) -> None:
+    corpus = tmp_path / "mine.csv"
+    pl.DataFrame({"text": ["the baker", "a mill", "one"], "label": ["x", "y", "z"]}).write_csv(corpus)
+    for options, names, matched in (((), ("x", "y", "z"), "order"), (("--classes", "z,y,x"), ("z", "y", "x"), "name")):
+        out = tmp_path / matched
+        assert main(["hf", str(models / CLASSIFIER), str(corpus), *LITTLE, *options, "--out", str(out)]) == 0
+        outputs = {f"LABEL_{number}": name for number, name in enumerate(names)}
+        assert json.loads((out / "manifest.json").read_text())["classes"] == {"outputs": outputs, "matched": matched}
+        assert ("LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in " ".join(capsys.readouterr().out.split())) is (matched == "order")
+        page = statements((out / "report.html").read_text())
+        assert "model.outputs.LABEL_0" in page
+        assert ("classes assumed: LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in page) is (matched == "order")
+        assert Trace.read(out / "trace").array("label").tolist()[::4] == ([0, 1, 2] if matched == "order" else [2, 1, 0])
+
+
+def test_positions_are_no_texts(models: Path, tmp_path: Path, capsys: Any) -> None:
+    prompts = tmp_path / "prompts.txt"
+    prompts.write_text("the baker\na mill\n")
+    command = ["hf", str(models / WRITER), str(prompts), "--positions", "all", "--heads", "0,1", "--experiment", "prediction", *LITTLE]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    rows = len(Trace.first(tmp_path / "out" / "trace"))
+    assert f"2 texts at {rows // 2} positions, 2 heads of layer 1: {rows} rows" in shown
+    assert f"of {rows // 2 - 2} labelled positions of 2 texts" in shown.replace("│ ", "")
+    assert "A row is a position of a text under one head." in statements((tmp_path / "out" / "report.html").read_text())
+
+
 def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     """Arguments that cannot be audited, and what is said of them."""
     yield [str(folder / "nothing")], "no such folder"
@@ -162,7 +205,8 @@ def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     yield [str(model), "--task", "causal-lm"], "--task causal-lm: BertForSequenceClassification, a model for classification"
     yield [str(model), "--cross"], "no cross-attention"
     yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
-    yield [str(model), "--split", "tost"], "--split tost: a corpus with dev, test, train; expected one of its splits"
+    yield [str(model), "--split", "tost"], "--split tost: a file without splits; expected all, or train, dev or test"
+    yield [str(model), "--classes", "a,b"], "--classes: 2 names, a, b; expected 3 different ones"
 
 
 def test_bad_input_is_one_line_and_leaves_nothing(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:

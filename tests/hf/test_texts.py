@@ -14,8 +14,10 @@ from numpy.testing import assert_array_equal
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
-from attnaudit.hf.encode import encode, load_tokenizer, longest_text, numbered_classes
-from attnaudit.hf.texts import Texts, read_texts
+from attnaudit.hf.classes import match_outputs
+from attnaudit.hf.encode import encode, load_tokenizer, longest_text
+from attnaudit.hf.sources import read_texts
+from attnaudit.hf.texts import Texts
 from attnaudit.hf.trace import output_names
 from attnaudit.trace.words import join_tokens, to_words
 from tests.hf.classes import tiny
@@ -241,13 +243,27 @@ def classifier(**names: Any) -> Any:
 
 
 def test_classes_are_matched_by_name_by_number_or_by_count() -> None:
-    names, output = numbered_classes(classifier(**NAMED), ("negative", "positive"))
-    assert (names, output.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
+    outputs = match_outputs(classifier(**NAMED), ("negative", "positive"))
+    assert (outputs.names, outputs.of_class.tolist(), outputs.note) == (("Positive", "NEGATIVE"), [1, 0], "")
     found = encode(classifier(**NAMED), tokenizer("wordpiece"), replace(given("one", "mill"), class_names=("negative", "positive")))
     assert found.label is not None
     assert (found.class_names, found.label.tolist()) == (("Positive", "NEGATIVE"), [1, 0])
-    assert numbered_classes(classifier(), ("x", "y", "z"))[0] == ("x", "y", "z")
-    assert numbered_classes(classifier(**NAMED), ("0", "1"))[1].tolist() == [0, 1]
+    assert match_outputs(classifier(), ("x", "y", "z")).names == ("x", "y", "z")
+    numbers = match_outputs(classifier(**NAMED), ("0", "1"))
+    assert (numbers.names, numbers.of_class.tolist()) == (("Positive", "NEGATIVE"), [0, 1])
+    assert "0 is Positive, 1 is NEGATIVE" in numbers.note
+    assert match_outputs(classifier(), ("2",)).of_class.tolist() == [2]  # one class alone
+
+
+def test_names_of_outputs_can_be_stated() -> None:
+    unnamed = classifier()
+    assert "LABEL_0 is x, LABEL_1 is y, LABEL_2 is z" in match_outputs(unnamed, ("x", "y", "z")).note
+    stated = match_outputs(unnamed, ("x", "y", "z"), ("z", "X", "y"))
+    assert (stated.names, stated.of_class.tolist(), stated.note) == (("z", "X", "y"), [1, 2, 0], "")
+    assert match_outputs(classifier(**NAMED), ("bad",), ("good", "bad")).of_class.tolist() == [1]
+    for names, got in ((("a", "b"), "2 names, a, b; expected 3 different ones"), (("a", "b", "A"), "3 names, a, b, A; expected 3 diff")):
+        with pytest.raises(InputError, match=f"--classes: {got}"):
+            match_outputs(unnamed, ("a", "b"), names)
 
 
 @pytest.mark.parametrize(
@@ -261,7 +277,7 @@ def test_classes_are_matched_by_name_by_number_or_by_count() -> None:
 )
 def test_classes_that_do_not_fit_are_refused(names: dict[str, Any], corpus: tuple[str, ...], line: str) -> None:
     with pytest.raises(InputError, match=line):
-        numbered_classes(classifier(**names), corpus)
+        match_outputs(classifier(**names), corpus)
 
 
 def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path) -> None:
@@ -303,15 +319,17 @@ def write(path: Path, rows: list[tuple[str, str]]) -> Path:
 def test_the_texts_of_a_file_are_those_of_the_file_in_the_rows_and_splits_of_a_run(tmp_path: Path) -> None:
     rows = [(f"Number {row}, it's  FINE", ("good", "bad")[row % 2]) for row in range(40)]
     path = write(tmp_path / "mine.csv", rows)
-    texts, corpus = read_texts(path, seed=3), read_corpus(path, seed=3)
+    corpus = read_corpus(path, seed=3)
     for name in ("train", "dev", "test"):
-        part, split = texts.of_split(name), corpus.splits[name]
+        part, split = read_texts(path, split=name, seed=3), corpus.splits[name]
         assert_array_equal(part.instance, split.instance)
         assert part.label is not None
         assert_array_equal(part.label, split.label)
         assert part.text == [rows[row][0] for row in split.instance.tolist()]
+    texts = read_texts(path)
+    assert (texts.text, texts.instance.tolist(), set(texts.split)) == ([text for text, _ in rows], list(range(40)), {"all"})
     assert (texts.class_names, texts.second, texts.spans) == (("bad", "good"), None, None)
-    assert texts.fingerprint != read_texts(write(path, [*rows[:-1], ("Number 39, it's FINE", "bad")]), seed=3).fingerprint
+    assert texts.fingerprint != read_texts(write(path, [*rows[:-1], ("Number 39, it's FINE", "bad")])).fingerprint
 
 
 def test_options_of_words_are_refused_for_raw_texts(tmp_path: Path) -> None:
@@ -323,8 +341,7 @@ def test_options_of_words_are_refused_for_raw_texts(tmp_path: Path) -> None:
 
 
 def test_a_planted_corpus_gives_its_words_joined_with_the_characters_of_its_rationale() -> None:
-    texts, corpus = read_texts("planted-decisive", size=60), read_corpus("planted-decisive", size=60)
-    part, split = texts.of_split("test"), corpus.splits["test"]
+    part, split = read_texts("planted-decisive", size=60), read_corpus("planted-decisive", size=60).splits["test"]
     assert part.text == [" ".join(words) for words in split.tokens]
     assert part.spans is not None
     for text, spans, words, marks in zip(part.text, part.spans, split.tokens, split.rationale or [], strict=True):
@@ -342,7 +359,7 @@ def test_registered_texts_are_the_words_of_their_files_in_the_rows_of_the_paper(
         (folder / f"{split}.txt").write_text("".join(f"{tree.format(label=label)}\n" for label in "0413"))
     texts = read_texts("sst", data_dir=tmp_path)
     assert set(texts.text) == {"The n't good , rather dull film."}
-    assert_array_equal(texts.of_split("test").instance, read_corpus("sst", data_dir=tmp_path).splits["test"].instance)
+    assert_array_equal(texts.instance, read_corpus("sst", data_dir=tmp_path).splits["test"].instance)
 
 
 def test_prompts_are_lines_or_a_column_without_labels(tmp_path: Path) -> None:

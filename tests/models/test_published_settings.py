@@ -35,7 +35,6 @@ PUBLISHED: list[tuple[tuple[str, str, str], str, Any, str]] = [
     (("sst", "bilstm", "paper"), "training.select", "usual", "Jain & Wallace 2019: dev ROC-AUC"),
     (("sst", "bilstm", "paper"), "adversary.epsilon", 0.01, "Jain & Wallace 2019, section 4.2.2: 0.01 for classification"),
     (("babi1", "bilstm", "paper"), "adversary.epsilon", 0.05, "Jain & Wallace 2019, section 4.2.2: 0.05 for question answering"),
-    (("sst", "bilstm", "paper"), "permutation.permutations", 100, "Jain & Wallace 2019, algorithm 2"),
     (("sst", "bilstm", "code2019"), "model.hidden", 128, "released code"),
     (("sst", "cnn", "code2019"), "model.hidden", 32, "released code: 32 filters each"),
     (("sst", "average", "code2019"), "model.hidden", 128, "released code"),

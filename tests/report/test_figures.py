@@ -10,10 +10,9 @@ import polars as pl
 import pytest
 
 from attnaudit.experiments import audit
-from attnaudit.report.charts.instances import FEW, box_rows, draw_figures, histogram, kernel_density, outline, singles, violins
+from attnaudit.report.charts.instances import FEW, draw_figures, histogram, kernel_density, outline, singles, violins
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
 from attnaudit.report.charts.svg import Figure
-from attnaudit.results.charts import Boxes, Scale
 from tests.traces import make_trace
 
 COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")
@@ -162,22 +161,19 @@ def test_a_class_of_few_instances_does_not_set_the_height_of_the_others():
     assert "n = 3" in _words(ET.fromstring(same))
 
 
-def test_boxes_are_of_the_rows_that_lack_no_value():
-    rows = pl.DataFrame({"a": [0.1, 0.2, 0.3, None], "b": [None, 0.4, 0.6, None], "c": [0.5, 0.5, 0.7, 0.9]})
-    boxes = box_rows(rows, Boxes({"a": "A", "b": "B", "c": "C"}, Scale("share"), missing="never"))
-    assert boxes["q50"].to_list() == pytest.approx([0.25, 0.5, 0.6])
-    assert boxes["missing"].to_list() == ["25 %", "50 %", "0 %"]
-
-
-def test_the_removal_figure_says_how_many_instances_every_ranking_flips():
-    table = audit(make_trace(200, (1, 12), seed=3), ["erasure"])["erasure"].table
-    names = [name for name in table.columns if name.startswith("removed_")]
-    several = table.filter(pl.col("minimum_proven").is_not_null())
-    common = several.drop_nulls(names)
-    assert 0 < common.height < several.height
-    (figure, *_), _ = draw_figures(table.drop("minimum"))
-    assert f"over the {common.height} of {several.height} instances of more than one token" in figure.caption
-    assert f"a median of {common['times_minimum_attention'].median():.1f} times" in figure.caption
+def test_the_removal_figure_is_over_all_instances_of_more_than_one_token():
+    result = audit(make_trace(200, (1, 12), seed=3), ["erasure"])["erasure"]
+    several = result.table.filter(pl.col("minimum_proven").is_not_null())
+    areas = dict(result.summary.filter(group="all").select("measure", "value").iter_rows())
+    (figure, *_), _ = draw_figures(result.table.drop("minimum"))
+    assert f"over {several.height} instances of more than one token" in figure.caption
+    for name, measure in (("attention", "area_attention"), ("random order", "area_random"), ("smallest set", "area_minimum")):
+        assert f"{name} {areas[measure]:.2f}" in figure.caption
     words = _words(ET.fromstring(figure.panels[0].svg))
-    assert f"n = {common.height}" in words
-    assert "never flips" in words
+    assert {"attention", "gradient × attention", "smallest set", "share of predictions flipped"} <= set(words)
+
+
+def test_a_table_of_an_earlier_version_has_no_curves():
+    table = audit(make_trace(60, (2, 12), seed=3), ["erasure"])["erasure"].table
+    figures, _ = draw_figures(table.drop("observed_by_order", "minimum"))
+    assert [one.name for one in figures] == ["erasure"]

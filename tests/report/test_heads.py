@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
@@ -22,6 +23,7 @@ from attnaudit.report.sections import head_cards as module
 from attnaudit.report.sections.head_cards import CHANGED, DRAWN, FREE, MOST_CARDS, MOST_TEXTS, TEXTS, head_view
 from attnaudit.report.sections.heatmaps import heatmap, read_instances
 from attnaudit.report.sections.instances import STRIKING, overview, select
+from attnaudit.report.sections.numbers import summary_tables
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.heads import Heads
@@ -96,6 +98,26 @@ def test_predictions_are_of_texts_and_so_are_their_intervals():
     together, alone = (experiment.summarise(experiment(part)) for part in (trace, one))
     assert together.equals(alone)
     assert set(together["n"]) == {60}
+
+
+def test_several_positions_of_a_text_are_rows_of_one_text():
+    trace = make_heads(60)
+    one = trace.take(np.flatnonzero(trace.array("layer") == 0))
+    instance, query = pa.array(one.instance // 5), pa.array(one.instance % 5, pa.int32())  # 12 texts of 5 positions
+    table = one.table.set_column(one.table.column_names.index("instance"), "instance", instance)
+    place = table.column_names.index("query") if "query" in table.column_names else table.num_columns
+    table = table.set_column(place, "query", query) if place < table.num_columns else table.append_column("query", query)
+    summary = audit(Trace(table, one.metadata, one.tail), ["prediction", "permutation"]).summary
+    heads = Heads.of(summary)
+    assert heads is not None
+    assert (heads.texts, heads.positions, heads.rows) == (12, 60, 60 * len(heads.names))
+    assert str(heads).startswith("12 texts at 60 positions, ")
+    assert set(summary["texts"]) == {12}
+    card = verdict(summary, ABOUT)
+    assert "of 60 labelled positions of 12 texts (" in card.rows[0].sentence
+    assert {one.unit for one in head_cards(summary, ABOUT).values()} == {"position"}
+    assert [table.groups[0] for table in summary_tables(summary, card.unit, heads)] == ["all positions", "all rows"]
+    assert "n 60 (12 texts)" in summary_tables(summary, card.unit, heads)[0].rows[0][2][0].detail  # type: ignore[union-attr]
 
 
 def _of_heads(measures: dict[str, list[tuple[float, float, float]]], layers: int = 2, n: int = 40) -> pl.DataFrame:

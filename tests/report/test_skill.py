@@ -54,6 +54,20 @@ def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion()
     assert "Claim nothing" in card.to_json()["lead"]
 
 
+@pytest.mark.parametrize("matched", ["order", "number", "name"])
+def test_classes_that_were_assumed_and_are_predicted_worse_than_chance_may_be_exchanged(matched: str) -> None:
+    model = {"name": "Bert", "matched": matched, "outputs": {"LABEL_0": "neg", "LABEL_1": "pos"}}
+    about = About(corpus="mine", class_names=("neg", "pos"), metadata={"model": model})
+    accuracy = {"prediction__accuracy": {"value": 0.1, "low": 0.05, "high": 0.2}}
+    worse, chance = ({"prediction__roc_auc": {"value": 0.1, "low": low, "high": high}} for low, high in ((0.02, 0.2), (0.05, 0.55)))
+    said = "the names may be exchanged. State them, in the order of the outputs, with --classes."
+    for rows, expected in ((accuracy | worse, True), (accuracy | chance, False), (accuracy, True)):
+        card = verdict(summary_of(**rows), about)
+        (row,) = card.rows
+        assert ("classes assumed: LABEL_0 is neg, LABEL_1 is pos" in card.subtitle) is (matched != "name")
+        assert (said in row.sentence) is (expected and matched != "name")
+
+
 @pytest.mark.parametrize(
     "rows", [{"prediction__accuracy": {"value": 0.8, "low": 0.7, "high": 0.9}, "prediction__majority": {"value": 0.51}}, {}]
 )
@@ -209,7 +223,7 @@ def test_every_measure_of_a_card_is_explained(tmp_path: Path) -> None:
     card = page[page.index('id="verdict"') : page.index('class="key"')]
     assert card.count('<p class="measure"><abbr title="') == card.count('<p class="measure">') == 5
     assert '<p class="claim">' in card
-    numbers = page[page.index('id="numbers"') :]
+    numbers = page[page.index('id="numbers"') : page.index('id="power"')]
     assert numbers.count('<th scope="row"><abbr title="') == numbers.count('<th scope="row">') > 50
 
 
@@ -238,8 +252,10 @@ def test_erasure_compares_rankings_over_the_same_instances() -> None:
         assert rows[f"common_{name}"]["value"] == pytest.approx(common[name].mean())
         assert rows[f"common_{name}"]["value"] >= rows["common_removed_minimum"]["value"]
     (card,) = verdict(result.summary, ABOUT).rows
-    assert card.value == rows["never_attention"]["value"]
-    assert f"Over the {common.height} of 200 instances that every ranking flips" in card.sentence
+    assert card.value == rows["area_attention"]["value"]
+    assert card.mark == rows["area_minimum"]["value"]
+    assert f"a random order reaches {rows['area_random']['value']:.2f}" in card.sentence
+    assert f"flips {100 * (1 - rows['never_attention']['value']):.0f} % of predictions" in card.sentence
 
 
 def test_erasure_of_an_old_summary_compares_nothing() -> None:
@@ -251,7 +267,8 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
         "never_minimum": 0.86,
     }
     (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
-    assert row.sentence == "Removing tokens by attention never flips 95 % of predictions; for 86 % no set of tokens was found that does."
+    assert (row.value, row.measure) == (0.95, "share that never flips, by attention")
+    assert row.sentence == "Removing tokens by attention flips 5 % of predictions; some set of tokens flips 14 %."
 
 
 def test_results_without_an_interval_show_none() -> None:

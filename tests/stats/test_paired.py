@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnaudit.stats.bootstrap import resample, resample_keys
+from attnaudit.stats.bootstrap import expanded_tail, resample, resample_keys
 from attnaudit.stats.paired import FEWEST, paired_means
 
 
@@ -30,7 +30,8 @@ def test_means_and_interval_are_those_of_pairs_drawn_one_by_one() -> None:
         for key in resample_keys(3, 1000):
             drawn = [gap[row] for row, times in enumerate(resample(key, len(first))) for _ in range(times) if row in gap]
             means.append(sum(drawn) / len(drawn))
-        assert (found.low[k], found.high[k]) == pytest.approx(tuple(np.percentile(means, [2.5, 97.5])))
+        tail = 100 * expanded_tail(np.array([len(pairs)]))[0]
+        assert (found.low[k], found.high[k]) == pytest.approx(tuple(np.percentile(means, [tail, 100 - tail])))
 
 
 def test_the_interval_is_as_wide_as_that_of_a_mean_of_differences() -> None:

@@ -223,7 +223,7 @@ report.write_report = lambda folder, trace, page: page.write_text("page")
 spec = StudySpec.of("{study}", "planted-decisive", full=True, vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
 while True:
-    left = chance.randint(2, 10 + kills // 10)  # a step of many files gets done at last
+    left = chance.randint(4, 16 + kills // 4)  # a step of many files gets done at last
     child = os.fork()
     if child == 0:
         def replace(self, target):
@@ -250,7 +250,7 @@ def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, 
     script = KILLED.replace("{settings}", repr(known_to(study))).replace("{study}", study)
     done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "killed")], capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 20
+    assert int(done.stdout) >= 8
     for part in ("results", "summary.json"):
         ours, theirs = tmp_path / "killed" / study / part, folder / study / part
         assert (digests(ours) == digests(theirs)) if ours.is_dir() else (ours.read_bytes() == theirs.read_bytes())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from attnaudit.cli import corpora, hf
+from attnaudit.cli import calibration, corpora, hf
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.core.errors import InputError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
 app.add_typer(hf.app, name="hf", short_help="Transformers saved on disk.")
+app.command("calibrate", short_help="Score every measure on models of known truth.")(calibration.calibrate)
 
 
 def _version(expected: bool) -> bool:
@@ -158,7 +159,7 @@ def audit(
     from attnaudit.runner import audit_into
 
     with progress() as bar:
-        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay and hf.network(replay))
+        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay)
     show_summary(folder, as_json)
 
 

@@ -53,9 +53,11 @@ Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False,
 Source = Annotated[
     str,
     typer.Argument(
-        metavar="CORPUS", show_default=False, help="As for attnaudit run; for causal-lm also a text with a prompt on every line."
+        metavar="CORPUS", show_default=False,
+        help="A table of texts (csv, tsv, jsonl, parquet), with or without labels, a .txt file with a text on every line, a folder with "
+        "such files named test, dev or train, a folder of pairs, or a registered name.",
     ),
-]
+]  # fmt: skip
 Task = Annotated[
     str | None,
     typer.Option(
@@ -96,7 +98,21 @@ Settings = Annotated[
         "repeatable.",
     ),
 ]  # fmt: skip
-Split = Annotated[str | None, typer.Option("--split", show_default="test", help="Split of the corpus that is audited.")]
+Split = Annotated[
+    str | None,
+    typer.Option(
+        "--split", metavar="all|train|dev|test", show_default="all of a file; of a folder or a registered corpus test",
+        help="Split that is audited; no other file of a folder is opened. train, dev and test of a single table are shares that are drawn "
+        "as attnaudit hf train does.",
+    ),
+]  # fmt: skip
+Classes = Annotated[
+    str | None,
+    typer.Option(
+        "--classes", metavar="NAME,…", show_default="the model's own names",
+        help="Names of a classifier's outputs, in their order, by which the labels of the corpus are matched.",
+    ),
+]  # fmt: skip
 
 
 @app.callback()
@@ -114,20 +130,22 @@ def hf() -> None:
 @o.takes(CorpusSpec)
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
-    positions: Positions = None, sample: Sample = None, split: Split = None, scores: Scores = None, seed: o.Seed = 0,
-    experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False, **texts: Any,
+    positions: Positions = None, sample: Sample = None, split: Split = None, classes: Classes = None, scores: Scores = None,
+    seed: o.Seed = 0, experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False,
+    **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
 
     The query of a classifier is the position that it pools, that of a language model the last of its prompt, that of an encoder–decoder a
-    position of the target, drawn at random. DIR is runs/<corpus>-<model> by
-    default. The same command resumes a run that was stopped, and leaves a finished one as it is. Nothing is downloaded, and no code of the
-    folder is run.
+    position of the target, drawn at random. A file of your own is audited whole, as nothing is trained; labels are needed for the scores
+    of the prediction alone. DIR is runs/<corpus>-<model> by default. The same command resumes a run that was stopped, and leaves a finished
+    one as it is. Nothing is downloaded, and no code of the folder is run.
 
     \b
     Examples:
       attnaudit hf models/bert reviews.csv --out runs/bert
       attnaudit hf models/bert sst --data-dir data --layers all --sample 50
+      attnaudit hf models/bert reviews.csv --text-column body --classes negative,positive
       attnaudit hf models/gpt2 prompts.txt --task causal-lm --out runs/lm
       attnaudit hf models/marian pairs/ --task seq2seq --cross --out runs/mt
       attnaudit hf models/marian pairs/ --cross --positions all --sample 20
@@ -139,7 +157,7 @@ def audit(
     cut = texts.pop("max_tokens", None)
     measures = tuple(scores) if scores else None
     collect = o.given(
-        layers=layers, heads=heads, positions=positions, sample=sample, split=split, max_tokens=cut, scores=measures
+        layers=layers, heads=heads, positions=positions, sample=sample, split=split, max_tokens=cut, scores=measures, classes=classes
     )  # fmt: skip
     with progress() as bar:
         folder = audit_transformer(
@@ -147,17 +165,6 @@ def audit(
             collect=collect, **o.given(**texts),
         )  # fmt: skip
     show_run(folder, as_json)
-
-
-def network(model: Path) -> Any:
-    """The checked model of a folder, for a trace that stores no tail."""
-    require("hf", f"replay {model}")
-    from attnaudit.hf.gate import check_model
-    from attnaudit.hf.load import load_pretrained
-    from attnaudit.hf.network import Replay
-
-    loaded = load_pretrained(model)
-    return Replay(loaded, check_model(loaded))
 
 
 @app.command(short_help="Show whether the attention of a model can be read and replaced exactly.")

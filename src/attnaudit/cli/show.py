@@ -212,7 +212,7 @@ def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> N
         rows = [(one.key, one.values, one.default, one.full or None, one.meaning) for one in settings]
         wide = any(one.full for one in settings)
         columns = ("setting", "values", "default", *(("with --full",) if wide else ()), "meaning")
-        _print(title, columns, [row if wide else (*row[:3], row[4]) for row in rows], whole=("setting",))
+        print_rows(title, columns, [row if wide else (*row[:3], row[4]) for row in rows], whole=("setting",))
 
 
 def show_plan(plan: Plan, as_json: bool) -> None:
@@ -229,7 +229,7 @@ def show_plan(plan: Plan, as_json: bool) -> None:
     for (name, long, state, source), group in groups.items():
         seconds = None if source == "unknown" else duration(fmean(one.seconds for one in group))
         rows.append((name, ", ".join(one.name.rpartition("-s")[2] for one in group), long, state, seconds, source))
-    _print("", ("training", "seeds", "length", "state", "time of each", "source"), rows, whole=("training",))
+    print_rows("", ("training", "seeds", "length", "state", "time of each", "source"), rows, whole=("training",))
     _lines("cannot be estimated", dict.fromkeys(one.reason for one in plan.missing if one.reason))
     unknown = sum(one.source == "unknown" for one in plan.missing)
     left = [f"about {duration(plan.seconds)} on this machine"] if unknown < len(plan.missing) else []
@@ -245,7 +245,7 @@ def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
         show_json(corpora)
         return
     rows = [(one["name"], one["task"], _classes(one), one["citation"], one["licence"], one["folder"] or _how(one)) for one in corpora]
-    _print("", ("name", "task", "classes", "citation", "licence", "folder, or how to get it"), rows, whole=("name", "task", "citation"))
+    print_rows("", ("name", "task", "classes", "citation", "licence", "folder, or how to get it"), rows, whole=("name", "task", "citation"))
 
 
 def show_check(check: CorpusCheck, as_json: bool) -> None:
@@ -267,9 +267,9 @@ def show_gate(gate: Gate, as_json: bool) -> None:
         return
     typer.echo(printable(f"{_audited(gate)}; texts in one batch: {gate.batching}"))
     checks = [(check.name, check.meaning, _measured(check), check.wanted) for check in gate.checks]
-    _print("", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected"))
+    print_rows("", ("check", "what it measures", "figure", "expected"), checks, whole=("check", "expected"))
     layers = [(one.stack, one.layer, one.heads, one.width, "yes" if one.sink else "no", one.way or "–", one.path) for one in gate.layers]
-    _print("", ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module"), layers)
+    print_rows("", ("stack", "layer", "heads", "width of values", "sink", "replayed by", "module"), layers)
 
 
 def _audited(gate: Gate) -> str:
@@ -294,7 +294,7 @@ def show_training(training: Mapping[str, Any], folder: str, as_json: bool) -> No
     scores, rows = training["scores"], training["corpus"]["rows"]
     title = f"{training['config']} on {training['corpus']['name']}, seed {training['seed']}"
     table = [(name, rows[name], *scores[name].values()) for name in scores]
-    _print(title, ("split", "rows", *(name.replace("_", "-") for name in scores["dev"])), table)
+    print_rows(title, ("split", "rows", *(name.replace("_", "-") for name in scores["dev"])), table)
     kept = f"epoch {training['best_epoch'] + 1} of {len(training['history'])}, the best on dev, in {duration(training['seconds'])}"
     _tell(_console(), [kept, *training["corpus"]["notes"]], model=Path(folder))
 
@@ -330,7 +330,7 @@ _TABLES: dict[str, tuple[str, tuple[str, ...]]] = {
 def _show_tables(check: CorpusCheck, *names: str) -> None:
     for name in names:
         title, columns = _TABLES[name]
-        _print(title, *(_class_table(check.classes) if name == "classes" else (columns, getattr(check, name).rows())))
+        print_rows(title, *(_class_table(check.classes) if name == "classes" else (columns, getattr(check, name).rows())))
 
 
 def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
@@ -345,7 +345,7 @@ def _class_table(classes: pl.DataFrame) -> tuple[Sequence[str], list[tuple[Any, 
     return ("class", *splits), [*rows, ("all", *counts.select(splits).sum().row(0))]
 
 
-def _print(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()) -> None:
+def print_rows(title: str, columns: Sequence[str], rows: Sequence[tuple[Any, ...]], whole: Sequence[str] = ()) -> None:
     """A table, if it has rows; cells of the columns that are named are kept on one line."""
     if not rows:
         return

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from attnaudit.core.kernels import subroutine
 
 
@@ -17,3 +21,51 @@ def divide(target, divisor):
     """``target /= divisor``, by a number, for one dimension."""
     for k in range(len(target)):
         target[k] /= divisor
+
+
+@subroutine
+def sum_of(values):
+    """``values.sum()`` as a float, for one dimension, added one after another."""
+    found = 0.0
+    for k in range(len(values)):
+        found += values[k]
+    return found
+
+
+@subroutine
+def largest_of(values):
+    """``values.max()`` as a float, for one dimension; −inf without any."""
+    found = -math.inf
+    for k in range(len(values)):
+        found = max(found, values[k])
+    return found
+
+
+@subroutine
+def taken(values, positions):
+    """``values[positions]`` for one dimension."""
+    found = np.empty(len(positions), values.dtype)
+    for k in range(len(positions)):
+        found[k] = values[positions[k]]
+    return found
+
+
+@subroutine
+def where_positive(values):
+    """``np.flatnonzero(values > 0)``."""
+    found, count = np.empty(len(values), np.int64), 0
+    for k in range(len(values)):
+        if values[k] > 0:
+            found[count] = k
+            count += 1
+    return found[:count]
+
+
+@subroutine
+def where_highest(values):
+    """``values.argmax()`` for one dimension: the first of the largest."""
+    found = 0
+    for k in range(1, len(values)):
+        if values[k] > values[found]:
+            found = k
+    return found

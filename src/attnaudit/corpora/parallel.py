@@ -34,6 +34,42 @@ def read_parallel(spec: ParallelSpec, *, seed: int = 0, progress: Progress = sil
 
     Raises InputError, also for a setting that has no effect on such a corpus.
     """
+    return _parallel(spec, SPLITS, seed, progress)
+
+
+def read_pairs(spec: ParallelSpec, split: str | None = None, *, seed: int = 0, progress: Progress = silent) -> ParallelCorpus:
+    """`read_parallel` of one split, by default test, or of a folder without it dev or train: no file of another is opened.
+
+    Raises InputError.
+    """
+    known = _known_splits(spec)
+    if split is not None and split not in known:
+        raise InputError(OPERATION, f"--split {split}", f"pairs of {', '.join(known) or 'no split'}", "one of their splits")
+    if not known:
+        folder = Path(spec.source).expanduser()
+        names = ", ".join(path.name for path in sorted(folder.iterdir())[:8])
+        raise InputError(
+            OPERATION, str(folder), f"no such file among {names or 'no files'}", f"test.{spec.source_ending} or .gz, or dev or train"
+        )
+    chosen = split or known[0]
+    found = _parallel(spec, (chosen,), seed, progress)
+    return replace(found, splits={chosen: found.splits[chosen]})
+
+
+def _known_splits(spec: ParallelSpec) -> list[str]:
+    """The splits that a corpus has, test first. Raises InputError where there is no corpus."""
+    entry = CORPORA.get(spec.source)
+    if entry is not None:
+        return list(SPLITS[::-1])
+    folder, _, files = _located(spec, entry)
+    return [split for split in SPLITS[::-1] if _found(folder, _file_name(split, files.dev, files.test), files.source)]
+
+
+def _file_name(split: str, dev: str, test: str) -> str:
+    return {"dev": dev, "test": test}.get(split, split)
+
+
+def _parallel(spec: ParallelSpec, splits: Sequence[str], seed: int, progress: Progress) -> ParallelCorpus:
     seed = seed if spec.seed is None else spec.seed
     entry = CORPORA.get(spec.source)
     if entry is not None and entry.task != "translation":
@@ -45,7 +81,7 @@ def read_parallel(spec: ParallelSpec, *, seed: int = 0, progress: Progress = sil
     folder, name, files = _located(spec, entry)
     refuse_generated(spec)
     how = replace(spec, source_ending=files.source, target_ending=files.target, dev=files.dev, test=files.test)
-    return _read(folder, name, how, seed, lambda split, rows: progress(f"read {split}", rows, 0))
+    return _read(folder, name, how, splits, seed, lambda split, rows: progress(f"read {split}", rows, 0))
 
 
 def _located(spec: ParallelSpec, entry: CorpusEntry | None) -> tuple[Path, str, PairFiles]:
@@ -61,7 +97,9 @@ def _located(spec: ParallelSpec, entry: CorpusEntry | None) -> tuple[Path, str, 
     return folder, folder.resolve().name, PairFiles(spec.source_ending, spec.target_ending, spec.dev, spec.test)
 
 
-def _read(folder: Path, name: str, how: ParallelSpec, seed: int, progress: Callable[[str, int], None]) -> ParallelCorpus:
+def _read(
+    folder: Path, name: str, how: ParallelSpec, chosen: Sequence[str], seed: int, progress: Callable[[str, int], None]
+) -> ParallelCorpus:  # fmt: skip
     """Read the files ``<split>.<ending>`` of a folder, plain or gzipped, and ``<split>.align`` where it is there.
 
     A line of alignments holds ``i-j``: source word i goes with target word j, both from 0; links to words beyond the text are excluded,
@@ -71,8 +109,8 @@ def _read(folder: Path, name: str, how: ParallelSpec, seed: int, progress: Calla
     splits: dict[str, Pairs] = {}
     notes: list[str] = []
     skipped: list[SkippedRow] = []
-    for split in SPLITS:
-        pairs, bad, remark = _read_split(require_utf8(folder), {"dev": how.dev, "test": how.test}.get(split, split), how, progress)
+    for split in chosen:
+        pairs, bad, remark = _read_split(require_utf8(folder), _file_name(split, how.dev, how.test), how, progress)
         share = {"train": how.train_kept, "test": how.test_kept}.get(split, 1.0)
         splits[split] = _kept(pairs, share, seed, split)
         notes += [remark] if remark else []

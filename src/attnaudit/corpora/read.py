@@ -105,7 +105,7 @@ def _expected(entry: CorpusEntry, parting: Parting, preset: str) -> dict[str, tu
 def refuse_words(spec: CorpusSpec) -> None:
     """Raise InputError for an option of words where raw texts are read."""
     chosen = {"digits": spec.digits == "mask", "sentences": spec.sentences == "lines"}
-    chosen |= {name: getattr(spec, name) is not None for name in ("tokenizer", "lowercase", "max_tokens", "min_df", "removed")}
+    chosen |= {name: getattr(spec, name) is not None for name in ("tokenizer", "lowercase", "max_tokens", "min_df", "removed", "planted")}
     for name in (name for name, given in chosen.items() if given):
         got = "an option of words for a model with a tokenizer of its own"
         raise InputError("read settings", f"setting corpus.{name}", got, "no such option", "leave it out")

@@ -75,6 +75,9 @@ class CorpusSpec:
     length: tuple[int, int] | None = setting(**_LENGTH)
     seed: int | None = setting(**_SEED)
     removed: Literal["rationale"] | tuple[str, ...] | None = setting("Words that are removed from every text, or its rationale.", None)
+    planted: Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"] | None = setting(
+        "Rule by which words are planted into short cuts of the texts, with labels drawn anew that follow them (docs/calibration.md).", None
+    )
 
     def __post_init__(self) -> None:
         check_settings(self, "corpus")
@@ -93,7 +96,7 @@ class CorpusSpec:
         return from_plain(cls, before | dict(plain), "corpus")
 
 
-_BEFORE = {"digits": "mask", "lowercase": True, "tokenizer": "en", "encoding": "utf-8", "delimiter": None}
+_BEFORE = {"digits": "mask", "lowercase": True, "tokenizer": "en", "encoding": "utf-8", "delimiter": None, "planted": None}
 
 
 def _is_registered(source: str) -> bool:

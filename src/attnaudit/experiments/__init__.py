@@ -38,6 +38,7 @@ from attnaudit.experiments.registry import (
     register_experiment,
     with_settings,
 )
+from attnaudit.experiments.replay import network_of
 from attnaudit.experiments.rows import by_group, keys, row_streams
 from attnaudit.results import Result, Results
 from attnaudit.results.table import table_file
@@ -64,21 +65,23 @@ def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
 
 def audit(
     trace: Trace | str | Path, experiments: Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None,
-    folder: Path | None = None, progress: Progress = silent, replay: Network | None = None,
+    folder: Path | None = None, progress: Progress = silent, replay: Any = None,
 ) -> Results:  # fmt: skip
     """Run every registered experiment that the trace's columns allow; with ``experiments`` just those.
 
     ``trace`` is a `Trace`, or the path of one, which is then read shard by shard. ``settings`` maps an experiment's name to its
     settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold. With
     ``folder`` the tables are written there as they come, ``<experiment>.parquet``; memory then holds one shard, and for the summary
-    a few measures of every row at a time. ``replay`` is the model of a trace that stores no tail, such as `attnaudit.hf.Replay`.
+    a few measures of every row at a time. ``replay`` is the model of a trace that stores no tail: one of the transformers library, its
+    folder, or `attnaudit.hf.Replay`.
 
-    Raises InputError for an unknown experiment or setting and TraceError where an experiment asked for by name cannot use this trace.
+    Raises InputError for an unknown experiment or setting, and for a model, given or held by the trace, whose weights are not those that
+    the trace was collected from; TraceError where an experiment asked for by name cannot use this trace.
     """
     task = trace.task if isinstance(trace, Trace) else trace_task(trace)
     usual, given = settings_for_task(task), settings or {}
     make_all = {name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})}) for name in (experiments or EXPERIMENTS)}
-    shards = iter([trace]) if isinstance(trace, Trace) else Trace.shards(trace, replay)
+    shards = _shards(trace, network_of(trace, replay))
     first = next(shards)  # of one kind with the others: what it lacks they lack
     skipped = {name: reason for name, experiment in make_all.items() if (reason := refusal(experiment, first))}
     if experiments and skipped:
@@ -93,6 +96,15 @@ def audit(
         progress("summarise", len(results), len(tables))
         results[name] = Result(name, rows, taken[name].summarise(rows))
     return Results(results, skipped)
+
+
+def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trace]:
+    """The trace piece by piece, with a checked model in place of the one that it holds."""
+    if not isinstance(trace, Trace):
+        return Trace.shards(trace, network)
+    if network is not None and isinstance(trace.tail, Network):
+        trace = Trace(trace.table, trace.metadata, network)
+    return iter([trace])
 
 
 def _run(

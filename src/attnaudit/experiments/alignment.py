@@ -41,6 +41,10 @@ class Alignment:
     question = "Does attention find the source words that a target word translates?"
     papers = (SNELL2020,)
     measures = (
+        Measure("precision_at_1_alpha_minus_precision_at_1_{score}", "precision at 1 of attention less {score}, paired",
+                "How much more often the largest attention is on an aligned unit than another score's largest value.", "higher"),
+        Measure("aer_alpha_minus_aer_{score}", "alignment error rate of attention less {score}, paired",
+                "How much larger the alignment error rate of attention is than that of another score, over the same gold tokens.", "lower"),
         Measure("precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
                 "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher"),
         Measure("aer_{score}", "alignment error rate of the largest score, {score}",
@@ -108,6 +112,9 @@ def _rows(experiment: str, sums: pl.DataFrame, n: int, undefined: int, seed: int
     for column in (name for name in sums.columns if name.startswith("hit_")):
         score, hits = column.removeprefix("hit_"), sums[column].to_numpy()
         figures |= {f"precision_at_1_{score}": (hits, rows), f"aer_{score}": (rows + aligned - 2.0 * hits, rows + aligned)}
+    for kind in ("precision_at_1", "aer"):  # of the same rows, so that numerators may be subtracted
+        ours, others = figures[f"{kind}_alpha"], [name for name in figures if name.startswith(kind) and name != f"{kind}_alpha"]
+        figures |= {f"{kind}_alpha_minus_{name}": (ours[0] - figures[name][0], ours[1]) for name in others}
     top, bottom = (np.stack([pair[k] for pair in figures.values()], axis=1) for k in (0, 1))
     low, high = bootstrap_ratios(top, bottom, seed=seed)
     for k, measure in enumerate(figures):

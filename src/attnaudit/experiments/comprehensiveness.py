@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,17 @@ from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.erasure.experiment import MOST_ORDERS
 from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
 from attnaudit.experiments.erasure.falls_through_tail import falls_through_tail
-from attnaudit.experiments.rows import by_group, importance_scores, keys, no_single_decision, require, row_streams, vector_column
+from attnaudit.experiments.rows import (
+    against_attention,
+    by_group,
+    differences,
+    importance_scores,
+    keys,
+    no_single_decision,
+    require,
+    row_streams,
+    vector_column,
+)
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.measures import Measure
@@ -24,6 +35,14 @@ from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
 NO_SPAN = 1e-12
+_KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
+    ("normalised_comprehensiveness", "comprehensiveness between its bounds", "higher"),
+    ("normalised_sufficiency", "sufficiency between its bounds", "lower"),
+    ("input_comprehensiveness", "comprehensiveness by deletion from the text", "higher"),
+    ("input_sufficiency", "sufficiency by deletion from the text", "lower"),
+    ("comprehensiveness", "comprehensiveness", "higher"),
+    ("sufficiency", "sufficiency", "lower"),
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +67,9 @@ class Comprehensiveness:
     question = "Are the tokens of most attention needed for the prediction, and enough for it?"
     papers = (DEYOUNG2020,)
     measures = (
+        *(Measure(f"{kind}_attention_minus_{kind}_{{score}}", f"{label} of attention less {{score}}, paired",
+                  f"How much larger the {label} of attention is than that of another score, over the same instances.", direction)
+          for kind, label, direction in _KINDS),
         Measure("normalised_comprehensiveness_{score}", "comprehensiveness between its exact bounds, {score}",
                 "Where the comprehensiveness lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "higher"),
         Measure("normalised_sufficiency_{score}", "sufficiency between its exact bounds, {score}",
@@ -100,8 +122,14 @@ class Comprehensiveness:
         return keys(trace).with_columns(columns)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        chosen = cs.starts_with(*WAYS, *(f"{kind}_{way}" for kind in ("normalised", "input") for way in WAYS))
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(chosen)), self.seed)
+        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+
+    @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """What the table has besides lists, and how far attention is ahead of every other score."""
+        families = [kind for kind, _, _ in _KINDS]
+        found = table.select(cs.starts_with(*families) & ~cs.nested())
+        return found.with_columns(differences(*against_attention(found.collect_schema().names(), families)))
 
 
 def _of_input(trace: Trace) -> list[str]:

@@ -11,7 +11,7 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import by_group, importance_scores, keys, over_words, require, taken_names
+from attnaudit.experiments.rows import by_group, differences, importance_scores, keys, over_words, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -68,6 +68,13 @@ class Correlation:
     measures = (
         Measure("tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
                 "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower"),
+        Measure("tau_gradient_minus_tau_loo", "τ attention – gradient less τ attention – leave-one-out, paired",
+                "How much better attention agrees with the gradient than with leave-one-out."),
+        Measure("above_chance_gradient_loo", "chance that gradient – leave-one-out agree better than in a random order",
+                "Probability that τ exceeds that of a random order of the tokens, mean over instances: 0.5 is chance, 1 certain."),
+        Measure("above_chance_{score}", "chance that attention – {score} agree better than in a random order",
+                "Probability that τ exceeds that of a random order of the tokens, mean over instances: 0.5 is chance, 1 certain.",
+                "higher"),
         Measure("tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",
                 "Kendall τ-b of gradient and leave-one-out, per instance, −1 to 1: the reference for the agreement of attention."),
         Measure("tau_{score}", "Kendall τ, attention – {score}",
@@ -117,8 +124,9 @@ class Correlation:
         measures |= {
             f"significant_{name}_bh": pl.col(f"p_{name}").map_batches(self._significant_together, return_dtype=pl.Boolean) for name in names
         }
-        measures |= {f"tau_{YARDSTICK}_minus_tau_{name}": pl.col(f"tau_{YARDSTICK}") - pl.col(f"tau_{name}") for name in others}
-        return table.select(**measures)
+        measures |= {f"above_chance_{name}": _above_chance(name) for name in names}
+        pairs = [*((f"tau_{YARDSTICK}", f"tau_{name}") for name in others), ("tau_gradient", "tau_loo")]
+        return table.select(*differences(*pairs), **measures)
 
     def _significant_together(self, p_values: pl.Series) -> pl.Series:
         """Which rows stay significant when all rows of the group are tested at once."""
@@ -143,6 +151,12 @@ class Correlation:
                 known, mark = f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}", reference["value"]
             label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
             yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0), claim=claim)
+
+
+def _above_chance(name: str) -> pl.Expr:
+    """The probability that τ exceeds that of a random order, by its asymptotic distribution, which the two-sided p-value is of."""
+    tau, half = pl.col(f"tau_{name}"), pl.col(f"p_{name}") / 2.0
+    return pl.when(tau > 0).then(1.0 - half).when(tau < 0).then(half).when(tau.is_not_null()).then(0.5)
 
 
 def _over_seeds(rows: SummaryRows, name: str, words: str) -> str:

@@ -14,8 +14,8 @@ from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.maximal_change.found import Change, each_alone, largest_change
-from attnaudit.experiments.permutation import shuffle_rows
 from attnaudit.experiments.rows import by_group, keys, require, row_streams
+from attnaudit.experiments.shuffles import shuffle_rows
 from attnaudit.experiments.through_tail import Outputs, is_flip, two_classes
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About

@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from math import fsum
 
-import numpy as np
 import polars as pl
-from jaxtyping import Float, UInt64
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.papers import JAIN2019
-from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import shuffle
-from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, predict_into, row_parts, tvd_row
-from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
-from attnaudit.experiments.through_tail import has_compiled_tail
-from attnaudit.results import summarise_means
+from attnaudit.core.settings import setting
+from attnaudit.experiments.rows import by_group, keys, of_kept_words, require, row_streams
+from attnaudit.experiments.shuffles import median_delta_y
+from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Scale, Violins, of_peaked
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import degree, figure, interval, percent
-from attnaudit.stats.measures import tvd
-from attnaudit.stats.ordering import ascending
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import IdentityTail, Readout
 
 MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
-BLOCK = 1 << 21  # contributions that the general way holds at a time
 MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
 FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
+_MEANS = ("median_delta_y", "max_alpha", "median_error", "shuffles")
+_RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 _CHANGES = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
 
 
@@ -47,9 +40,14 @@ def _caption(rows: pl.DataFrame) -> str:
 
 @dataclass(frozen=True)
 class Permutation:
-    """Median over ``permutations`` random orders of the attention weights of the TVD to the output under the model's own attention.
+    """Median over random orders of the attention weights of the TVD to the output under the model's own attention.
 
-    The table has ``median_delta_y`` and ``max_alpha``, the largest weight.
+    ``permutations`` is how many orders are drawn of every row, 100 in the paper. None draws as many as the Monte Carlo error needs: 200,
+    doubled until the standard error of the row's median is at most ``error``, or to 12,800; of rows of up to 6 tokens all orders are
+    taken; behind a tail, where a shuffle costs a pass through it, 100.
+
+    The table has ``median_delta_y``, ``max_alpha``, the largest weight, ``median_error``, the standard error of the median over draws, and
+    ``shuffles``, their number.
     """
 
     name = "permutation"
@@ -62,6 +60,10 @@ class Permutation:
             "Median total variation distance between the output and the output under shuffled attention weights, 0 to 1.", "higher",
         ),
         Measure("max_alpha", "largest attention weight", "Largest attention weight of an instance, 0 to 1."),
+        Measure("median_error", "Monte Carlo error of the median Δŷ", "Standard error of an instance's median over draws of the shuffles."),
+        Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance."),
+        Measure("seed_correlation", "expected correlation of the median Δŷ between two seeds of the shuffles",
+                "1 less the share of the variance of the median over instances that is Monte Carlo error."),
     )  # fmt: skip
     figures = (
         FigureSpec(
@@ -70,20 +72,35 @@ class Permutation:
         ),
     )  # fmt: skip
     seed: int = 0
-    permutations: int = 100
+    permutations: int | None = setting("Random orders of every row; none for as many as permutation.error needs.", None)
+    error: float = setting("Target Monte Carlo error (standard error) of the median of a row, where permutations is none.", 0.01)
 
     def __post_init__(self) -> None:
-        if not 1 <= self.permutations <= MOST_PERMUTATIONS:
-            expected = f"a whole number from 1 to {MOST_PERMUTATIONS}"
+        if self.permutations is not None and not 1 <= self.permutations <= MOST_PERMUTATIONS:
+            expected = f"a whole number from 1 to {MOST_PERMUTATIONS}, or none for as many as permutation.error needs"
             raise InputError("audit", "setting permutation.permutations", str(self.permutations), expected)
+        require(self, "error", 0 < self.error <= 1, "a standard error above 0, up to 1")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         streams = row_streams(trace, self.seed, self.name)
-        change = median_delta_y(trace.readout, trace.alpha, streams, self.permutations)
-        return keys(trace).with_columns(pl.Series("median_delta_y", change), pl.Series("max_alpha", trace.alpha.max()))
+        found = median_delta_y(trace.readout, trace.alpha, streams, self.permutations, self.error)
+        return keys(trace).with_columns(
+            pl.Series("median_delta_y", found.median),
+            pl.Series("max_alpha", trace.alpha.max()),
+            pl.Series("median_error", found.error, nan_to_null=True),
+            pl.Series("shuffles", found.draws.astype("int32")),
+        )
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select("median_delta_y", "max_alpha")), self.seed)
+        means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+        if "median_error" not in table.lazy().collect_schema().names():
+            return means
+        return pl.concat([means, summarise_ratios(self.name, by_group(table, _noise), _RELIABILITY, self.seed)])
+
+    @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """What the table has; that of an earlier version has no error."""
+        return table.select(name for name in _MEANS if name in table.collect_schema().names())
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -102,6 +119,12 @@ class Permutation:
             f"{peaked}0: no change, 1: from one certain prediction to another", sentence, places=3,
             claim=_claim(row["value"], peak, rows.of_head),
         )  # fmt: skip
+
+
+def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
+    """Of every row the squared distance of its median from their mean, and that less its Monte Carlo variance."""
+    squared = pl.col("median_delta_y").map_batches(lambda median: (median - fsum(median) / len(median)) ** 2)  # in any order of rows
+    return table.select((squared - pl.col("median_error") ** 2).alias("beyond noise"), pl.lit(0.0).alias("nothing"), squared.alias("all"))
 
 
 def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
@@ -123,70 +146,3 @@ def _retrained(rows: SummaryRows) -> str:
     """What a model retrained with uniform attention loses, where a study of that is there."""
     row = rows.get("uniform", "difference_f1_uniform")
     return "" if row is None else f" Retrained with uniform attention, F1 changes by {figure(row['value'])} {interval(row)}."
-
-
-def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
-    """Median TVD under shuffled attention; the same shuffles whichever way they are read out."""
-    if isinstance(readout.tail, IdentityTail):
-        median = np.empty(len(alpha))
-        over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, permutations, median)
-        return median
-    through, together = (_median_through_tail, 1) if has_compiled_tail(readout) else (_median_of_many, permutations)
-    blocks = alpha.blocks(max(BLOCK // (_numbers(readout, alpha) * together), 1))
-    return np.concatenate([through(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
-
-
-def _numbers(readout: Readout, alpha: Ragged) -> int:
-    """How many numbers a position takes in the general way: what it contributes, and its share of the outputs of its row."""
-    first = np.zeros(1, np.int64)
-    outputs = readout.take(first)(alpha.take(first)).shape[1]
-    return readout.contribution.values.shape[1] + outputs * len(alpha) // len(alpha.values)
-
-
-def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
-    baseline = readout(alpha)
-    shuffled = alpha.with_values(alpha.values.copy())
-    change = np.empty((permutations, len(alpha)))
-    for k in range(permutations):
-        over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
-        change[k] = tvd(readout(shuffled), baseline)
-    return np.median(change, axis=0)
-
-
-def _median_of_many(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
-    """All shuffles of a few rows in one call, row after row: a model that is run again takes those of one text together."""
-    shuffled, drawn = alpha.with_values(alpha.values.copy()), np.empty((permutations, len(alpha.values)))
-    for k in range(permutations):
-        over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
-        drawn[k] = shuffled.values
-    rows = np.repeat(np.arange(len(alpha)), permutations)
-    values = [drawn[:, start:stop].ravel() for start, stop in pairwise(alpha.offsets.tolist())]
-    found = readout.take(rows)(Ragged.from_lengths(np.concatenate(values), alpha.lengths[rows]))
-    return np.median(tvd(found, readout(alpha)[rows]).reshape(len(alpha), permutations), axis=1)
-
-
-@kernel
-def _median_rows(first, last, rows, streams, permutations, median):
-    """After the encoder the logits are ``offset + Σ_t alpha_t · contribution_t``: a shuffle costs T·C additions, not a model run."""
-    for i in range(first, last):
-        alpha, contribution, offset, head = row_parts(rows, i)
-        weights, change = alpha.copy(), np.empty(permutations)
-        baseline, prediction = pooled_prediction(pool(weights, contribution, offset), head), np.empty(len(offset))
-        for k in range(permutations):
-            shuffle(weights, streams[i], k)
-            for c in range(len(prediction)):
-                prediction[c] = offset[c]
-            for t in range(len(weights)):
-                for c in range(len(prediction)):
-                    prediction[c] += weights[t] * contribution[t, c]
-            predict_into(prediction, prediction, head)
-            change[k] = tvd_row(prediction, baseline)
-        ordered, half = change[ascending(change)], permutations // 2
-        median[i] = ordered[half] if permutations % 2 else 0.5 * (ordered[half - 1] + ordered[half])
-
-
-@kernel
-def shuffle_rows(first, last, values, offsets, streams, k):
-    """Shuffle ``k`` of every row's stream, of the row's values in place."""
-    for row in range(first, last):
-        shuffle(values[offsets[row] : offsets[row + 1]], streams[row], k)

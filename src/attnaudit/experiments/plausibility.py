@@ -12,7 +12,7 @@ import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.rows import by_group, importance_scores, keys, over_words, taken_names
+from attnaudit.experiments.rows import against_attention, by_group, differences, importance_scores, keys, over_words, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
@@ -36,6 +36,10 @@ class Plausibility:
     question = "Does attention find the tokens known to matter?"
     papers = (DEYOUNG2020,)
     measures = (
+        Measure("precision_attention_minus_precision_{score}", "precision of attention less {score}, paired",
+                "How much higher the precision at the number of known tokens is by attention than by another ranking.", "higher"),
+        Measure("auprc_attention_minus_auprc_{score}", "average precision of attention less {score}, paired",
+                "How much higher the average precision is by attention than by another ranking.", "higher"),
         Measure("precision_chance", "precision of a random order (share of known tokens)", "Precision of a random order, on average."),
         Measure("auprc_chance", "average precision of a random order", "Average precision that a random order reaches on average."),
         Measure("precision_{score}", "precision at the number of known tokens, {score}",
@@ -58,7 +62,13 @@ class Plausibility:
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, lambda rows: rows.select(cs.starts_with("precision_", "auprc_"))), self.seed)
+        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+
+    @staticmethod
+    def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
+        """What the table has, and how far attention is ahead of every other score."""
+        found = table.select(cs.starts_with("precision_", "auprc_"))
+        return found.with_columns(differences(*against_attention(found.collect_schema().names(), ("precision", "auprc"))))
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
@@ -73,7 +83,8 @@ class Plausibility:
             chance = rows.value("plausibility", f"{kind}_chance")
             known = [f"{'LOO' if name == 'loo' else name} {figure(value)}" for name, value in others.items() if value is not None]
             known += [f"random order {figure(chance)}"] if chance is not None else []
-            sentence = _found(kind, row, others, chance) + rows.apart("plausibility", f"{kind}_attention")
+            gaps = {name: rows.get("plausibility", f"{kind}_attention_minus_{kind}_{name}") for name in others}
+            sentence = _found(kind, row, others, gaps, chance) + rows.apart("plausibility", f"{kind}_attention")
             yield card_row(question, measure, row, ", ".join(known) or "–", sentence, mark=_best(others))
 
 
@@ -89,7 +100,11 @@ def _best(others: Mapping[str, float | None]) -> float | None:
     return max((value for value in others.values() if value is not None), default=None)
 
 
-def _found(kind: str, row: Mapping[str, Any], others: Mapping[str, float | None], chance: float | None) -> str:
+def _found(
+    kind: str, row: Mapping[str, Any], others: Mapping[str, float | None], gaps: Mapping[str, Mapping[str, Any] | None],
+    chance: float | None,
+) -> str:  # fmt: skip
+    """Compared with the better of the others by the interval of their paired difference, or in older summaries by attention's own."""
     best = _best(others)
     what = f"{percent(row['value'])} of attention's top tokens are known to matter" if kind == "precision" else (
         f"Ranked by attention, the known tokens reach an average precision of {figure(row['value'])}"
@@ -97,8 +112,9 @@ def _found(kind: str, row: Mapping[str, Any], others: Mapping[str, float | None]
     against = "" if chance is None else f", where a random order would give {percent(chance) if kind == 'precision' else figure(chance)}"
     if best is None:
         return f"{what}{against}."
-    low, high = row["low"], row["high"]
-    less, more = (row["value"], row["value"]) if low is None or high is None else (low, high)
-    than = "about as well as" if less <= best <= more else "less well than" if more < best else "better than"
     name = next(name for name, value in others.items() if value == best)
+    paired = gaps[name]
+    gap, even = (row, best) if paired is None else (paired, 0.0)
+    less, more = (gap["value"], gap["value"]) if gap["low"] is None or gap["high"] is None else (gap["low"], gap["high"])
+    than = "about as well as" if less <= even <= more else "less well than" if more < even else "better than"
     return f"{what}{against}: it finds them {than} {'leave-one-out' if name == 'loo' else 'gradients'} ({figure(best)})."

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,9 +16,9 @@ from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
-from attnaudit.results.words import count, figure, percent
-from attnaudit.stats.bootstrap import bootstrap_clusters
+from attnaudit.results.words import POSITION, TEXT, count, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace import Trace
 
@@ -26,7 +27,7 @@ MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a
 
 @dataclass(frozen=True)
 class Prediction:
-    """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with bootstrap intervals.
+    """Accuracy, F1 (class 1 of two, else the mean over classes) and ROC-AUC (one against the rest, mean) with intervals.
 
     ``majority`` is the share of the most frequent label: the accuracy of always predicting that class. ``roc_auc_chance`` is the ROC-AUC
     of scores that are independent of the label, 0.5; undefined where some row allows only some of the classes, whose scores of 0 depend
@@ -70,15 +71,15 @@ class Prediction:
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         rows = _one_of_each(table.lazy())
+        several = "query" in rows.columns
         labelled = rows.filter(pl.col("label").is_not_null())
         known, missing = len(labelled), len(rows) - len(labelled)
         majority = float(np.bincount(labelled["label"].to_numpy()).max()) / known if known else None
         scored = {name: value for name, *value in (self._scores(labelled) if "probabilities" in rows.columns else self._share(labelled))}
-        summary = [
-            summary_row(self.name, name, *scored.get(name, [None]), n=known, undefined=missing)
-            for name in ("accuracy", "f1", "roc_auc", "roc_auc_chance")
-        ]
-        summary.append(summary_row(self.name, "majority", majority, n=known, undefined=missing))
+        counts = {"n": known, "undefined": missing, "texts": labelled["instance"].n_unique() if several else None}
+        names = ("accuracy", "f1", "roc_auc", "roc_auc_chance")
+        summary = [summary_row(self.name, name, *scored.get(name, [None]), **counts) for name in names]
+        summary.append(summary_row(self.name, "majority", majority, **counts))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
 
     def _scores(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
@@ -87,18 +88,20 @@ class Prediction:
             return
         probabilities = rows["probabilities"].explode().to_numpy().reshape(len(rows), -1)
         label, of = rows["label"].to_numpy(), rows["instance"].to_numpy() if "query" in rows.columns else None
-        scores = classification_scores(label, predicted_class(probabilities), probabilities, seed=self.seed, cluster=of)
-        for k, name in enumerate(("accuracy", "f1", "roc_auc")):
+        predicted = predicted_class(probabilities)
+        scores = classification_scores(label, predicted, probabilities, seed=self.seed, cluster=of)
+        correct = (predicted == label).astype(np.float64)
+        yield "accuracy", scores.accuracy, *share_interval(correct, np.arange(len(rows)) if of is None else of)
+        for k, name in enumerate(("f1", "roc_auc"), start=1):
             yield name, getattr(scores, name), scores.low[k], scores.high[k]
         if probabilities.shape[1] == 1 or probabilities.all():  # 0: a class that is not allowed
             yield "roc_auc_chance", CHANCE, None, None
 
     def _share(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """Accuracy, with its interval."""
-        correct, of = rows["correct"].cast(pl.Float64).to_numpy()[:, None], rows["instance"].to_numpy()
+        correct, of = rows["correct"].cast(pl.Float64).to_numpy(), rows["instance"].to_numpy()
         if len(rows):
-            low, high = bootstrap_clusters(correct, of, seed=self.seed)
-            yield "accuracy", float(correct.mean()), float(low[0]), float(high[0])
+            yield "accuracy", float(correct.mean()), *share_interval(correct, of)
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -115,7 +118,8 @@ class Prediction:
         named = {_f1_name(about.class_names): f1, "accuracy": accuracy, "ROC-AUC": auc}
         others = [f"{name} {figure(row['value'])}" for name, row in named.items() if row and row is not main]
         name = "accuracy" if main is accuracy else _f1_name(about.class_names)
-        yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", _sentence(rows), of_model=True)
+        sentence = _sentence(rows, about)
+        yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", sentence, of_model=True)
 
 
 def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
@@ -127,11 +131,16 @@ def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:
     return (rows.unique(subset=named, keep="first", maintain_order=True) if several else rows).collect()
 
 
-def _sentence(rows: SummaryRows) -> str:
+def _sentence(rows: SummaryRows, about: About) -> str:
     accuracy, auc, majority = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc"), rows.value("prediction", "majority")
-    correct = f"Correct on {percent(accuracy['value'])} of {count(accuracy['n'], f'labelled {rows.text}')}" if accuracy else ""
+    correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
     if accuracy:
         correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
+    if about.assumed_classes and (worse := _worse_than_chance(accuracy, auc, len(about.class_names))):
+        return (
+            f"{correct}{worse}, and which output of the model is which class was assumed: the names may be exchanged. State them, in the "
+            "order of the outputs, with --classes."
+        )
     if auc is not None and (auc["value"] < 0.6 or (auc["low"] is not None and auc["low"] <= CHANCE)):
         return correct + "It ranks the classes hardly better than chance, so explaining its output means little."
     if accuracy is not None and majority is not None and accuracy["low"] is not None and accuracy["low"] <= majority:
@@ -142,6 +151,21 @@ def _sentence(rows: SummaryRows) -> str:
         )
         return f"{correct}Its decisions are hardly better than always predicting the most frequent class.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
+
+
+def _labelled(accuracy: Mapping[str, Any], rows: SummaryRows) -> str:
+    """``500 labelled texts``, ``118 labelled positions of 12 texts``."""
+    several = f" of {count(accuracy['texts'], TEXT)}" if rows.text == POSITION and accuracy.get("texts") else ""
+    return f"{count(accuracy['n'], f'labelled {rows.text}')}{several}"
+
+
+def _worse_than_chance(accuracy: Mapping[str, Any] | None, auc: Mapping[str, Any] | None, classes: int) -> str:
+    """A clause where a model is significantly worse than chance: by ROC-AUC, or by accuracy where labels of one class have none."""
+    chance = [("ROC-AUC", auc, CHANCE)] if auc is not None else [("accuracy", accuracy, 1 / max(classes, 1))]
+    for name, row, least in chance:
+        if row is not None and row["high"] is not None and row["high"] < least:
+            return f"That is worse than chance ({name} {figure(row['value'])} {interval(row)}, chance {figure(least)})"
+    return ""
 
 
 def _f1_name(classes: Sequence[str]) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 import polars.selectors as cs
 import pyarrow as pa
-from jaxtyping import Bool, Float, UInt64
+from jaxtyping import Bool, Shaped, UInt64
 
 from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
@@ -48,14 +48,16 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
     return stream_keys(seed, experiment, *names)
 
 
-def by_group(table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFrame], pl.LazyFrame]) -> Iterator[tuple[str, pl.LazyFrame]]:
+def by_group(
+    table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFrame], pl.LazyFrame], lists: Sequence[str] = ()
+) -> Iterator[tuple[str, pl.LazyFrame]]:
     """``measures`` of all rows (group ``all``), of each predicted class (``predicted:<class>``) and of each head (``head:<layer>.<head>``).
 
-    They see the columns with one value a row, none of which is read yet, and keep the rows. Where an instance has several rows, of heads or
-    of gold tokens, a column `CLUSTER` says whose each is. With more than `MOST_CLASSES` classes, answers to questions for
-    the most part, a class has too few rows to tell of: only all.
+    They see the columns with one value a row and the ``lists`` named, none of which is read yet, and keep the rows. Where an instance has
+    several rows, of heads or of gold tokens, a column `CLUSTER` says whose each is. With more than `MOST_CLASSES` classes, answers to
+    questions for the most part, a class has too few rows to tell of: only all.
     """
-    rows = table.lazy().select(~cs.nested())
+    rows = table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False))
     several = any(name in SEVERAL for name in rows.collect_schema().names())
 
     def measured(chosen: pl.LazyFrame) -> pl.LazyFrame:
@@ -116,6 +118,18 @@ def of_kept_words(rows: SummaryRows) -> str:
     )  # fmt: skip
 
 
+def differences(*pairs: tuple[str, str]) -> list[pl.Expr]:
+    """``<a>_minus_<b>`` of each pair of columns: row by row, so that the mean is one of pairs, and null where either is."""
+    return [(pl.col(a).cast(pl.Float64) - pl.col(b).cast(pl.Float64)).alias(f"{a}_minus_{b}") for a, b in pairs]
+
+
+def against_attention(columns: Iterable[str], families: Iterable[str]) -> list[tuple[str, str]]:
+    """Attention's column of each family ``<family>_<score>`` with that of every other score."""
+    known = list(columns)
+    pairs = [(f"{family}_attention", name) for family in families for name in known if name.startswith(f"{family}_")]
+    return [(ours, other) for ours, other in pairs if ours in known and other != ours]
+
+
 def list_column(name: str, rows: Ragged) -> pl.Series:
     """One list of numbers per row."""
     lists = pa.LargeListArray.from_arrays(pa.array(rows.offsets), pa.array(np.ascontiguousarray(rows.values)))
@@ -124,6 +138,6 @@ def list_column(name: str, rows: Ragged) -> pl.Series:
     return series.alias(name)
 
 
-def vector_column(name: str, values: Float[np.ndarray, "n C"]) -> pl.Series:
-    """One list of C numbers per row."""
+def vector_column(name: str, values: Shaped[np.ndarray, "n C"]) -> pl.Series:
+    """One list of C values per row."""
     return list_column(name, Ragged.from_lengths(values.reshape(-1), np.full(len(values), values.shape[1])))

@@ -5,7 +5,7 @@ from attnaudit.hf.encode import load_tokenizer
 from attnaudit.hf.gate import Check, Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.network import Replay
-from attnaudit.hf.texts import read_texts
+from attnaudit.hf.sources import read_texts
 from attnaudit.hf.trace import collect
 
 __all__ = [

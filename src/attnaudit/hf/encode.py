@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from transformers import AutoTokenizer
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
-from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.pieces import Pieces, in_pieces, spells_bytes
 from attnaudit.hf.replay import task_of
@@ -30,20 +29,20 @@ from attnaudit.trace.words import SPECIAL
 OPERATION = "tokenise texts"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
-_UNNAMED = re.compile(r"LABEL_\d+")
 _AT_ONCE = 1000  # texts whose pieces are in memory at a time
 
 
 def encode(
-    model: Any, tokenizer: Any, texts: Texts, *, max_tokens: int | None = None, on_empty: Literal["error", "skip"] = "error"
-) -> Encoded:
+    model: Any, tokenizer: Any, texts: Texts, *, max_tokens: int | None = None, on_empty: Literal["error", "skip"] = "error",
+    outputs: Outputs | None = None,
+) -> Encoded:  # fmt: skip
     """Tokenise texts by the model's own tokenizer, for the model: a fast one, or of an encoder–decoder one of sentencepiece (`slow`).
 
     Texts longer than the model reads, or than ``max_tokens``, are cut: at their start for a causal language model, whose prediction
     follows the end, else at their end (of a pair, the longer text). A word is what the tokenizer takes as one, parted at white space and
     between letters and punctuation too, where it does not do so itself; white space belongs to the word after it. Raises InputError for a
     tokenizer that is slow or has other tokens than the model, for classes that do not fit the model's, and for a text without a token
-    unless these are skipped (``on_empty``).
+    unless these are skipped (``on_empty``). ``outputs`` are those of a classifier, by default found by its names (`outputs_of`).
     """
     kind = kind_of(model)
     _require_pieces(tokenizer, kind)
@@ -51,9 +50,10 @@ def encode(
         raise InputError(OPERATION, type(model).__name__, f"texts read for {texts.kind}", f"texts for {kind}", f"read_texts(…, {kind!r})")
     reader = _Reader.of(model, tokenizer, texts, kind, max_tokens)
     names, label = (), texts.label
-    if kind == "classification" and label is not None:
-        names, output = numbered_classes(model, texts.class_names)
-        label = output[label]
+    outputs = outputs or outputs_of(model, texts)
+    if outputs is not None:
+        names = outputs.names
+        label = None if label is None else np.where(label < 0, label, outputs.of_class[label])
     pieces = list(reader.pieces())
     targets = list(reader.targets()) if kind == "seq2seq" else None
     empty = np.array([all(text.special) for text in pieces], dtype=bool)
@@ -64,6 +64,14 @@ def encode(
         raise InputError(OPERATION, where, "a text without a token", "one or more", "correct the row, or skip such rows")
     encoded = reader.encoded(pieces, targets, label, names)
     return encoded if not empty.any() else replace(encoded.take(np.flatnonzero(~empty)), empty=int(empty.sum()))
+
+
+def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[str]:
+    """What the user should know of texts and how they were read."""
+    assumed = [outputs.note] if outputs is not None and outputs.note else []
+    cut = [f"{encoded.cut} of {len(texts)} texts were longer than the model reads, and cut"] if encoded.cut else []
+    empty = [f"{encoded.empty} text{'s' if encoded.empty > 1 else ''} without a token skipped"] if encoded.empty else []
+    return [*texts.notes, *assumed, *cut, *empty]
 
 
 @dataclass(frozen=True)
@@ -258,39 +266,6 @@ def kind_of(model: Any) -> Kind:
         expected = "a classifier of texts, a causal language model or an encoder–decoder"
         raise InputError(OPERATION, type(model).__name__, "a model of another kind", expected)
     return kind
-
-
-def numbered_classes(model: Any, class_names: Sequence[str]) -> tuple[tuple[str, ...], Int32[np.ndarray, " C"]]:
-    """The names of a classifier's outputs, and the output of each of the ``class_names`` of a corpus.
-
-    Names are compared without regard to case. A classifier without names (``LABEL_0`` …) takes those of the corpus, and a corpus whose
-    classes are numbers means the outputs by their number. Raises InputError where both do not fit.
-    """
-    config, operation = model.config, "match classes"
-    count = int(config.num_labels)
-    own = tuple(str(config.id2label.get(number, f"LABEL_{number}")) for number in range(count))
-    where = type(model).__name__
-    if count < 2 or config.problem_type in ("regression", "multi_label_classification"):
-        got = f"{count} output(s), problem_type {config.problem_type}"
-        raise InputError(operation, where, got, "a classifier with one class for each text, of two or more")
-    if all(map(_UNNAMED.fullmatch, own)):
-        if count == len(class_names):
-            return tuple(class_names), np.arange(count, dtype=np.int32)
-        got = f"{count} classes without names where the corpus has {len(class_names)}: {_listed(class_names)}"
-        raise InputError(operation, where, got, "as many classes as the corpus has")
-    number = {name.casefold(): output for output, name in enumerate(own)}
-    if len(number) == count and all(name.casefold() in number for name in class_names):
-        return own, np.array([number[name.casefold()] for name in class_names], dtype=np.int32)
-    if all(name.isdecimal() and int(name) < count for name in class_names):
-        return own, np.array([int(name) for name in class_names], dtype=np.int32)
-    got = f"classes {_listed(own)} where the corpus has {_listed(class_names)}"
-    raise InputError(
-        operation, where, got, "the same names", "rename the labels of the corpus, or set id2label and label2id in config.json"
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(ordered_classes(names)[:8]) + (", …" if len(names) > 8 else "")
 
 
 def longest_text(model: Any, tokenizer: Any) -> int | None:

@@ -6,17 +6,20 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int64
+from transformers import PreTrainedModel
 
-from attnaudit.core.errors import TraceError
+from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import reading
-from attnaudit.hf.gate import Gate
+from attnaudit.hf.gate import Gate, check_model
+from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 
@@ -37,11 +40,15 @@ class Replay:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 of the weights."""
+        """sha256 of the weights, as they were when it was first asked for."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
+        return self.current_fingerprint()
+
+    def current_fingerprint(self) -> str:
+        """sha256 of the weights as they are."""
         return weights_fingerprint(self.model)
 
     def of_rows(self, table: pa.Table) -> Rows:
@@ -64,6 +71,16 @@ class Replay:
         assert self.gate.task is not None  # else nothing was collected
         query = Query(self.gate.task, row["query"])
         return self.kept.get(key, lambda: states_of(self.model, self.inputs(row), query))
+
+
+def replay_of(model: Any) -> Replay:
+    """A model of the transformers library, or the folder of one, checked (`check_model`). Raises InputError."""
+    if isinstance(model, str | Path):
+        model = load_pretrained(model)
+    if not isinstance(model, PreTrainedModel):
+        expected = "a model of the transformers library, its folder, or the module that the trace holds"
+        raise InputError("audit", "replay", f"a {type(model).__name__}", expected)
+    return Replay(model, check_model(model))
 
 
 @dataclass(frozen=True)

@@ -1,27 +1,23 @@
-"""Raw texts for a transformer: those of a corpus, prompts without labels, or pairs of a source and a target."""
+"""Raw texts for a transformer: of a corpus, of the rows of a file, or pairs of a source and a target."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Int, Int32, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
-from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import from_plain
-from attnaudit.corpora.corpus import SPLITS, Corpus, RawText, SkippedRow, Split
-from attnaudit.corpora.parallel import read_parallel
-from attnaudit.corpora.prompts import read_prompts
-from attnaudit.corpora.read import gathering_remarks, read_corpus
-from attnaudit.corpora.registry import CORPORA
-from attnaudit.corpora.spec import CorpusSpec, ParallelSpec
+from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
+from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.corpora.prepare.gathering import Gathered
+from attnaudit.corpora.read import gathering_remarks
+from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.hf.encoded import of_rows
 from attnaudit.hf.pieces import Span
 
@@ -35,7 +31,7 @@ class Texts:
 
     ``second`` is the text that goes with each (a question or hypothesis; for ``seq2seq`` the target). ``spans`` are the (start, stop)
     characters of the text that are known to matter (None: not known of any; a row of None: not known of it). ``label`` (n,) counts
-    ``class_names`` from 0, and is None without classes. ``instance`` and ``split`` are those of the corpus readers.
+    ``class_names`` from 0, −1 where it is not known, and is None without classes. ``instance`` and ``split`` are those of the readers.
     """
 
     name: str
@@ -60,31 +56,11 @@ class Texts:
         return replace(self, **{name: of_rows(getattr(self, name), rows) for name in names})
 
     def of_split(self, split: str) -> Texts:
-        """The rows of one split."""
+        """The rows of one split. Raises InputError where there is none."""
+        if split not in self.split:
+            known = ", ".join(dict.fromkeys(self.split)) or "none"
+            raise InputError("read texts", f"split {split!r}", f"texts of {known}", "one of their splits")
         return self.take(np.array([row for row, name in enumerate(self.split) if name == split], dtype=np.int64))
-
-
-def read_texts(
-    source: str | Path, kind: Kind = "classification", *, seed: int = 0, preset: str = "paper", progress: Progress = silent, **options: Any
-) -> Texts:
-    """Read the raw texts of a corpus.
-
-    For ``classification`` the source and ``options`` are those of `read_corpus`, with the same rows and splits; for ``seq2seq`` those of
-    `read_parallel`. For ``causal-lm`` it is a registered corpus without questions, or a file of one's own without labels: a table with a
-    column of texts, or a text on every line (``.txt``). A corpus whose words are all that is known, as a planted one, gives them joined by
-    blanks. Raises InputError.
-    """
-    plain = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
-    if kind == "seq2seq":
-        return _of_pairs(from_plain(ParallelSpec, {"source": str(source), **plain}, "corpus"), seed, progress)
-    if kind == "causal-lm" and (isinstance(source, Path) or source not in CORPORA):
-        return _of_prompts(from_plain(CorpusSpec, {"source": str(source), **plain}, "corpus"), progress)
-    texts = texts_of(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain))
-    if kind == "classification":
-        return texts
-    if texts.second is not None:
-        raise InputError("read corpus", texts.name, "a text and a question in each row", "texts alone for a causal language model")
-    return replace(texts, kind=kind, label=None, class_names=(), spans=None)
 
 
 def texts_of(corpus: Corpus) -> Texts:
@@ -111,25 +87,39 @@ def _joined(split: Split) -> Iterator[RawText]:
         yield RawText(" ".join(words), " ".join(split.question[row]) if split.question else None, spans)
 
 
-def _of_pairs(spec: ParallelSpec, seed: int, progress: Progress) -> Texts:
-    corpus = read_parallel(spec, seed=seed, progress=progress)
-    splits = [corpus.splits[name] for name in SPLITS]
+def texts_of_pairs(corpus: ParallelCorpus) -> Texts:
+    """Pairs of a source and a target, of all splits that were read."""
+    splits = corpus.splits
     return Texts(
-        corpus.name, "seq2seq", [text for split in splits for text in split.source],
-        np.concatenate([split.instance for split in splits]), [name for name in SPLITS for _ in range(len(corpus.splits[name]))],
-        corpus.fingerprint, [text for split in splits for text in split.target], notes=corpus.notes, skipped=corpus.skipped,
+        corpus.name, "seq2seq", [text for split in splits.values() for text in split.source],
+        np.concatenate([split.instance for split in splits.values()]), [name for name, split in splits.items() for _ in range(len(split))],
+        corpus.fingerprint, [text for split in splits.values() for text in split.target], notes=corpus.notes, skipped=corpus.skipped,
     )  # fmt: skip
 
 
-def _of_prompts(spec: CorpusSpec, progress: Progress) -> Texts:
-    gathered = read_prompts(spec, progress)
-    texts = {name: [example.raw.text for example in rows.examples if example.raw] for name, rows in gathered.items()}
-    instance = [[example.instance for example in rows.examples] for rows in gathered.values()]
+def texts_of_rows(name: str, kind: Kind, split: str, rows: Gathered, spec: CorpusSpec) -> Texts:
+    """The rows of one split, with the labels that are known of them, which are numbered in order (`ordered_classes`)."""
+    raw = [example.raw for example in rows.examples if example.raw]
+    labels = [example.label for example in rows.examples]
+    classes = ordered_classes(filter(None, labels))
+    number = {"": -1, **{name: number for number, name in enumerate(classes)}}
+    spans = [text.spans for text in raw]
+    instance = [example.instance for example in rows.examples]
+    content = [[text.text, text.question, text.spans] for text in raw], instance, labels
+    notes = [*gathering_remarks({split: rows}, _UNCUT), *(_label_notes(labels, spec.label) if kind == "classification" else ())]
     return Texts(
-        printable(Path(spec.source).resolve().stem), "causal-lm", [text for rows in texts.values() for text in rows],
-        np.array([number for rows in instance for number in rows], dtype=np.int64),
-        [name for name, rows in texts.items() for _ in rows],
-        hashlib.sha256(json.dumps([texts, instance]).encode()).hexdigest(),
-        notes=tuple(map(printable, gathering_remarks(gathered, _UNCUT))),
-        skipped=tuple(row for rows in gathered.values() for row in rows.skipped),
+        name, kind, [text.text for text in raw], np.array(instance, dtype=np.int64), [split] * len(raw),
+        hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+        None if spec.question is None else [text.question or "" for text in raw],
+        np.array([number[label] for label in labels], dtype=np.int32) if classes else None, classes,
+        spans if any(row is not None for row in spans) else None, tuple(map(printable, notes)), tuple(rows.skipped),
     )  # fmt: skip
+
+
+def _label_notes(labels: Sequence[str], column: str) -> Iterator[str]:
+    """What the user should know of missing labels."""
+    missing = sum(not label for label in labels)
+    if missing == len(labels):
+        yield f"no labels (column '{column}'), so how well the model predicts is not measured; --label-column names another column"
+    elif missing:
+        yield f"{missing} of {len(labels)} rows have no label, and are not among those that predictions are compared with"

@@ -16,7 +16,8 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import forward
-from attnaudit.hf.encode import encode
+from attnaudit.hf.classes import outputs_of
+from attnaudit.hf.encode import encode, kind_of, notes_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.importance import USUAL, importance
@@ -29,8 +30,8 @@ from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
 from attnaudit.hf.replay import states_at
 from attnaudit.hf.resume import layers_around, record
+from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
-from attnaudit.hf.texts import Texts
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.trace.graph import GRAPH_FILE, GraphTail
@@ -267,8 +268,6 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
     """The names of a model's outputs: its classes, or the tokens of its vocabulary; an output that is no token has its number."""
     if class_names:
         return tuple(class_names)
-    if type(model).__name__.endswith("ForSequenceClassification"):
-        return tuple(str(model.config.id2label.get(number, number)) for number in range(model.config.num_labels))
     targets = getattr(tokenizer, "target_encoder", None)  # of Marian, where the vocabulary of targets is another
     size, known = model.get_output_embeddings().weight.shape[0], len(tokenizer if targets is None else targets)
     names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
@@ -296,12 +295,14 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def collect(
-    model: Any, tokenizer: Any, texts: Texts, *, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False,
-    positions: Positions | None = None, seed: int = 0, scores: Sequence[str] = USUAL, folder: str | Path | None = None,
-    max_tokens: int | None = None, progress: Progress = silent,
+    model: Any, tokenizer: Any, corpus: Any, *, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False,
+    positions: Positions | None = None, seed: int = 0, scores: Sequence[str] = USUAL, class_names: Sequence[str] | None = None,
+    folder: str | Path | None = None, max_tokens: int | None = None, progress: Progress = silent,
 ) -> Trace:  # fmt: skip
-    """The trace of a model of the transformers library on ``texts`` (`attnaudit.hf.read_texts`), with a row for every text and head.
+    """The trace of a model of the transformers library on the texts of ``corpus``, with a row for every text and head.
 
+    ``corpus`` is a path, the name of a corpus, a `Corpus` (its test split), a list of texts or of pairs, a DataFrame, or what
+    `attnaudit.hf.read_texts` gives, which has options. ``class_names`` are those of a classifier's outputs in place of its own.
     The model is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
     cross-attention of an encoder–decoder, ``scores`` are measures of importance. ``positions`` of a text, or of a target, are those whose
     next token is predicted: the "last" (the default of a causal language model), "one" drawn with ``seed`` (that of an encoder–decoder) or
@@ -310,16 +311,20 @@ def collect(
     fit it.
     """
     gate = check_model(model)
-    encoded = encode(model, tokenizer, texts, max_tokens=max_tokens)
+    texts = read_texts(corpus, kind_of(model), seed=seed, progress=progress)
+    outputs = outputs_of(model, texts, class_names)
+    encoded = encode(model, tokenizer, texts, max_tokens=max_tokens, outputs=outputs)
     chosen = choose_layers(gate, layers, heads, cross)
     positions = positions_of(texts.kind, positions)
     encoded = at_positions(encoded, positions, seed)
     place = Path(folder) if folder is not None else Path(tempfile.mkdtemp(prefix="attnaudit-"))
     metadata = {
         "corpus": {
-            "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": list(texts.notes), "positions": positions,
+            "name": texts.name, "task": texts.kind, "fingerprint": texts.fingerprint, "notes": notes_of(texts, encoded, outputs),
+            "positions": positions,
         },
-        "model": {"name": gate.model, "fingerprint": weights_fingerprint(model)}, "gate": gate.to_json(),
+        "model": {"name": gate.model, "fingerprint": weights_fingerprint(model), **(outputs.to_json() if outputs else {})},
+        "gate": gate.to_json(),
     }  # fmt: skip
     shards = collect_shards(
         model, encoded, gate, chosen, place, class_names=output_names(model, tokenizer, encoded.class_names), scores=scores,

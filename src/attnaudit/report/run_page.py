@@ -15,9 +15,10 @@ from attnaudit.report.sections.head_cards import head_view
 from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import ROW
+from attnaudit.results.words import POSITION, ROW
 from attnaudit.trace import Trace
 
 SHOWN = {
@@ -45,10 +46,11 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         check_same_instances(seen, rows)
         heatmaps, instances, pictured = instance_sections(trace, seen, rows, record, card.unit)
         of_instances = heatmaps, erasure_section(trace, record, pictured, card.unit), instances
-    missing, texts = left_out(record, first), None if card.audited is None else card.audited.texts
+    missing, heads = left_out(record, first), card.audited
+    of_text = "a position of a text" if heads is not None and heads.unit == POSITION else "a text"
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % bootstrap intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
-        f"{' A row is a text under one head.' if card.unit == ROW else ''}"
+        f"{f' A row is {of_text} under one head.' if card.unit == ROW else ''}"
     )
     sections = [
         card_section(card, missing),
@@ -56,7 +58,8 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         figures_section(*draw_figures(rows, about.class_names, card.unit)),
         *of_instances,
         comparison_section(record),
-        numbers_section(summary_tables(record.summary, card.unit, texts), lead),
+        numbers_section(summary_tables(record.summary, card.unit, heads), lead),
+        power_section(card, rows["instance"].n_unique()),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]

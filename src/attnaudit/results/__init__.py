@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
-from attnaudit.results.table import CLUSTER, OF_HEAD, SUMMARY_SCHEMA, Result, Results, summarise_means, summary_row
+from attnaudit.results.table import (
+    CLUSTER,
+    OF_HEAD,
+    SUMMARY_SCHEMA,
+    Result,
+    Results,
+    counted,
+    summarise_means,
+    summarise_ratios,
+    summary_row,
+)
 
-__all__ = ["CLUSTER", "OF_HEAD", "SUMMARY_SCHEMA", "Result", "Results", "summarise_means", "summary_row"]
+__all__ = ["CLUSTER", "OF_HEAD", "SUMMARY_SCHEMA", "Result", "Results", "counted", "summarise_means", "summarise_ratios", "summary_row"]

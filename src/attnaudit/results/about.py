@@ -9,6 +9,7 @@ from typing import Any
 from attnaudit.trace import ASKING
 
 UNKNOWN = "unknown"
+MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,15 @@ class About:
     def has_question(self) -> bool:
         """Whether the model read a question, or a hypothesis, with each text."""
         return _entry(self.metadata, "corpus", "task") in ASKING
+
+    @property
+    def assumed_classes(self) -> str:
+        """Which output of a model is which class, where this is assumed by order or number and not known by name; else nothing."""
+        matched, outputs = (_entry(self.metadata, "model", name) for name in ("matched", "outputs"))
+        if matched not in ("order", "number"):
+            return ""
+        pairs = [f"{own} is {name}" for own, name in _mapping(outputs).items()]
+        return f"classes assumed: {', '.join(pairs[:MOST_NAMED])}{', …' if len(pairs) > MOST_NAMED else ''}"
 
     @property
     def translates(self) -> bool:

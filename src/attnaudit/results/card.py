@@ -57,7 +57,8 @@ class CardRow:
 class SummaryRows:
     """The summary rows that have a value, by experiment and measure: ``rows`` of all instances, ``by_class`` of each predicted class.
 
-    Of a model with heads ``audited`` says which, ``by_head`` has the rows of each alone, and ``head`` is the one that these rows are of.
+    Of a model with heads ``audited`` says which, ``by_head`` has the rows of each alone, and ``head`` is the one that these rows are of;
+    a head has a row for each ``row_of_head``, a text or a position.
     """
 
     rows: Mapping[tuple[str, str], dict[str, Any]]
@@ -65,26 +66,32 @@ class SummaryRows:
     audited: Heads | None = None
     by_head: Mapping[Head, SummaryRows] = field(default_factory=dict)
     head: Head | None = None
+    row_of_head: str = TEXT
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> SummaryRows:
         known = summary.filter(pl.col("value").is_not_null(), pl.col("value").is_not_nan())
         overall, by_class = known.filter(group="all"), known.filter(pl.col("group").str.starts_with(_PREDICTED))
         of_heads = known.filter(pl.col("group").str.starts_with(OF_HEAD)).partition_by("group", as_dict=True)
-        by_head = {(head := head_of(str(group))): cls(_by_measure(rows), head=head) for (group,), rows in of_heads.items()}
+        audited = Heads.of(summary)
+        unit = TEXT if audited is None else audited.unit
+        by_head = {
+            (head := head_of(str(group))): cls(_by_measure(rows), head=head, row_of_head=unit) for (group,), rows in of_heads.items()
+        }  # fmt: skip
         classes = by_class.rows_by_key(["experiment", "measure"], named=True, include_key=True)
-        return cls(_by_measure(overall), classes, Heads.of(summary), dict(sorted(by_head.items())))
+        return cls(_by_measure(overall), classes, audited, dict(sorted(by_head.items())), row_of_head=unit)
 
     @property
     def unit(self) -> str:
-        """What these numbers are means over: instances, or of a model with heads the texts of one, or rows of several."""
-        several = self.audited is not None and len(self.audited.names) > 1
-        return TEXT if self.head is not None or (self.audited is not None and not several) else ROW if several else INSTANCE
+        """What these numbers are means over: instances, or of a model with heads the texts or positions of one, or rows of several."""
+        if self.head is None and self.audited is None:
+            return INSTANCE
+        return ROW if self.audited is not None and len(self.audited.names) > 1 else self.row_of_head
 
     @property
     def text(self) -> str:
-        """What a reader calls a text."""
-        return INSTANCE if self.unit == INSTANCE else TEXT
+        """What a reader calls what has one prediction."""
+        return INSTANCE if self.unit == INSTANCE else self.row_of_head
 
     @property
     def of_head(self) -> str:

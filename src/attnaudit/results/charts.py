@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -103,34 +103,17 @@ class Crosstab:
 
 
 @dataclass(frozen=True)
-class Boxes:
-    """For each of ``names`` (column to name) the share of rows without a value, then median, quartiles and 5 to 95 % of the values.
+class Curves:
+    """A line with its band for each name of ``points(rows)`` {name, x, value, low, high}, values from 0 to 1, over the axis ``scale``.
 
-    The values are those of the rows that lack none, so that the boxes can be compared. ``missing`` is what the share is called; the names
-    in ``marked`` have a colour of their own. ``computed`` gives for a column another one that has values where it was computed: where
-    neither has any, it was not, and has no box.
+    ``points`` reads ``columns``, and ``instance``, whose rows belong together.
     """
 
-    names: Mapping[str, str]
+    columns: tuple[str, ...]
+    points: Callable[[pl.DataFrame], pl.DataFrame]
     scale: Scale
-    missing: str = "undefined"
-    marked: tuple[str, ...] = ()
+    y_title: str
     title: str = ""
-    computed: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.names)
-
-    def known(self, rows: pl.DataFrame) -> Boxes:
-        """The chart without what was not computed."""
-        empty = {name for name in rows.columns if rows[name].null_count() == rows.height}
-        absent = {column for column, other in self.computed.items() if {column, other} <= empty}
-        return replace(self, names={column: name for column, name in self.names.items() if column not in absent})
-
-    def common(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """The rows that have a value in every column."""
-        return rows.drop_nulls(self.columns)
 
 
 @dataclass(frozen=True)
@@ -142,7 +125,7 @@ class Drawing:
     title: str = ""
 
 
-Chart = Histogram | Violins | Scatter | Crosstab | Boxes | Drawing
+Chart = Histogram | Violins | Scatter | Crosstab | Curves | Drawing
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from attnaudit.results.table import OF_HEAD
-from attnaudit.results.words import count
+from attnaudit.results.words import POSITION, TEXT, count
 
 Head = tuple[int, int]
 """Layer and head, each from 0."""
@@ -16,11 +16,24 @@ Head = tuple[int, int]
 
 @dataclass(frozen=True)
 class Heads:
-    """What was audited of a model with heads: their ``names`` in order, of how many ``texts``, in how many ``rows``."""
+    """What was audited of a model with heads: their ``names`` in order, of how many ``texts``, in how many ``rows``.
+
+    Each head has a row for every text, or for every one of several positions of it.
+    """
 
     names: tuple[Head, ...]
     texts: int
     rows: int
+
+    @property
+    def positions(self) -> int:
+        """How many rows a head has."""
+        return self.rows // len(self.names)
+
+    @property
+    def unit(self) -> str:
+        """What a row of one head is."""
+        return POSITION if self.positions > self.texts else TEXT
 
     @classmethod
     def of(cls, summary: pl.DataFrame) -> Heads | None:
@@ -29,11 +42,13 @@ class Heads:
         if not rows.height:
             return None
         sizes = dict(rows.group_by("group").agg(pl.col("total").max()).iter_rows())
-        return cls(tuple(sorted(map(head_of, sizes))), max(sizes.values()), sum(sizes.values()))
+        texts = rows.select(pl.col("texts").max()).item() if "texts" in rows.columns else None
+        return cls(tuple(sorted(map(head_of, sizes))), texts or max(sizes.values()), sum(sizes.values()))
 
     def __str__(self) -> str:
-        """``500 texts, 4 heads of layer 3: 2000 rows``."""
-        return f"{count(self.texts, 'text')}, {in_words(self.names)}: {count(self.rows, 'row')}"
+        """``500 texts, 4 heads of layer 3: 2000 rows``, or ``12 texts at 120 positions, …``."""
+        positions = f" at {count(self.positions, POSITION)}" if self.unit == POSITION else ""
+        return f"{count(self.texts, 'text')}{positions}, {in_words(self.names)}: {count(self.rows, 'row')}"
 
 
 def head_of(group: str) -> Head:

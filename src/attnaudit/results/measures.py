@@ -41,6 +41,11 @@ def label_of(measures: Iterable[Measure], name: str) -> str:
     return next((label for measure in measures if (label := measure.label_for(name)) is not None), name)
 
 
+def direction_of(measures: Iterable[Measure], name: str) -> str:
+    """Which values of ``name`` speak for attention, by the first of ``measures`` that it belongs to; ``neither`` where none says it."""
+    return next((measure.direction for measure in measures if measure.label_for(name) is not None), "neither")
+
+
 def meaning_of(measures: Iterable[Measure], name: str) -> str:
     """What ``name`` means by the first of ``measures`` that it belongs to; empty where none says it."""
     return next((measure.meaning for measure in measures if measure.label_for(name) is not None), "")

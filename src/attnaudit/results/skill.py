@@ -1,8 +1,8 @@
 """Whether a model does better than a baseline that learns nothing: asked before anything is concluded from its attention.
 
 A classifier is compared by accuracy with the share of the most frequent class, with one test at one level. A model of a rare class may rank
-its instances well and yet decide for the frequent class every time: what is said of its decisions would be said of a constant, and nothing
-is concluded from it either. Its ROC-AUC is among the figures.
+its instances well and yet decide for the frequent class every time: what is said of its decisions would be said of a constant, and
+nothing is concluded from it either. Its ROC-AUC is among the figures.
 """
 
 from __future__ import annotations

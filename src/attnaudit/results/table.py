@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,8 @@ from rich.table import Table
 
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
-from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means
+from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
+from attnaudit.stats.inference import share_interval
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
@@ -25,49 +26,102 @@ OF_HEAD = "head:"  # begins the group of the rows of one head, head:<layer>.<hea
 TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
-    "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String,
+    "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String, "texts": pl.Int64,
 }  # fmt: skip
 
 
 def summary_row(
     experiment: str, measure: str, value: float | None, low: float | None = None, high: float | None = None, *, n: int,
-    undefined: int = 0, std: float | None = None, group: str = "all", source: str | None = None,
+    undefined: int = 0, std: float | None = None, group: str = "all", source: str | None = None, texts: int | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """One row of a summary: ``value`` with its interval and spread over ``n`` instances; a number that is NaN is null in the row."""
+    """One row of a summary: ``value`` with its interval and spread over ``n`` instances; a number that is NaN is null in the row.
+
+    Where instances have several rows each, ``n`` counts rows and ``texts`` the instances, which an interval draws.
+    """
     numbers = {"value": value, "std": std, "low": low, "high": high}
     known = {name: None if number is None or np.isnan(number) else float(number) for name, number in numbers.items()}
     return {
         "experiment": experiment, "measure": measure, "group": group, **known, "n": n, "undefined": undefined, "reference": None,
-        "source": source,
+        "source": source, "texts": texts,
     }  # fmt: skip
 
 
 def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], seed: int) -> pl.DataFrame:
     """Mean, spread and bootstrap interval of every column of every group's frame, `TOGETHER` columns of one group in memory at a time.
 
-    Null and NaN are undefined: excluded from the mean and counted. A boolean column gives a share. ``low`` and ``high`` are the
-    95 % percentile interval over instances; where these have several rows each, a column `CLUSTER` names the instance of each row, and all
-    rows of an instance are drawn together. A measure that is defined nowhere has null figures.
+    Null and NaN are undefined: excluded from the mean and counted. ``low`` and ``high`` are the 95 % percentile interval over instances;
+    a boolean column gives a share, whose interval is Wilson's. Where instances have several rows each, a column `CLUSTER` names the
+    instance of each row, and all rows of an instance are drawn, or counted, together. A measure that is defined nowhere has null figures.
     """
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
-        columns = frame.collect_schema().names()
-        several, measures = [name for name in columns if name == CLUSTER], [name for name in columns if name != CLUSTER]
+        schema = frame.collect_schema()
+        several, measures = [name for name in schema.names() if name == CLUSTER], [name for name in schema.names() if name != CLUSTER]
         for names in (measures[start : start + TOGETHER] for start in range(0, len(measures), TOGETHER)):
             read = frame.select(pl.col(names).cast(pl.Float64).fill_null(float("nan")), pl.col(several)).collect()
-            values = read.select(names).to_numpy()
-            low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
-            rows += [_of_column(experiment, name, group, values[:, k], low[k], high[k]) for k, name in enumerate(names)]
+            shares = {name for name in names if schema[name] == pl.Boolean}
+            ends = _intervals(read, [name for name in names if name not in shares], seed)
+            of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
+            ends |= {name: share_interval(read[name].to_numpy(), of) for name in shares}
+            text = np.unique(of, return_inverse=True)[1] if several else None
+            rows += [_of_column(experiment, name, group, read[name].to_numpy(), *ends[name], text) for name in names]
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 
-def _of_column(experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float) -> dict[str, Any]:
-    """The row of one measure's values, NaN where undefined."""
-    defined = column[~np.isnan(column)]
+def _intervals(read: pl.DataFrame, names: Sequence[str], seed: int) -> dict[str, tuple[float, float]]:
+    """The bootstrap interval of each of these columns, over rows, or over the instances that `CLUSTER` names."""
+    if not names:
+        return {}
+    values, several = read.select(names).to_numpy(), CLUSTER in read.columns
+    low, high = bootstrap_clusters(values, read[CLUSTER].to_numpy(), seed=seed) if several else bootstrap_means(values, seed=seed)
+    return dict(zip(names, zip(low.tolist(), high.tolist(), strict=True), strict=True))
+
+
+def summarise_ratios(
+    experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]], ratios: Mapping[str, tuple[str, str, str]], seed: int
+) -> pl.DataFrame:
+    """For each of ``ratios``, (column, low, high), where the mean of the column lies between the means of low (0) and high (1).
+
+    Over the rows that have all three; the interval is that of a bootstrap that draws instances with all their rows. Undefined where low
+    and high have the same mean.
+    """
+    rows: list[dict[str, Any]] = []
+    for group, frame in groups:
+        read = frame.with_columns(pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))).collect()
+        of = read[CLUSTER].to_numpy() if CLUSTER in read.columns else np.arange(read.height)
+        for measure, names in ratios.items():
+            value, low, high = read.select(names).to_numpy().T
+            parts = np.stack([value - low, high - low], axis=1)
+            known = ~np.isnan(parts).any(axis=1)
+            rows.append(_of_ratio(experiment, measure, group, parts[known], of[known], seed) | {"undefined": int((~known).sum())})
+    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+
+
+def _of_ratio(experiment: str, measure: str, group: str, parts: np.ndarray, cluster: np.ndarray, seed: int) -> dict[str, Any]:
+    """The row of Σ ``parts[:, 0]`` / Σ ``parts[:, 1]``."""
+    _, of = np.unique(cluster, return_inverse=True)
+    ordered = canonical_order(np.hstack([parts, of[:, None]]))  # sums that do not depend on the order of the rows
+    sums = np.zeros((of.max(initial=-1) + 1, 2))
+    np.add.at(sums, ordered[:, 2].astype(np.int64), ordered[:, :2])
+    top, bottom = sums.sum(axis=0)
+    if abs(bottom) <= 1e-12 * len(parts):
+        return summary_row(experiment, measure, None, n=len(parts), group=group)
+    low, high = bootstrap_ratios(sums[:, :1], sums[:, 1:], seed=seed)
+    return summary_row(experiment, measure, top / bottom, low[0], high[0], n=len(parts), group=group)
+
+
+def _of_column(
+    experiment: str, measure: str, group: str, column: np.ndarray, low: float, high: float, of: np.ndarray | None
+) -> dict[str, Any]:  # fmt: skip
+    """The row of one measure's values, NaN where undefined, each ``of`` an instance (None: an instance of its own)."""
+    known = ~np.isnan(column)
+    defined, texts = column[known], None if of is None else int((np.bincount(of[known]) > 0).sum())
     n, undefined = len(defined), len(column) - len(defined)
     if n == 0:
-        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group)
-    return summary_row(experiment, measure, defined.mean(), low, high, n=n, undefined=undefined, std=defined.std(), group=group)
+        return summary_row(experiment, measure, None, n=n, undefined=undefined, group=group, texts=texts)
+    return summary_row(
+        experiment, measure, defined.mean(), low, high, n=n, undefined=undefined, std=defined.std(), group=group, texts=texts
+    )  # fmt: skip
 
 
 @contextmanager
@@ -151,7 +205,7 @@ class Results(Mapping[str, Result]):
 
     @property
     def summary(self) -> pl.DataFrame:
-        """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source} of every result."""
+        """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source, texts} of every result."""
         return pl.concat([result.summary for result in self.values()]) if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
 
     def save(self, path: str | Path) -> Path:
@@ -164,18 +218,26 @@ class Results(Mapping[str, Result]):
         return folder
 
     def show(self, console: Console | None = None) -> None:
-        """Print the summary over all instances as a table."""
+        """Print the summary over all instances as a table, with the measures of each experiment below its name."""
+        console = console or Console()
         table = Table(title="attnaudit", title_justify="left")
-        table.add_column("experiment", no_wrap=True)
         table.add_column("measure", overflow="fold")
         for column in ("value", "95 % interval", "n", "undefined"):
             table.add_column(column, justify="right", no_wrap=True)
-        for row in self.summary.filter(pl.col("group") == "all").iter_rows(named=True):
-            texts = _number(row["value"]), _interval(row["low"], row["high"]) or "–", str(row["n"]), str(row["undefined"])
-            table.add_row(row["experiment"], row["measure"], *texts)
-        (console or Console()).print(table)
+        for name, result in self.items():
+            table.add_row(name, style="bold")
+            for row in result.summary.filter(pl.col("group") == "all").iter_rows(named=True):
+                ends = _interval(row["low"], row["high"]) or "–"
+                table.add_row(f"  {row['measure']}", _number(row["value"]), ends, counted(row), str(row["undefined"]))
+        console.print(table)
         for name, reason in self.left_out.items():
-            (console or Console()).print(printable(f"skipped: {name}: {reason}"), markup=False)
+            console.print(printable(f"skipped: {name}: {reason}"), markup=False)
+
+
+def counted(row: Mapping[str, Any]) -> str:
+    """``480``, or ``480 (12 texts)`` where a text has several of the rows that were counted."""
+    texts = row.get("texts")
+    return str(row["n"]) if texts in (None, row["n"]) else f"{row['n']} ({texts} text{'' if texts == 1 else 's'})"
 
 
 def _count(summary: pl.DataFrame) -> str:
@@ -187,10 +249,9 @@ def _lines(summary: pl.DataFrame) -> list[str]:
     """The first measures over all instances, a line each."""
     overall = summary.filter(pl.col("group") == "all")
     lines = [
-        f"  {experiment}.{measure} = {_number(value)}{f' ({ends})' if (ends := _interval(low, high)) else ''}, n = {n}"
-        for experiment, measure, value, low, high, n in overall.head(SHOWN)
-        .select("experiment", "measure", "value", "low", "high", "n")
-        .iter_rows()
+        f"  {row['experiment']}.{row['measure']} = {_number(row['value'])}"
+        f"{f' ({ends})' if (ends := _interval(row['low'], row['high'])) else ''}, n = {counted(row)}"
+        for row in overall.head(SHOWN).iter_rows(named=True)
     ]
     return lines + ([f"  … and {overall.height - SHOWN} more in .summary"] if overall.height > SHOWN else [])
 

@@ -9,7 +9,8 @@ from typing import Any
 
 _DIFFERENT = ((0.05, "very little"), (0.25, "a little"), (0.5, "clearly"), (0.8, "very much"))
 LN2 = log(2.0)
-INSTANCE, ROW, TEXT = "instance", "row", "text"  # what a number is a mean over: where a text has a row for each head, a row is no text
+INSTANCE, ROW, TEXT, POSITION = "instance", "row", "text", "position"
+"""What a number is a mean over: where a text has a row for each head, or for each of several positions, a row is no text."""
 _INSTANCE = re.compile(r"\b(an )?(i)nstance(s?)\b", re.IGNORECASE)
 
 

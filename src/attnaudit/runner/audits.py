@@ -27,7 +27,6 @@ from attnaudit.runner.store import (
 )
 from attnaudit.runner.tasks import TASKS
 from attnaudit.trace import trace_metadata
-from attnaudit.trace.readout import Network
 
 RESULTS = ("results", "summary.json")
 Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
@@ -47,7 +46,7 @@ class Battery:
 
 
 def audited(
-    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress, replay: Network | None = None
+    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress, replay: Any = None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Write the tables of the experiments into ``folder``; returns their summary rows, and which experiments were excluded and why.
 
@@ -62,7 +61,7 @@ def audited(
 
 def audit_step(
     store: Store, trace: Path, battery: Battery, spec: Mapping[str, Any], progress: Progress, outputs: Sequence[str] = RESULTS,
-    replay: Network | None = None,
+    replay: Any = None,
 ) -> Record:  # fmt: skip
     """Audit ``trace`` into ``results/`` and ``summary.json``; ``spec.json`` may be one of the outputs. Raises TraceError."""
 
@@ -101,13 +100,13 @@ def audit_page(trace: Path | None = None) -> dict[str, Page]:
 
 def audit_into(
     out: str | Path | None, trace: str | Path, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None, replay: Network | None = None,
+    progress: Progress | None = None, replay: Any = None,
 ) -> Path:  # fmt: skip
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder next to it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    ``replay`` is the model of a trace without a tail of its own. Overwrites an earlier audit in ``out`` once the new one is computed, and
-    never a run. Raises InputError, TraceError and RunError, and then leaves ``out`` as it was.
+    ``replay`` is the model of a trace without a tail of its own, or its folder. Overwrites an earlier audit in ``out`` once the new one is
+    computed, and never a run. Raises InputError, TraceError and RunError, and then leaves ``out`` as it was.
     """
     from attnaudit.trace import trace_task
 

@@ -77,7 +77,7 @@ def plan_run(spec: Any, out: str | Path, progress: Progress | None = None) -> Pl
     check_place(out, spec.to_json())
     corpus = task.read(spec, progress)
     check_place(out, {**spec.to_json(), "fingerprint": task.prepare(spec, corpus)[1]})
-    return _Estimates(lambda spec: corpus, progress).plan([(spec.name, out, spec)])
+    return Estimates(lambda spec: corpus, progress).plan([(spec.name, out, spec)])
 
 
 def plan_study(
@@ -92,7 +92,7 @@ def plan_study(
     progress = progress or silent
     study = prepared(spec, Path(out or spec.folder), progress)
     jobs = [(training.name, study.folders[training.id], training.spec) for training in study.trainings]
-    return _Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
+    return Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
 
 
 def _plan_copying(study: Copying, out: Path, progress: Progress) -> Plan:
@@ -126,11 +126,11 @@ def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
             held[spec.corpus.source] = task_of(spec).read(spec, progress)
         return held[spec.corpus.source]
 
-    return _Estimates(corpus_of, progress, (InputError,)).plan(jobs)
+    return Estimates(corpus_of, progress, (InputError,)).plan(jobs)
 
 
 @dataclass
-class _Estimates:
+class Estimates:
     """Estimates for trainings; what was timed holds for all with the same model. Errors that are ``tolerated`` leave a time unknown."""
 
     corpus_of: Callable[[Any], Any]

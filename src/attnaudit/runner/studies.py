@@ -142,7 +142,7 @@ class Prepared:
 
     @property
     def missing(self) -> list[Training]:
-        return [training for training in self.trainings if _finished(self.folders[training.id]) is None]
+        return [training for training in self.trainings if finished_at(self.folders[training.id]) is None]
 
 
 def prepared(spec: StudySpec, out: Path, progress: Progress) -> Prepared:
@@ -153,7 +153,7 @@ def prepared(spec: StudySpec, out: Path, progress: Progress) -> Prepared:
     plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
     _check_places(out, out / spec.study.name, plain)
     notes = tuple(dict.fromkeys(training.note for training in plan if training.note))
-    return Prepared(corpus, plain, plan, {training.id: _folder(out / TRAININGS, training) for training in plan}, notes)
+    return Prepared(corpus, plain, plan, {training.id: training_folder(out / TRAININGS, training) for training in plan}, notes)
 
 
 def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
@@ -280,12 +280,12 @@ def _train_all(study: Prepared, store: Path, progress: Progress, say: Say) -> No
     took: dict[TrainingId, float] = {}
     for number, training in enumerate(plan, 1):
         folder = folders[training.id]
-        started, before = time.perf_counter(), _finished(folder)
+        started, before = time.perf_counter(), finished_at(folder)
         needed = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
         of_this = within(f"{training.name} ({number} of {len(plan)})", progress)
         shown = of_this if took else _FirstEpoch(of_this, [one.spec for one in study.missing], say)
-        train_into(_taught(training, store), folder, shown, study.corpus, [name for name, is_needed in needed.items() if is_needed])
-        if _finished(folder) != before:
+        train_into(taught(training, store), folder, shown, study.corpus, [name for name, is_needed in needed.items() if is_needed])
+        if finished_at(folder) != before:
             took[training.id] = time.perf_counter() - started
             say(f"{training.name}: {took[training.id]:.0f} s ({number} of {len(plan)}{_left(_estimate(study.missing, took))})")
 
@@ -324,21 +324,22 @@ class _FirstEpoch:
         self.epoch, self.began = epoch, now
 
 
-def _folder(store: Path, training: Training) -> Path:
+def training_folder(store: Path, training: Training) -> Path:
+    """Where a training is, in the folder of all of them."""
     return store / f"{training.name}-{key_of(training)[:10]}"
 
 
-def _finished(folder: Path) -> int | None:
+def finished_at(folder: Path) -> int | None:
     """When a training's manifest was written, which is whenever something of it was made; None where there is none."""
     manifest = folder / MANIFEST
     return manifest.stat().st_mtime_ns if manifest.exists() else None
 
 
-def _taught(training: Training, store: Path) -> Any:
+def taught(training: Training, store: Path) -> Any:
     """The specification of a training, with the trace that it takes as given."""
     if training.teacher is None:
         return training.spec
-    place = _folder(store, training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
+    place = training_folder(store, training.teacher) / TEACHER if isinstance(training.teacher, Training) else training.teacher
     spec: Any = training.spec
     return replace(spec, teacher=Teacher(str(place), training.column))
 

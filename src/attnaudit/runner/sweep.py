@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnaudit.report.reproduction.page import Reproduction
 
 Say = Callable[[str], None]
+PUBLISHED = {"permutation.permutations": 100}  # as Algorithm 2 of Jain & Wallace 2019 draws them, whose medians these are compared with
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Sweep:
         vectors = None if "vectors" in own else self.vectors  # a corpus may ask for its own
         return RunSpec.of(
             cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed, vectors=vectors,
-            settings=self.settings, data_dir=self.data_dir,
+            settings=PUBLISHED | dict(self.settings), data_dir=self.data_dir,
         )  # fmt: skip
 
     def check(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -17,11 +17,12 @@ from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import check_settings, override, setting
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.results.words import count
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
+from attnaudit.runner.hf_training import TRAINING
 from attnaudit.runner.store import OF_TRANSFORMERS, Store, alone, check_place, versions
 
 if TYPE_CHECKING:
+    from attnaudit.hf.classes import Outputs
     from attnaudit.hf.encoded import Encoded
     from attnaudit.hf.network import Replay
     from attnaudit.hf.positions import Positions
@@ -36,6 +37,9 @@ POSITIONS = {
 }
 
 
+_LATER = ("positions", "classes")  # settings that came later: where they are not given, a specification is that of before
+
+
 @dataclass(frozen=True)
 class TransformerSettings:
     """Which attention of a transformer is collected, of which texts."""
@@ -46,7 +50,10 @@ class TransformerSettings:
         "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, or at all positions.",
         None, flag="--sample", least=1,
     )  # fmt: skip
-    split: str | None = setting("Split of the corpus that is audited; default: test, where there is one.", None, flag="--split")
+    split: str | None = setting(
+        "Split that is audited; default: all of a single file, of a folder or a registered corpus test, where there is one.",
+        None, flag="--split",
+    )  # fmt: skip
     max_tokens: int | None = setting(
         "Cut texts to this many tokens; default: as many as the model reads.", None, flag="--max-tokens", least=1
     )
@@ -56,6 +63,10 @@ class TransformerSettings:
     positions: Literal["one", "all", "last"] | None = setting(
         "Positions of a text whose next token is the prediction; default: one of a target, drawn by the seed, the last of a prompt.",
         None, flag="--positions",
+    )  # fmt: skip
+    classes: tuple[str, ...] | None = setting(
+        "Names of a classifier's outputs, in their order, by which labels are matched; default: the model's own, else the corpus's.",
+        None, flag="--classes",
     )  # fmt: skip
     batch: int = setting("Padded tokens of a batch.", 4096, least=1)
 
@@ -99,7 +110,7 @@ class TransformerSpec:
         """What ``spec.json`` holds, apart from the fingerprints of corpus and model."""
         plain = {
             "schema": SCHEMA, "kind": self.kind, "corpus": {**self.corpus, "source": self.source}, "cross": self.cross, "seed": self.seed,
-            "collect": {name: value for name, value in asdict(self.collect).items() if (name, value) != ("positions", None)},
+            "collect": {name: value for name, value in asdict(self.collect).items() if value is not None or name not in _LATER},
             "experiments": self.battery.settings, "chosen": self.battery.chosen, "model": {"name": self.model.resolve().name},
         }  # fmt: skip
         plain["collect"].pop("batch")
@@ -154,11 +165,13 @@ class _Work:
     network: Replay
     chosen: tuple[Chosen, ...]
     names: tuple[str, ...]
+    outputs: Outputs | None
     positions: Positions
     progress: Progress
 
     @classmethod
     def of(cls, spec: TransformerSpec, task: str | None, progress: Progress) -> _Work:
+        from attnaudit.hf.classes import outputs_of
         from attnaudit.hf.encode import encode, load_tokenizer
         from attnaudit.hf.gate import check_model
         from attnaudit.hf.importance import MEASURES
@@ -166,7 +179,7 @@ class _Work:
         from attnaudit.hf.network import Replay
         from attnaudit.hf.positions import at_positions, positions_of
         from attnaudit.hf.replay import task_of
-        from attnaudit.hf.texts import read_texts
+        from attnaudit.hf.sources import read_texts
         from attnaudit.hf.trace import choose_layers, output_names
 
         progress("read the model", 0, 0)
@@ -187,14 +200,16 @@ class _Work:
         chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
         assert known is not None  # else no layer could be chosen
         positions = positions_of(known, spec.collect.positions)
-        texts = _sampled(read_texts(spec.source, known, seed=spec.seed, progress=progress, **spec.corpus), spec)
-        encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip")
+        texts = read_texts(spec.source, known, split=spec.collect.split, seed=spec.seed, progress=progress, **spec.corpus)
+        outputs = outputs_of(model, texts, spec.collect.classes)
+        texts = _sampled(_not_trained_on(texts, spec.model), spec)
+        encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip", outputs=outputs)
         if not len(encoded):
             do = "correct the file, or read another split with --split"
             raise InputError("audit", spec.source, f"no text with a token among {len(texts)}", "one or more", do)
         names = output_names(model, tokenizer, encoded.class_names)
         rows = at_positions(encoded, positions, spec.seed)
-        return cls(spec, texts, rows, Replay(model, gate), chosen, names, positions, progress)
+        return cls(spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress)
 
     def run(self, store: Store, plain: Mapping[str, Any]) -> None:
         """Every step that is not done yet."""
@@ -229,23 +244,27 @@ class _Work:
                 "name": texts.name, "task": OF_TEXTS[texts.kind], "fingerprint": texts.fingerprint, "notes": self._notes(),
                 "positions": self.positions,
             },
-            "model": {"name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint},
+            "model": {
+                "name": network.gate.model, "folder": self.spec.model.resolve().name, "fingerprint": network.fingerprint,
+                **(self.outputs.to_json() if self.outputs else {}),
+            },
             "gate": network.gate.to_json(),
             "seed": self.spec.seed,
             "versions": versions(*OF_TRANSFORMERS),
         }  # fmt: skip
 
     def _notes(self) -> list[str]:
-        cut, empty = self.encoded.cut, self.encoded.empty
-        notes = [*self.texts.notes, *([POSITIONS[self.positions]] if self.positions in POSITIONS else [])]
-        notes += [f"{cut} of {len(self.texts)} texts were longer than the model reads, and cut"] if cut else []
-        return notes + ([f"{count(empty, 'text')} without a token skipped"] if empty else [])
+        from attnaudit.hf.encode import notes_of
+
+        read = [POSITIONS[self.positions]] if self.positions in POSITIONS else []
+        return [*read, *notes_of(self.texts, self.encoded, self.outputs)]
 
     def _manifest(self) -> dict[str, Any]:
         return {
             "kind": self.spec.kind, "seeds": {"run": self.spec.seed}, "notes": self._notes(),
             "corpus": {"name": self.texts.name, "fingerprint": self.texts.fingerprint, "rows": len(np.unique(self.encoded.instance))},
             "skipped": [asdict(row) for row in self.texts.skipped], "versions": versions(*OF_TRANSFORMERS),
+            **({"classes": self.outputs.to_json()} if self.outputs else {}),
         }  # fmt: skip
 
 
@@ -264,14 +283,23 @@ def _claimed(path: Path, plain: Mapping[str, Any]) -> Iterator[None]:
 
 
 def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
-    """The rows of the split, or as many of them as are asked for, drawn by the seed and in their order."""
-    known = sorted(set(texts.split))
-    split = spec.collect.split or ("test" if "test" in known else known[0])
-    if split not in known:
-        raise InputError("audit", f"--split {split}", f"a corpus with {', '.join(known)}", "one of its splits")
-    chosen = texts.of_split(split)
+    """The texts, or as many of them as are asked for, drawn by the seed and in their order."""
     one_row = spec.collect.layers == "last" and spec.collect.positions != "all"
     size = spec.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE)
-    if len(chosen) <= size:
-        return chosen
-    return chosen.take(np.sort(np.random.default_rng([spec.seed, len(chosen)]).permutation(len(chosen))[:size]))
+    if len(texts) <= size:
+        return texts
+    chosen = texts.take(np.sort(np.random.default_rng([spec.seed, len(texts)]).permutation(len(texts))[:size]))
+    return replace(chosen, notes=(*texts.notes, f"{size} of {len(texts)} texts, drawn with seed {spec.seed}"))
+
+
+def _not_trained_on(texts: Texts, model: Path) -> Texts:
+    """The texts, with a remark where a model that was trained by this package may have seen some of them."""
+    try:
+        training = json.loads((model / TRAINING).read_text(encoding="utf-8"))
+        name, seed = training["corpus"]["name"], training["seed"]
+    except (OSError, ValueError, LookupError, TypeError):  # a model of elsewhere
+        return texts
+    if texts.split[0] != "all" or name != texts.name:
+        return texts
+    remark = f"the model was trained on rows of a corpus of this name; --split test --seed {seed} reads those that it has not seen"
+    return replace(texts, notes=(*texts.notes, remark))

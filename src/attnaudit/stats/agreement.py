@@ -7,6 +7,7 @@ import math
 import numpy as np
 from jaxtyping import Float, Int64
 
+from attnaudit.core.arrays import largest_of, sum_of
 from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
@@ -85,7 +86,7 @@ def _top_rows(first, last, u, v, offsets, count, found):
 @subroutine
 def _top_row(u, v, count):
     """Mean over the largest ``u`` of the probability to be in the top: 1 above its border, a share of the ranks left on it."""
-    border, largest = v[ascending(v)[len(v) - count]], u.max()
+    border, largest = v[ascending(v)[len(v) - count]], largest_of(u)
     above, on = 0, 0
     for value in v:
         above += value > border
@@ -104,7 +105,7 @@ def _rationale_rows(first, last, score, score_offsets, relevant, relevant_offset
     for row in range(first, last):
         size = score_offsets[row + 1] - score_offsets[row]
         chosen = relevant[relevant_offsets[row] : relevant_offsets[row + 1]]
-        expected = chosen.sum()
+        expected = sum_of(chosen)
         if len(chosen) == size and 0 < expected < size:
             out[0, row], out[1, row] = _rationale_row(score[score_offsets[row] : score_offsets[row + 1]], chosen, expected)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int64
+from scipy.stats import norm, t
 
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.random import draw_below, stream_keys
@@ -20,7 +21,7 @@ def bootstrap_means(
     means = np.full((resamples, values.shape[1]), np.nan)
     if len(values):
         over_rows(_mean_rows, resamples, canonical_order(values), resample_keys(seed, resamples), means)
-    return percentile_interval(means, level)
+    return percentile_interval(means, level, (~np.isnan(values)).sum(axis=0))
 
 
 def bootstrap_clusters(
@@ -45,7 +46,8 @@ def bootstrap_ratios(
     means = np.full((resamples, both.shape[1]), np.nan)
     over_rows(_mean_rows, resamples, both, resample_keys(seed, resamples), means)
     top, bottom = np.hsplit(means, 2)
-    return percentile_interval(np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0), level)
+    ratios = np.divide(top, bottom, out=np.full_like(top, np.nan), where=bottom > 0)
+    return percentile_interval(ratios, level, (denominator != 0).sum(axis=0))
 
 
 def means_over_seeds(values: Float[np.ndarray, "M S n"], *, seed: int, resamples: int = 1000) -> Float[np.ndarray, "M resamples"]:
@@ -80,16 +82,26 @@ def _draw_rows(keys, drawn):
 
 
 def percentile_interval(
-    statistics: Float[np.ndarray, "resamples m"], level: float = 0.95
+    statistics: Float[np.ndarray, "resamples m"], level: float = 0.95, rows: Int64[np.ndarray, " m"] | None = None
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
-    """The middle ``level`` of every column's resampled statistics; NaN is excluded, nothing left gives NaN."""
-    tails = [50.0 * (1.0 - level), 50.0 * (1.0 + level)]
+    """The middle ``level`` of every column's resampled statistics; NaN is excluded, nothing left gives NaN.
+
+    ``rows`` is how many independent rows, or clusters, were drawn from for each column. Of few the percentiles are moved outwards, to
+    Φ(±√(n/(n − 1)) · t) with t that of n − 1 degrees of freedom: resampling n rows underestimates the spread as much (Hesterberg 2015).
+    """
+    tail = np.full(statistics.shape[1], 0.5 * (1.0 - level)) if rows is None else expanded_tail(rows, level)
     ends = np.full((2, statistics.shape[1]), np.nan)
     for k, column in enumerate(statistics.T):
         known = column[~np.isnan(column)]
         if len(known):
-            ends[:, k] = np.percentile(known, tails)
+            ends[:, k] = np.percentile(known, [100.0 * tail[k], 100.0 * (1.0 - tail[k])])
     return ends[0], ends[1]
+
+
+def expanded_tail(rows: Int64[np.ndarray, " m"], level: float = 0.95) -> Float[np.ndarray, " m"]:
+    """The share of resamples below an interval of ``level`` that was drawn from so many independent rows."""
+    n = np.maximum(rows, 2).astype(np.float64)
+    return norm.cdf(-np.sqrt(n / (n - 1.0)) * t.ppf(0.5 * (1.0 + level), n - 1.0))
 
 
 def resample_keys(seed: int, resamples: int) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
+from attnaudit.core.arrays import sum_of
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.stats.bootstrap import canonical_order, drawn_seeds, percentile_interval, resample, resample_keys
 
@@ -78,15 +79,19 @@ def _scores_and_resamples(
     if len(label):
         score, predicted = np.ascontiguousarray(score), np.ascontiguousarray(predicted)
         order = np.ascontiguousarray(np.argsort(score, axis=0, kind="stable").T)
-        over_rows(_score_rows, len(statistics), label, predicted, score, cluster, order, keys, statistics)
+        over_rows(_score_rows, len(statistics), label, predicted, score, cluster, int(cluster.max()) + 1, order, keys, statistics)
     return statistics[0], statistics[1:]
 
 
 @kernel
-def _score_rows(first, last, label, predicted, score, cluster, order, keys, statistics):
+def _score_rows(first, last, label, predicted, score, cluster, clusters, order, keys, statistics):
     """First the scores themselves, then those of every resample."""
     for b in range(first, last):
-        weight = np.ones(len(label)) if b == 0 else resample(keys[b - 1], cluster.max() + 1)[cluster].astype(np.float64)
+        weight = np.ones(len(label))
+        if b > 0:
+            times = resample(keys[b - 1], clusters)
+            for i in range(len(label)):
+                weight[i] = times[cluster[i]]
         statistics[b, 0], statistics[b, 1], statistics[b, 2] = _weighted_scores(label, predicted, score, order, weight)
 
 
@@ -100,7 +105,7 @@ def _weighted_scores(label, predicted, score, order, weight):
         confusion[label[i], predicted[i]] += weight[i]
     for k in range(classes):
         correct += confusion[k, k]
-    accuracy = correct / weight.sum()
+    accuracy = correct / sum_of(weight)
     if columns == 1:
         return accuracy, _f1(confusion, 1), _roc_auc(score[:, 0], label == 1, order[0], weight)
     f1, auc = np.empty(classes), np.empty(classes)
@@ -113,7 +118,7 @@ def _weighted_scores(label, predicted, score, order, weight):
 @subroutine
 def _f1(confusion, k):
     """2 TP / (2 TP + FP + FN), undefined for a class that neither occurs nor is predicted."""
-    occurs = confusion[k].sum() + confusion[:, k].sum()
+    occurs = sum_of(confusion[k]) + sum_of(confusion[:, k])
     return 2.0 * confusion[k, k] / occurs if occurs > 0 else math.nan
 
 
@@ -140,5 +145,9 @@ def _roc_auc(score, positive, order, weight):
 
 @subroutine
 def _defined_mean(values):
-    known = values[~np.isnan(values)]
-    return known.mean() if len(known) else math.nan
+    found, known = 0.0, 0
+    for value in values:
+        if not math.isnan(value):
+            found += value
+            known += 1
+    return found / known if known > 0 else math.nan

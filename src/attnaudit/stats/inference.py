@@ -6,8 +6,8 @@ import math
 from statistics import NormalDist
 
 import numpy as np
-from jaxtyping import Float
-from scipy.stats import binom, false_discovery_control
+from jaxtyping import Float, Int64
+from scipy.stats import binom, false_discovery_control, t
 
 
 def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tuple[float | None, float | None]:
@@ -31,12 +31,41 @@ def wilson_interval(successes: int, n: int, level: float = 0.95) -> tuple[float,
     """
     if not 0 <= successes <= n:
         raise ValueError(f"{successes} successes of {n}")
+    return _wilson(successes / n, n, NormalDist().inv_cdf(0.5 + level / 2)) if n else (0.0, 1.0)
+
+
+def share_interval(values: Float[np.ndarray, " n"], cluster: Int64[np.ndarray, " n"], level: float = 0.95) -> tuple[float, float]:
+    """Interval of a share, the mean of ``values``: Wilson's, at the number of independent rows that would be as precise as the clusters.
+
+    Values are 0 or 1, or contributions to an estimated share (`survival`); NaN is excluded. The variance between clusters over that of as
+    many independent rows, at least 1, divides their number (Kish's design effect), and t with one degree of freedom less than clusters
+    replaces the normal quantile (Korn & Graubard 1998). With one row a cluster it is `wilson_interval`. (NaN, NaN) of no values.
+    """
+    known = ~np.isnan(values)
+    values, (_, of) = values[known], np.unique(cluster[known], return_inverse=True)
+    n, clusters = len(values), int(of.max(initial=-1)) + 1
     if n == 0:
+        return math.nan, math.nan
+    share = min(max(float(values.mean()), 0.0), 1.0)
+    variance = share * (1.0 - share)
+    if clusters == 1 and n > 1:
         return 0.0, 1.0
-    z2, share = NormalDist().inv_cdf(0.5 + level / 2) ** 2, successes / n
+    if variance <= 1e-12:
+        return _wilson(round(share), clusters, _quantile(level, clusters, n))
+    total = np.bincount(of, values - share)
+    between = float(np.square(total).sum()) / n * (clusters / max(clusters - 1, 1)) * (n - 1) / n if n > 1 else variance
+    return _wilson(share, n / max(between / variance, 1.0), _quantile(level, clusters, n))
+
+
+def _quantile(level: float, clusters: int, n: int) -> float:
+    return NormalDist().inv_cdf(0.5 + level / 2) if clusters == n else float(t.ppf(0.5 + level / 2, clusters - 1))
+
+
+def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
+    z2 = z * z
     middle, spread = share + z2 / (2 * n), math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
     low, high = (middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)
-    return (0.0 if successes == 0 else low), (1.0 if successes == n else high)
+    return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
 
 
 def benjamini_hochberg(p_values: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:

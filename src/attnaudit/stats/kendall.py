@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from attnaudit.core.arrays import taken
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.ordering import ascending
@@ -40,11 +41,12 @@ def kendall_tau_row(x, y):
     if size < 2:
         return math.nan, math.nan
     by_y = ascending(y)
-    then_by_x = ascending(x[by_y])
-    sorted_x, sorted_y = x[by_y][then_by_x], y[by_y][then_by_x]
+    x_by_y, y_by_y = taken(x, by_y), taken(y, by_y)
+    then_by_x = ascending(x_by_y)
+    sorted_x, sorted_y = taken(x_by_y, then_by_x), taken(y_by_y, then_by_x)
     pairs = 0.5 * size * (size - 1.0)
     tied_x, triple_x, spread_x = _ties(sorted_x)
-    tied_y, triple_y, spread_y = _ties(y[by_y])
+    tied_y, triple_y, spread_y = _ties(y_by_y)
     if tied_x == pairs or tied_y == pairs:
         return math.nan, math.nan
     balance = pairs - tied_x - tied_y + _joint_ties(sorted_x, sorted_y) - 2.0 * _exchanges(sorted_y)

@@ -41,8 +41,9 @@ def paired_means(
     total, count = np.zeros((2, len(ids), gap.shape[1]))
     np.add.at(total, of, np.where(known, gap, 0.0))
     np.add.at(count, of, known)
-    low, high = percentile_interval(_resampled(total, count, seed, resamples))
-    few = (count > 0).sum(axis=0) < FEWEST
+    drawn = (count > 0).sum(axis=0)
+    low, high = percentile_interval(_resampled(total, count, seed, resamples), rows=drawn)
+    few = drawn < FEWEST
     n = known.sum(axis=0)
     means = [_mean(np.where(known, values, 0.0).sum(axis=0), n) for values in (first, second)]
     return PairedMeans(means[0], means[1], np.where(few, np.nan, low), np.where(few, np.nan, high), n)

@@ -25,11 +25,17 @@ class Tail(Protocol):
 class Network(Protocol):
     """A model at hand, whose tail is not stored: it is run again from the weighted sum of a row on.
 
-    ``fingerprint`` names the model, ``of_rows`` gives the tail of the rows of a table: of weighted sums, and of the row of each.
+    ``fingerprint`` names the ``model`` as it was when it was first asked for, ``current_fingerprint`` as it is now; ``of_rows`` gives the
+    tail of the rows of a table: of weighted sums, and of the row of each.
     """
 
     @property
+    def model(self) -> Any: ...
+
+    @property
     def fingerprint(self) -> str: ...
+
+    def current_fingerprint(self) -> str: ...
 
     def of_rows(self, table: pa.Table) -> RowTail: ...
 

@@ -53,7 +53,7 @@ def training_preset(preset: str) -> TrainingSettings:
     return TrainingSettings(amsgrad=preset == "code2019")
 
 
-def _check_strength(objective: Adversary | Deceive | DeceivePairs) -> None:
+def _check_strength(objective: Adversary | Deceive | DeceivePairs | Guided | Sparse) -> None:
     if not objective.strength >= 0:
         raise InputError("train", "objective strength (λ)", str(objective.strength), "0 or more")
 
@@ -107,5 +107,44 @@ class DeceivePairs:
     __post_init__ = _check_strength
 
 
-Objective = Adversary | Deceive
-OBJECTIVES: dict[str, type[Adversary] | type[Deceive]] = {"adversary": Adversary, "deceive": Deceive}
+@dataclass(frozen=True)
+class Guided:
+    """The loss on labels ``+ strength · mean KL(target ‖ alpha)``: attention is trained to be the ``target``.
+
+    ``rationale`` is the softmax over positions of ``1 / temperature`` at the words of the rationale and 0 elsewhere; ``words`` the same for
+    the tokens among ``words``; ``last`` for the last token; ``given`` the attention that comes with the split (`taught_by`).
+
+    ``alone`` adds that many times the mean square of the readouts of the positions that the target does not mark, so that they contribute
+    nothing under any attention. Raises InputError for a negative strength and a temperature that is not above 0.
+    """
+
+    strength: float
+    target: Literal["rationale", "words", "last", "given"] = "rationale"
+    words: tuple[str, ...] = ()
+    temperature: float = 0.1
+    alone: float = 0.0
+    kind: Literal["guided"] = "guided"
+
+    def __post_init__(self) -> None:
+        _check_strength(self)
+        if not self.temperature > 0:
+            raise InputError("train", "objective temperature", str(self.temperature), "a number above 0")
+
+
+@dataclass(frozen=True)
+class Sparse:
+    """The loss on labels ``+ strength · mean entropy of alpha`` in nats: attention is driven to few tokens, which ones is not said.
+
+    Raises InputError for a negative strength.
+    """
+
+    strength: float
+    kind: Literal["sparse"] = "sparse"
+
+    __post_init__ = _check_strength
+
+
+Objective = Adversary | Deceive | Guided | Sparse
+OBJECTIVES: dict[str, type[Adversary] | type[Deceive] | type[Guided] | type[Sparse]] = {
+    "adversary": Adversary, "deceive": Deceive, "guided": Guided, "sparse": Sparse,
+}  # fmt: skip

@@ -20,7 +20,7 @@ from attnaudit.models.classifier import AttentionModel
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.measures import Activation, predicted_class
 from attnaudit.training.loop import LEAST, Epoch, TrainingSplit, minimise, passes
-from attnaudit.training.settings import Adversary, Deceive, Objective, TrainingSettings
+from attnaudit.training.settings import Adversary, Deceive, Guided, Objective, Sparse, TrainingSettings
 
 BUDGET = 32_768  # padded positions of one evaluation batch
 Loss = Callable[[Any, np.ndarray], Tensor]
@@ -103,7 +103,15 @@ def labels_loss(model: Classifier, label: np.ndarray, positive_weight: float) ->
 
 def objective_loss(objective: Objective, model: Any, split: Split, labels: Loss) -> Loss:
     """The loss of an objective on a split; ``labels`` is that on its labels. Raises InputError where the split lacks what it needs."""
-    return _adversary_loss(objective, model, split) if isinstance(objective, Adversary) else _deceive_loss(objective, split, labels)
+    match objective:
+        case Adversary():
+            return _adversary_loss(objective, model, split)
+        case Deceive():
+            return _deceive_loss(objective, split, labels)
+        case Guided():
+            return _guided_loss(objective, model, split, labels)
+        case Sparse():
+            return _sparse_loss(objective, labels)
 
 
 def _adversary_loss(objective: Adversary, model: AttentionModel, split: Split) -> Loss:
@@ -141,5 +149,44 @@ def _deceive_loss(objective: Deceive, split: Split, labels: Loss) -> Loss:
             kept = kept.mean(dim=1) if objective.heads == "mean" else kept.amin(dim=1)
         penalty = -kept.clamp_min(LEAST).log()
         return labels(done, rows) + objective.strength * penalty.masked_fill(impermissible[rows].to(device), 0.0).mean()
+
+    return measure
+
+
+def _guided_loss(objective: Guided, model: Any, split: Split, labels: Loss) -> Loss:
+    target = _target(objective, split)
+
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
+        wanted = padded(target, rows, done.alpha.device)
+        loss = labels(done, rows) + objective.strength * _divergence(wanted, done.alpha).mean()
+        if not objective.alone:
+            return loss
+        size = model.head.readout(done.hidden)[:, : wanted.shape[1]].square().sum(dim=-1)
+        return loss + objective.alone * ((1.0 - wanted) * (wanted > 0) * size).sum(dim=1).div((wanted > 0).sum(dim=1)).mean()
+
+    return measure
+
+
+def _target(objective: Guided, split: Split) -> Ragged:
+    """The attention that is wanted of every text, float32."""
+    if objective.target == "given":
+        if split.attention is None:
+            raise InputError("train", "objective guided", "a corpus alone", "one taught by the trace of another model")
+        return split.attention
+    chosen = "rationale" if objective.target == "rationale" else objective.words
+    marked = (
+        [[k == len(tokens) - 1 for k in range(len(tokens))] for tokens in split.tokens]
+        if objective.target == "last"
+        else marks(split, chosen)
+    )
+    score = Ragged.from_rows(marked, np.float64)
+    weight = score.with_values(np.exp((score.values - 1.0) / objective.temperature))
+    return score.with_values((weight.values / score.spread(weight.sum())).astype(np.float32))
+
+
+def _sparse_loss(objective: Sparse, labels: Loss) -> Loss:
+    def measure(done: Any, rows: np.ndarray) -> Tensor:
+        entropy = -(done.alpha * done.alpha.clamp_min(LEAST).log()).sum(dim=-1)
+        return labels(done, rows) + objective.strength * entropy.mean()
 
     return measure

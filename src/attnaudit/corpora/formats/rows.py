@@ -6,8 +6,8 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from attnaudit.core.errors import InputError
@@ -48,17 +48,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of the columns of a table: ``question`` and ``rationale`` where it has such, and no ``label`` where none is needed."""
+    """Names of the columns of a table: ``question`` and ``rationale`` where it has such, and no ``label`` where none is read.
+
+    A table may lack the column ``label`` where that is not ``label_needed``.
+    """
 
     text: str = "text"
     label: str | None = "label"
     question: str | None = None
     rationale: str | None = None
+    label_needed: bool = True
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Pairs of an option's name and the column that it gives."""
         options = ("text", self.text), ("label", self.label), ("question", self.question), ("rationale", self.rationale)
         return iter([(option, name) for option, name in options if name is not None])
+
+    def among(self, present: Collection[str]) -> Columns:
+        """These columns, but for a label that is not needed and not ``present``."""
+        return self if self.label_needed or self.label in present else replace(self, label=None)
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class BadCell(ValueError):
 
 def usable_text(value: object, called: str = "text", encoding: str = "utf-8") -> str:
     """The text, or the question, of a row of a file in ``encoding``. Raises BadCell."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _is_null(value):
         raise BadCell(f"no {called} (null)")
     if not isinstance(value, str):
         raise BadCell(f"a {called} of type {type(value).__name__}")
@@ -89,7 +97,7 @@ def usable_text(value: object, called: str = "text", encoding: str = "utf-8") ->
 
 def usable_label(value: object, encoding: str = "utf-8") -> str:
     """The name of a row's class: whole numbers lose sign and point (``1.0`` and ``+1`` are ``1``). Raises BadCell."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if _is_null(value):
         raise BadCell("no label (null)")
     if not isinstance(value, (bool, int, float, str)):
         raise BadCell(f"a label of type {type(value).__name__}")
@@ -99,6 +107,16 @@ def usable_label(value: object, encoding: str = "utf-8") -> str:
     if name.lower() in _MISSING:
         raise BadCell(f"no label ({name or 'empty'})")
     return sys.intern(str(int(name.split(".")[0])) if _WHOLE_NUMBER.fullmatch(name) else name)
+
+
+def known_label(value: object, encoding: str = "utf-8") -> str:
+    """`usable_label`, or nothing for a row whose label is not known. Raises BadCell."""
+    missing = _is_null(value) or (isinstance(value, str) and value.strip().lower() in _MISSING)
+    return "" if missing else usable_label(value, encoding)
+
+
+def _is_null(value: object) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def ordered_classes(names: Iterable[str]) -> tuple[str, ...]:
@@ -160,8 +178,8 @@ def usable_spans(value: object, length: int) -> list[Span]:
 def marked_words(text: str, spans: list[Span], tokenise: Callable[[str], list[str]]) -> tuple[list[str], list[bool]]:
     """The words of a text, and which of them lie in a span.
 
-    Pieces between the ends of spans are split into words one by one: where spans end at white space that gives the words of the
-    whole text, elsewhere it cuts a word in two.
+    Pieces between the ends of spans are split into words one by one, spans that white space alone parts together: where spans end at
+    white space that gives the words of the whole text, elsewhere it cuts a word in two.
     """
     words: list[str] = []
     marks: list[bool] = []
@@ -194,8 +212,12 @@ def _span(item: object, length: int) -> Span:
 
 
 def _pieces(text: str, spans: list[Span]) -> Iterator[tuple[str, bool]]:
-    done = 0
-    for start, stop in spans:
+    done, joined = 0, list(spans[:1])
+    for start, stop in spans[1:]:
+        if text[joined[-1][1] : start].isspace():
+            start = joined.pop()[0]
+        joined.append((start, stop))
+    for start, stop in joined:
         yield text[done:start], False
         yield text[start:stop], True
         done = stop

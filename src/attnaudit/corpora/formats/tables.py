@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -108,6 +108,7 @@ def table_rows(
     if columns.rationale is not None:
         raise InputError("read corpus", str(path), "a table without lists", "jsonl or parquet for a column of rationales")
     _require_delimiter(path, names)
+    columns = columns.among(names)
     require_columns(path, names, columns)
     positions = {option: names.index(name) for option, name in columns}
     for row, (line, fields) in enumerate(records):
@@ -185,7 +186,7 @@ def object_rows(
             yield Row(row, number, line, problem=found)
             continue
         if needed:
-            require_columns(path, list(found), needed)
+            require_columns(path, list(found), needed.among(found))
             needed = None
         try:
             cells = fields(found)
@@ -212,34 +213,34 @@ def parquet_rows(path: Path, columns: Columns) -> Iterator[Row]:
     Raises InputError, also for columns that hold no texts, labels or lists, and for more rows or characters than a file of its size may
     hold.
     """
-    fields = ["evidence" if option == "rationale" else option for option, _ in columns]
     row = 0
     with opened(path) as file:
         source = io.BytesIO(file.read()) if path.suffix == ".gz" else file
         try:
             for cells in _cells(path, source, columns):
-                yield Row(row, None, **dict(zip(fields, cells, strict=True)))
+                yield Row(row, None, **cells)
                 row += 1
         except (pa.ArrowException, UnicodeDecodeError) as error:
             reason = " ".join(str(error).split())
             raise InputError("read corpus", str(path), f"no readable parquet ({reason})", "a whole parquet file") from error
 
 
-def _cells(path: Path, source: Any, columns: Columns) -> Iterator[tuple[Any, ...]]:
+def _cells(path: Path, source: Any, columns: Columns) -> Iterator[Fields]:
     """The values of each row. A text that is stored once for many rows stays one text, and counts for each row."""
-    asked, packed = [name for _, name in columns], source.seek(0, io.SEEK_END)
-    table = _table(path, source, columns, packed)
+    packed = source.seek(0, io.SEEK_END)
+    table, columns = _table(path, source, columns, packed)
+    asked, fields = [name for _, name in columns], ["evidence" if option == "rationale" else option for option, _ in columns]
     most, characters = most_inflated(packed), 0
     for batch in table.iter_batches(batch_size=_BATCH, columns=list(dict.fromkeys(asked))):
         for cells in zip(*(_values(batch.column(name)) for name in asked), strict=True):
             characters += sum(len(cell) for cell in cells if isinstance(cell, (str, list)))
             if characters > most:
                 raise InputError("read corpus", str(path), f"more than {most} characters in {packed} bytes", "a smaller table", _DISTRUST)
-            yield cells
+            yield dict(zip(fields, cells, strict=True))
 
 
-def _table(path: Path, source: Any, columns: Columns, packed: int) -> pq.ParquetFile:
-    """A table whose texts are read as they are stored, each different one once."""
+def _table(path: Path, source: Any, columns: Columns, packed: int) -> tuple[pq.ParquetFile, Columns]:
+    """A table whose texts are read as they are stored, each different one once, and the columns that it has."""
     try:
         table = pq.ParquetFile(source)
         schema = table.schema_arrow
@@ -247,11 +248,12 @@ def _table(path: Path, source: Any, columns: Columns, packed: int) -> pq.Parquet
     except UnicodeDecodeError as error:
         got = f"a column name with invalid UTF-8 ({error.object!r:.40})"
         raise InputError("read corpus", str(path), got, "names in UTF-8", "write the file again with other names") from error
+    columns = columns.among(names)
     require_columns(path, names, columns)
     asked = {name: schema.field(name).type for _, name in columns}
     _require_readable(path, table, asked, packed)
     texts = [name for name, kind in asked.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-    return pq.ParquetFile(source, metadata=table.metadata, read_dictionary=texts)
+    return pq.ParquetFile(source, metadata=table.metadata, read_dictionary=texts), columns
 
 
 _DISTRUST = "do not trust it; where you do, write it again as csv"
@@ -348,13 +350,13 @@ def folder_sources(folder: Path, columns: Columns, dialect: Dialect = Dialect())
     return {split: file_source(path, columns, dialect) for split, path in found.items()}
 
 
-def split_tables(folder: Path) -> dict[str, Path]:
-    """The tables of a folder that are named as splits are. Raises InputError with two of one."""
+def split_tables(folder: Path, formats: Collection[str] = READERS) -> dict[str, Path]:
+    """The tables of a folder that are named as splits are, of these ``formats``. Raises InputError with two of one."""
     found: dict[str, Path] = {}
     for path in sorted(folder.iterdir()):
         stem, kind = stem_and_format(path)
         split = SPLIT_NAMES.get(stem.lower())
-        if split is None or kind not in READERS or not path.is_file():
+        if split is None or kind not in formats or not path.is_file():
             continue
         if split in found:
             got = f"both {found[split].name} and {path.name}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool
@@ -15,7 +16,7 @@ from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import RawText, SkippedRow, Split
 from attnaudit.corpora.entry import NO_BOUNDS, Bounds
 from attnaudit.corpora.formats.lines import guessed_encoding
-from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, marked_words, usable_label, usable_spans, usable_text
+from attnaudit.corpora.formats.rows import BadCell, Row, SplitSource, known_label, marked_words, usable_label, usable_spans, usable_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,8 @@ class Gathering:
 
     ``classes`` are the allowed labels, None for any; ``has_question``: every row has a question; ``lines``: every line is a sentence;
     ``encoding``: that of files of one's own, whose errors name another one where bytes are not of it; None of registered corpora;
-    ``raw``: the texts are kept as they are in the file, too; ``labelled``: every row has a label.
+    ``raw``: the texts are kept as they are in the file, too; ``labels``: every row has one, or some have (those of the others are empty),
+    or none is read.
     """
 
     tokenise: Callable[[str], list[str]]
@@ -112,14 +114,13 @@ class Gathering:
     lines: bool = False
     encoding: str | None = None
     raw: bool = False
-    labelled: bool = True
+    labels: Literal["all", "some", "none"] = "all"
 
     @property
     def expected(self) -> str:
         """What a row should have."""
-        if not self.labelled:
-            return "a text"
-        return "a text, a question and a label" if self.has_question else "a text and a label"
+        parts = ["a text", *(["a question"] if self.has_question else []), *(["a label"] if self.labels == "all" else [])]
+        return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
 
 
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
@@ -137,7 +138,9 @@ def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
     _apply_bounds(out, how.bounds)
     if not out.examples:
         got = f"no usable row among {out.rows}" if out.rows else "no row"
-        raise InputError("read corpus", str(source.path), got, "at least one row of each class" if how.labelled else "at least one row")
+        raise InputError(
+            "read corpus", str(source.path), got, "at least one row of each class" if how.labels == "all" else "at least one row"
+        )
     return out
 
 
@@ -160,7 +163,7 @@ def _understood(row: Row, how: Gathering) -> Example:
     if row.problem:
         raise BadCell(row.problem)
     encoding = how.encoding or "utf-8"
-    text, label = usable_text(row.text, encoding=encoding), usable_label(row.label, encoding) if how.labelled else ""
+    text, label = usable_text(row.text, encoding=encoding), _label(row, how.labels, encoding)
     if how.classes is not None and label not in how.classes:
         raise BadCell(f"label '{label}' where {listed(how.classes)} was expected")
     if row.evidence is None:
@@ -176,6 +179,12 @@ def _understood(row: Row, how: Gathering) -> Example:
     sentences = _cut_to(_sentences_of_lines(text, tokens, how.tokenise), how.max_tokens) if how.lines else None
     raw = _raw(row, text) if how.raw else None
     return Example(row.row, tokens[: how.max_tokens], len(tokens), label, question, cut, row.answers, sentences, raw)
+
+
+def _label(row: Row, labels: str, encoding: str) -> str:
+    if labels == "none":
+        return ""
+    return usable_label(row.label, encoding) if labels == "all" else known_label(row.label, encoding)
 
 
 def _raw(row: Row, text: str) -> RawText:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
-from attnaudit.core.arrays import overwrite
+from attnaudit.core.arrays import largest_of, overwrite, where_highest, where_positive
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.references import by_reference
@@ -93,7 +93,7 @@ def bounded_row(row, furthest):
         found = climb(row, built, furthest.copy(), found, furthest)
     found = _visit(row, built, boxes, 0, found, furthest)
     for new in range(1, len(boxes.bound)):
-        worst = np.argmax(boxes.bound)
+        worst = where_highest(boxes.bound)
         if boxes.bound[worst] <= max(found, settled) + CLOSE_ENOUGH:
             break
         if _cut(row, boxes, worst, new):
@@ -104,7 +104,7 @@ def bounded_row(row, furthest):
     weights = furthest.copy()
     exchange(row, weights, np.arange(len(weights)))
     found = take_better(row, weights, found, furthest)
-    return max(boxes.bound.max(), settled, found)
+    return max(largest_of(boxes.bound), settled, found)
 
 
 @subroutine
@@ -123,7 +123,7 @@ def _visit(row, built, boxes, k, found, furthest):
         boxes.bound[k] = -1.0
         return found
     boxes.bound[k] = min(boxes.bound[k], bound_box(built, box, boxes.point[k]))
-    boxes.error[k] = built.error.max()
+    boxes.error[k] = largest_of(built.error)
     if boxes.bound[k] <= found or boxes.error[k] > HOPELESS:
         return found
     return _improve(row, boxes.point[k], found, furthest)
@@ -218,5 +218,5 @@ def _improve(row, point, found, furthest):
     if worth(row, weights) <= found or not draw_in(row, weights):
         return found
     if worth(row, weights) > found - 0.02:
-        exchange(row, weights, np.flatnonzero(weights > 0.0))
+        exchange(row, weights, where_positive(weights))
     return take_better(row, weights, found, furthest)

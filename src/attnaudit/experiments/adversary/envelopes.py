@@ -18,6 +18,7 @@ import math
 
 import numpy as np
 
+from attnaudit.core.arrays import sum_of
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.compiled_readout import fast_tanh
 
@@ -136,7 +137,7 @@ def log_probabilities(logits, allowed):
 @subroutine
 def _attended_range(contribution, offset, box):
     """Between what values every entry of the attended sum lies for attentions in the box."""
-    rest = max(1.0 - box.low.sum(), 0.0)
+    rest = max(1.0 - sum_of(box.low), 0.0)
     floor, ceiling = np.full(len(offset), math.inf), np.full(len(offset), -math.inf)
     for t in range(len(box.low)):
         if box.high[t] > box.low[t]:

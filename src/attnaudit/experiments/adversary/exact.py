@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, logit
 
-from attnaudit.core.arrays import overwrite
+from attnaudit.core.arrays import largest_of, overwrite
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import LN2
@@ -110,8 +110,7 @@ def gain(weight, old):
 @subroutine
 def _best_single(alpha, relevance, low, high):
     """The best token that alone keeps the output: (JSD, token, token, 1), or token −1 for the attention as it is."""
-    slack = 1e-13 * np.abs(relevance).max()
-    value, token = 0.0, -1
+    slack, value, token = 1e-13 * max(largest_of(relevance), largest_of(-relevance)), 0.0, -1
     for t in range(len(alpha)):
         if low - slack <= relevance[t] <= high + slack:
             candidate = 0.5 * LN2 + gain(1.0, alpha[t])
@@ -127,11 +126,10 @@ def _best_pair(alpha, relevance, order, c, best):
     f(λ, â) falls with â and is convex in λ, so with λ between λ₀ and λ₁ no pair (i, j) and none after it in the order exceeds
     ½ ln 2 + max over λ ∈ {λ₀, λ₁} of f(λ, â_i) + f(1 − λ, â_j): bisection finds how far down the order it is worth going.
     """
-    below, above = order[relevance[order] < c], order[relevance[order] > c]
+    below, above = _sides(relevance, order, c)
     if len(below) == 0 or len(above) == 0:
         return best
-    near_low, far_low = below[np.argmax(relevance[below])], below[np.argmin(relevance[below])]
-    near_high, far_high = above[np.argmin(relevance[above])], above[np.argmax(relevance[above])]
+    (far_low, near_low), (near_high, far_high) = _ends(relevance, below), _ends(relevance, above)
     for i in below:
         best = _better(alpha, relevance, i, near_high, c, _better(alpha, relevance, i, far_high, c, best))
     for j in above:
@@ -144,6 +142,32 @@ def _best_pair(alpha, relevance, order, c, best):
         for k in range(_worth_trying(alpha, i, above, smallest, largest, best[0])):
             best = _better(alpha, relevance, i, above[k], c, best)
     return best
+
+
+@subroutine
+def _sides(relevance, order, c):
+    """The tokens of a relevance below c, and of one above, each in this order."""
+    below, above, lower, higher = np.empty_like(order), np.empty_like(order), 0, 0
+    for token in order:
+        if relevance[token] < c:
+            below[lower] = token
+            lower += 1
+        elif relevance[token] > c:
+            above[higher] = token
+            higher += 1
+    return below[:lower], above[:higher]
+
+
+@subroutine
+def _ends(relevance, tokens):
+    """The tokens of the least and of the largest relevance, the first where several share it."""
+    least, most = tokens[0], tokens[0]
+    for token in tokens:
+        if relevance[token] < relevance[least]:
+            least = token
+        if relevance[token] > relevance[most]:
+            most = token
+    return least, most
 
 
 @subroutine

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.arrays import divide, overwrite
+from attnaudit.core.arrays import divide, overwrite, sum_of, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
@@ -55,7 +55,7 @@ def exchange(row, weights, takers):
     for _ in range(SWEEPS):
         pooled = attended_sum(row, weights)
         best, giver, taker, amount = value + 1e-9, -1, -1, 0.0
-        for j in np.flatnonzero(weights > 0.0):
+        for j in where_positive(weights):
             for i in takers:
                 if i == j or tries == 0 or value + _shifted(row, weights, i, j, weights[j]) <= best:
                     continue
@@ -102,7 +102,7 @@ def rescale(weights):
     for t in range(len(weights)):
         if weights[t] < 1e-9:
             weights[t] = 0.0
-    divide(weights, weights.sum())
+    divide(weights, sum_of(weights))
 
 
 @subroutine
@@ -128,7 +128,7 @@ def settle(row, weights, aim):
 @subroutine
 def _newton(row, weights, aim):
     """The smallest step, each weight measured by itself, that brings the linear part of the logits to ``aim`` and keeps the sum."""
-    members, classes = np.flatnonzero(weights > 0.0), len(row.kept)
+    members, classes = where_positive(weights), len(row.kept)
     pooled = attended_sum(row, weights)
     logits, bend = pooled_logits(pooled, row.head), tanh_slopes(pooled, row.head)
     slopes, short = np.ones((len(members), classes + 1)), np.zeros(classes + 1)
@@ -168,7 +168,10 @@ def eliminate(system, right):
     """Solve a small linear system in place, by elimination with row pivots; ``right`` becomes the solution."""
     size = len(right)
     for k in range(size):
-        pivot = k + np.argmax(np.abs(system[k:, k]))
+        pivot = k
+        for r in range(k + 1, size):
+            if abs(system[r, k]) > abs(system[pivot, k]):
+                pivot = r
         if abs(system[pivot, k]) < 1e-300:
             right[:] = 0.0
             return

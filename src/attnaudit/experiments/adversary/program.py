@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnaudit.core.arrays import overwrite
+from attnaudit.core.arrays import overwrite, sum_of, taken, where_highest
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.envelopes import furthest_logits, linearise, log_probabilities, margins, rescale_row, vanishes
@@ -64,17 +64,17 @@ class Program:
 @subroutine
 def tightened(low, high):
     """No weight can be above what the least of the others leave; false where the box is empty."""
-    total = low.sum()
+    least = sum_of(low)
     for t in range(len(low)):
-        high[t] = min(high[t], max(1.0 - (total - low[t]), low[t]))
-    return total <= 1.0 + 1e-12 and high.sum() >= 1.0 - 1e-12
+        high[t] = min(high[t], max(1.0 - (least - low[t]), low[t]))
+    return least <= 1.0 + 1e-12 and sum_of(high) >= 1.0 - 1e-12
 
 
 @subroutine
 def program(row, logits):
     """The program of a row over the classes kept; ``logits`` are those of its own attention."""
     length, kept, classes = len(row.alpha), row.kept, len(row.kept)
-    rows, last = classes + 1, int(np.argmax(row.target[kept]))
+    rows, last = classes + 1, where_highest(taken(row.target, kept))
     log_p = log_probabilities(logits, row.head.allowed)[kept]
     matrix, scale, error = np.zeros((rows, length)), np.ones(rows), np.zeros(rows)
     matrix[0] = 1.0
@@ -135,7 +135,7 @@ def _begin(built, box):
         right[i] = built.scale[i] * built.error[i]
         for t in range(length):
             right[i] -= built.matrix[i, t] * box.low[t]
-    right[0], right[1] = 1.0 - box.low.sum(), 1.0
+    right[0], right[1] = 1.0 - sum_of(box.low), 1.0
     start(built.linear, built.matrix, right, built.cost)
     columns = rows + length
     if built.row.head.tail:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, UInt64
 
+from attnaudit.core.arrays import largest_of
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import draw_normal
@@ -81,9 +82,9 @@ def search_row(scores, parts, limits):
 def _softmax_rows(scores):
     weights = np.empty_like(scores)
     for i in range(scores.shape[0]):
-        highest, total = scores[i].max(), 0.0
+        largest, total = largest_of(scores[i]), 0.0
         for t in range(scores.shape[1]):
-            weights[i, t] = math.exp(scores[i, t] - highest)
+            weights[i, t] = math.exp(scores[i, t] - largest)
             total += weights[i, t]
         for t in range(scores.shape[1]):
             weights[i, t] /= total

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnaudit.core.arrays import taken, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
@@ -44,7 +45,7 @@ class Row:
 def as_row(parts, epsilon):
     """A row from its `row_parts`, with its allowed answers alone."""
     alpha, contribution, offset, head = parts
-    answers = np.flatnonzero(head.allowed)
+    answers = where_positive(head.allowed)
     head = Head(np.ascontiguousarray(head.weight[:, answers]), head.bias[answers], head.tail, np.ones(len(answers), np.bool_), False)
     if not head.tail:
         contribution, offset = np.ascontiguousarray(contribution[:, answers]), offset[answers]
@@ -62,12 +63,20 @@ def _least_of_equals(alpha, contribution):
     for k in range(1, len(order) + 1):
         if k == len(order) or _differ(contribution[order[k]], contribution[order[start]]):
             group = order[start:k]
-            least[group] = group[np.argmin(alpha[group])]
+            of_least = group[0]
+            for t in group:
+                if alpha[t] < alpha[of_least]:
+                    of_least = t
+            for t in group:
+                least[t] = of_least
             start = k
-    tokens, rank = np.flatnonzero(least == np.arange(len(alpha))), np.empty_like(least)
+    own = np.empty(len(alpha), np.bool_)
+    for t in range(len(alpha)):
+        own[t] = least[t] == t
+    tokens, rank = where_positive(own), np.empty_like(least)
     for k in range(len(tokens)):
         rank[tokens[k]] = k
-    return tokens, rank[least]
+    return tokens, taken(rank, least)
 
 
 @subroutine
@@ -95,8 +104,9 @@ def _classes_kept(contribution, offset, head, target):
         for t in range(len(contribution)):
             likely += pooled_prediction(offset + contribution[t], head) / len(contribution)
     chosen = np.zeros(len(target), np.bool_)
-    chosen[ascending(-likely)[: CLASSES_WITH_TAIL if head.tail else CLASSES]] = True
-    return np.flatnonzero(chosen)
+    for c in ascending(-likely)[: CLASSES_WITH_TAIL if head.tail else CLASSES]:
+        chosen[c] = True
+    return where_positive(chosen)
 
 
 @subroutine

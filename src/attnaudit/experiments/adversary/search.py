@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.core.arrays import divide, overwrite
+from attnaudit.core.arrays import divide, overwrite, sum_of, taken, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, rescale, settle
@@ -69,14 +69,15 @@ def try_thinning(row, logits, value, furthest):
     """The model's attention with its largest weights removed, half of what is left while the rest can make up for it, then fewer."""
     weights, aim, trial = row.own.copy(), logits[row.kept], np.empty_like(row.own)
     order, first, share = ascending(-row.own), 0, 0.5
-    while first < len(order) and np.sum(weights > 0.0) > 1:
-        removed = max(int(share * np.sum(weights[order[first:]] > 0.0)), 1)
+    while first < len(order) and len(where_positive(weights)) > 1:
+        removed = max(int(share * len(where_positive(taken(weights, order[first:])))), 1)
         overwrite(trial, weights)
-        trial[order[first : first + removed]] = 0.0
-        total = trial.sum()
-        if total > 0.0:
-            divide(trial, total)
-        if total > 0.0 and (is_allowed(row, trial) or settle(row, trial, aim)):
+        for position in order[first : first + removed]:
+            trial[position] = 0.0
+        left = sum_of(trial)
+        if left > 0.0:
+            divide(trial, left)
+        if left > 0.0 and (is_allowed(row, trial) or settle(row, trial, aim)):
             overwrite(weights, trial)
             first += removed
         elif removed > 1:
@@ -84,7 +85,7 @@ def try_thinning(row, logits, value, furthest):
         else:
             first += 1
     if np.sum(weights > 0.0) <= MEMBERS:
-        exchange(row, weights, np.flatnonzero(weights > 0.0))
+        exchange(row, weights, where_positive(weights))
     return take_better(row, weights, value, furthest)
 
 
@@ -128,7 +129,7 @@ def try_swaps(row, logits, value, furthest):
         return value
     for _ in range(SWEEPS):
         before, start = value, furthest.copy()
-        members = np.flatnonzero(start > 0.0)
+        members = where_positive(start)
         for i in newcomers:
             if start[i] > 0.0:
                 continue
@@ -150,7 +151,7 @@ def try_swaps(row, logits, value, furthest):
 def _try_settled(row, trial, aim, value, furthest):
     if not (is_allowed(row, trial) or settle(row, trial, aim)) or worth(row, trial) < value - 0.03:
         return value
-    exchange(row, trial, np.flatnonzero(trial > 0.0))
+    exchange(row, trial, where_positive(trial))
     return take_better(row, trial, value, furthest)
 
 
@@ -168,7 +169,7 @@ def climb(row, built, weights, found, furthest):
             value = worth(row, weights)
         else:
             side *= SHRINK
-    exchange(row, weights, np.flatnonzero(weights > 0.0))
+    exchange(row, weights, where_positive(weights))
     return take_better(row, weights, found, furthest)
 
 

@@ -13,48 +13,55 @@ import polars.selectors as cs
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
+from attnaudit.experiments.erasure.curves import COLUMNS, LISTS, MINIMUM, area, exhausted, flip_curves, is_recorded, never
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
 from attnaudit.experiments.erasure.through_tail import Choices, erase_through_tail
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
+from attnaudit.experiments.rows import (
+    by_group,
+    differences,
+    keys,
+    list_column,
+    no_single_decision,
+    of_kept_words,
+    require,
+    row_streams,
+    vector_column,
+)
 from attnaudit.experiments.through_tail import has_compiled_tail
-from attnaudit.results import summarise_means
+from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
 from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import Boxes, Crosstab, FigureSpec, Scale, Scatter
+from attnaudit.results.charts import Crosstab, Curves, FigureSpec, Scale, Scatter
 from attnaudit.results.measures import Measure
-from attnaudit.results.words import count, figure, interval, percent, thousands
+from attnaudit.results.words import count, figure, interval, percent
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 
 OTHERS = {"any": ANY_OTHER, "code": AS_RELEASED}
-MINIMUM = "minimum"
-NEAR_SMALLEST = 1.5  # times the smallest set: below it a ranking supports attention
+NEARLY = 0.8  # of the area that the smallest set has above a random order: from here on attention is supported
 ROUNDING = 1e-15  # of a divergence: a difference below it has no sign
 MOST_ORDERS = 10_000
-REMOVED = {
-    "removed_random": "random", "removed_attention": "attention", "removed_gradient": "gradient",
-    "removed_gradient_attention": "gradient × attention", "removed_minimum": "smallest set",
+_EVERY = (*RANKINGS, MINIMUM)
+_NAMES = {
+    "random": "random order", "attention": "attention", "gradient": "gradient", "gradient_attention": "gradient × attention",
+    MINIMUM: "smallest set",
 }  # fmt: skip
-
-
-_COMPUTED = {f"removed_{name}": f"kept_{name}" for name in ("gradient", "gradient_attention")}  # through any tail: given in the trace
-_REMOVAL = Boxes(
-    REMOVED, Scale("share of the tokens removed"), missing="never flips", marked=("smallest set",), computed=_COMPUTED,
+_REMOVAL = Curves(
+    COLUMNS, lambda rows: flip_curves(rows, _NAMES), Scale("share of the tokens removed"), "share of predictions flipped",
 )  # fmt: skip
 
 
 def _removal_caption(rows: pl.DataFrame) -> str:
-    common, proven = _REMOVAL.known(rows).common(rows), rows["minimum_proven"].mean()
-    times = common["times_minimum_attention"].median()
-    compared = f" By attention that is a median of {times:.1f} times the smallest set." if isinstance(times, float) else ""
+    proven = rows["minimum_proven"].mean()
+    areas = rows.select(area(name) for name in _EVERY).mean().row(0)
+    listed = ", ".join(f"{_NAMES[name]} {figure(value)}" for name, value in zip(_EVERY, areas, strict=True) if value is not None)
     shown = f" (proven for {percent(proven)})" if isinstance(proven, float) else ""
     return (
-        "Left, the share of predictions that removing tokens in the order of a ranking never flips. Boxes: the share of tokens removed at "
-        "the first flip, as quartiles (bar), 5 to 95 % (line) and median, over the "
-        f"{thousands(common.height)} of {count(rows.height, 'instance')} of more than one token that every ranking flips.{compared} "
-        f"No ranking flips a prediction with fewer tokens than the smallest set{shown}: where that is large, the prediction depends on "
-        "many tokens."
+        "The share of predictions that have flipped once this share of the tokens is removed in the order of a ranking, with 95 % bands, "
+        f"over {count(rows.height, 'instance')} of more than one token; those that never flip stay below. Area under the curve, from 0 "
+        f"(none ever flips) to 1 (all flip at once): {listed}. No ranking flips a prediction with fewer tokens than the smallest "
+        f"set{shown}: where that curve is low, the predictions depend on many tokens."
     )
 
 
@@ -86,10 +93,14 @@ class Erasure:
 
     Many weights: ``removed_<ranking>`` is the share of T that is removed when the prediction first flips, in the order of the ranking:
     ``random`` (the mean of those of ``orders`` orders that flip), ``attention``, ``gradient`` (∂p_max/∂alpha), ``gradient_attention`` (the
-    product); ``mass_<ranking>`` the share of the attention; null where it never flips. ``removed_minimum`` is the smallest set of all that
-    flips, its positions in ``minimum``, with an identity tail exactly; ``minimum_proven`` says whether none is smaller, or none there is.
-    ``times_minimum_<ranking>`` is how many times as many a ranking removes. ``kept_<ranking>`` is the share of T in the shortest beginning
-    of the ranking that, kept alone, leaves the output within TVD ``epsilon``.
+    product); ``mass_<ranking>`` the share of the attention; null where it never flips. ``observed_<ranking>`` is the share at the first
+    flip, or where it never flips that at which no weight is left, 1 unless some weights are 0; ``observed_by_order`` and
+    ``flipped_by_order`` say both of every random order, so that nothing is excluded from the curve of flips and its area.
+
+    ``removed_minimum`` is the smallest set of all that flips, its positions in ``minimum``, with an identity tail exactly;
+    ``minimum_proven`` says whether none is smaller, or none there is. ``times_minimum_<ranking>`` is how many times as many a ranking
+    removes. ``kept_<ranking>`` is the share of T in the shortest beginning of the ranking that, kept alone, leaves the output within TVD
+    ``epsilon``.
 
     A row of one position, and what a removal leaves without any weight, is null.
     """
@@ -114,6 +125,22 @@ class Erasure:
         Measure("flip_neither", "share where neither flips it", "Share of instances that neither removal flips."),
         Measure("minimum_proven", "share whose smallest set is proven smallest",
                 "Share of instances where no smaller set flips the prediction, or none does at all."),
+        Measure("flip_max_minus_flip_random", "share flipped without the largest weight less without the other",
+                "How many more predictions the removal of the largest weight flips than that of a random other one.", "higher"),
+        Measure("area_minimum_minus_area_attention", "area under the flip curve, smallest set less attention",
+                "How much sooner the smallest set flips predictions than the ranking by attention, over all instances.", "lower"),
+        Measure("area_attention_minus_area_random", "area under the flip curve, attention less random order",
+                "How much sooner the ranking by attention flips predictions than a random order, over all instances.", "higher"),
+        Measure("area_attention_minus_area_{score}", "area under the flip curve, attention less {score}",
+                "How much sooner the ranking by attention flips predictions than another ranking, over all instances.", "higher"),
+        Measure("area_{score}", "area under the flip curve, {score}",
+                "Mean of 1 less the share of tokens removed at the first flip, 0 where it never flips, over all instances: 0 to 1.",
+                "higher"),
+        Measure("gain_{score}", "area under the flip curve between random order (0) and smallest set (1), {score}",
+                "Area less that of a random order, as a share of the same for the smallest set; below 0: worse than random.",
+                "higher"),
+        Measure("exhausted_{score}", "share whose weight is used up before a flip, {score}",
+                "Share of instances where no weight is left, without a flip, before all tokens are removed: censored there in the area."),
         Measure("removed_{score}", "share of tokens removed at the first flip, {score}",
                 "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.", "lower"),
         Measure("mass_{score}", "share of attention removed at the first flip, {score}",
@@ -122,7 +149,8 @@ class Erasure:
                 "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.", "lower"),
         Measure("kept_{score}", "share of tokens that keep the output, {score}",
                 "Share of the tokens in the shortest beginning of the ranking that, kept alone, leaves the output within TVD ε.", "lower"),
-        Measure("never_{score}", "share that never flips, {score}", "Share of instances that no removal along the ranking flips."),
+        Measure("never_{score}", "share that never flips, {score}",
+                "Share of instances that no removal along the ranking flips; of random orders the share of orders."),
         Measure("all_flip", "share that every ranking flips", "Share of instances whose prediction every ranking flips."),
         Measure("common_removed_{score}", "share of tokens removed at the first flip where every ranking flips, {score}",
                 "The share removed, over the instances that every ranking flips, so that rankings can be compared.", "lower"),
@@ -132,7 +160,7 @@ class Erasure:
     figures = (
         FigureSpec(
             "removal", "How much must be removed before the prediction flips?",
-            (_REMOVAL,), _removal_caption, reads=("times_minimum_attention", "minimum_proven", *_COMPUTED.values()),
+            (_REMOVAL,), _removal_caption, reads=("minimum_proven",),
             of=lambda rows: rows.filter(pl.col("minimum_proven").is_not_null()),
         ),
         FigureSpec(
@@ -156,13 +184,15 @@ class Erasure:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alpha, (erased, proven) = trace.alpha, self._erased(trace)
-        columns = _columns(erased, alpha.lengths)
+        columns, walks = _columns(erased, alpha.lengths), erased.observed / alpha.lengths[:, None]
         return (
             keys(trace)
             .with_columns(
                 *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
                 pl.when(pl.Series(alpha.lengths > 1)).then(pl.Series(proven)).alias("minimum_proven"),
                 list_column(MINIMUM, _positions(erased.smallest)),
+                vector_column(LISTS[0], walks[:, : self.orders]),
+                vector_column(LISTS[1], erased.flips[:, : self.orders]),
             )
             .with_columns(cs.starts_with("flip_").cast(pl.Boolean))
         )
@@ -177,78 +207,89 @@ class Erasure:
         return erase_through_tail(trace.readout, trace.alpha, streams, Choices(*choices), gradient)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+        means = summarise_means(self.name, by_group(table, self.of_rows, LISTS), self.seed)
+        if not is_recorded(table.lazy().collect_schema().names()):
+            return means
+        ratios = {f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]}
+        return pl.concat([means, summarise_ratios(self.name, by_group(table, _areas, LISTS), ratios, self.seed)])
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
-        """What the table has, the shares of the flip table, of negative differences, and of rows that a ranking never flips.
+        """What the table has, the shares of the flip table, of negative differences, of rows that a ranking never flips, and areas.
 
-        Rankings are compared over the rows that all of them flip (``common_…``). A ranking that is not known keeps nothing, and is not
-        counted as one that never flips.
+        The conditional means of rankings are also over the rows that all of them flip (``common_…``). A ranking that is not known keeps
+        nothing, and is not counted as one that never flips. A table of an earlier version has no areas.
         """
+        recorded = is_recorded(table.collect_schema().names())
         largest, other, erased = pl.col("flip_max"), pl.col("flip_random"), pl.col("kept_random").is_not_null()
         known = {name: pl.col(f"kept_{name}").is_not_null() for name in RANKINGS} | {MINIMUM: erased}
-        flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in (*RANKINGS, MINIMUM))
-        return table.select(
+        flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in _EVERY)
+        absent = [pl.when(known[name]).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in _EVERY]
+        found = table.select(
+            *([area(name) for name in _EVERY] if recorded else []),
             "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
             (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
             (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
-            *(pl.when(known[name]).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in (*RANKINGS, MINIMUM)),
+            *([never(name) for name in _EVERY] if recorded else absent),
+            *([exhausted(name) for name in RANKINGS] if recorded else []),
             pl.when(erased).then(flips).alias("all_flip"),
-            *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in (*RANKINGS, MINIMUM)),
+            *(pl.when(flips).then(pl.col(f"removed_{name}")).alias(f"common_removed_{name}") for name in _EVERY),
             *(pl.when(flips).then(pl.col(f"times_minimum_{name}")).alias(f"common_times_minimum_{name}") for name in RANKINGS),
         )  # fmt: skip
+        gaps = [("area_minimum", "area_attention"), *(("area_attention", f"area_{name}") for name in RANKINGS if name != "attention")]
+        return found.with_columns(differences(("flip_max", "flip_random"), *(gaps if recorded else [])))
 
     @staticmethod
     def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
-        row = rows.get("erasure", "never_attention")
-        if row is None:
+        row, absent = (rows.get("erasure", f"{kind}_attention") for kind in ("area", "never"))
+        if absent is None:
             return
-        least, chance = (rows.get("erasure", f"never_{name}") for name in (MINIMUM, "random"))
-        known = {"any tokens": least, "random order": chance}
+        kind, label = ("never", "share that never flips") if row is None else ("area", "area under the flip curve")
+        known = {"smallest set": rows.get("erasure", f"{kind}_{MINIMUM}"), "random order": rows.get("erasure", f"{kind}_random")}
         compared = ", ".join(f"{name} {figure(one['value'])} {interval(one)}" for name, one in known.items() if one)
+        least = known["smallest set"]
         yield card_row(
-            Erasure.question, "share that never flips, by attention", row, compared or "–", _never(row, least, rows) + _compared(rows),
+            Erasure.question, f"{label}, by attention", row or absent, compared or "–",
+            _flips(absent, rows) + _compared(rows) + of_kept_words(rows),
             mark=None if least is None else float(least["value"]), claim=_claim(rows),
         )  # fmt: skip
 
 
-def _never(row: Mapping[str, Any], least: Mapping[str, Any] | None, rows: SummaryRows) -> str:
-    whatever = "" if least is None else f"; for {percent(least['value'])} no set of tokens was found that does"
-    return (
-        f"Removing tokens{rows.of_head.replace(' of', ' from')} by attention never flips {percent(row['value'])} of predictions{whatever}."
-    )
+def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
+    return table.select(area(name) for name in _EVERY)
+
+
+def _flips(absent: Mapping[str, Any], rows: SummaryRows) -> str:
+    least = rows.value("erasure", f"never_{MINIMUM}")
+    most = "" if least is None else f"; some set of tokens flips {percent(1.0 - least)}"
+    head = rows.of_head.replace(" of", " from")
+    return f"Removing tokens{head} by attention flips {percent(1.0 - absent['value'])} of predictions{most}."
 
 
 def _compared(rows: SummaryRows) -> str:
-    """Rankings over the instances that all of them flip; nothing of a summary written before there were such."""
-    flips = rows.get("erasure", "all_flip")
-    row, least, chance, times, proven = (rows.get("erasure", name) for name in (
-        "common_removed_attention", "common_removed_minimum", "common_removed_random", "common_times_minimum_attention", "minimum_proven",
-    ))  # fmt: skip
-    if flips is None:
-        return of_kept_words(rows)
-    if row is None or least is None or chance is None or times is None:
-        return f" There is no {rows.unit} that every ranking flips." + of_kept_words(rows)
-    shown = "" if proven is None else f" (proven smallest for {percent(proven['value'])})"
+    """How soon attention, the smallest set and a random order flip; nothing of a summary written before there were areas."""
+    row, least, chance, gain = (rows.value("erasure", name) for name in ("area_attention", "area_minimum", "area_random", "gain_attention"))
+    lost = rows.value("erasure", "exhausted_attention")
+    if row is None or least is None or chance is None:
+        return ""
+    way = "" if gain is None else f": {percent(gain)} of what is possible above chance" if gain > 0 else ": no better than chance"
+    used = f" For {percent(lost)} the weight is used up before a flip; their later flips are estimated from the others." if lost else ""
     return (
-        f" Over the {thousands(row['n'])} of {count(row['n'] + row['undefined'], rows.unit)} that every ranking flips, "
-        f"{percent(row['value'])} of tokens must go by attention, {percent(least['value'])} in the smallest set{shown} and "
-        f"{percent(chance['value'])} in a random order: by attention {figure(times['value'], 1)} times as many as in the smallest set."
-        f"{of_kept_words(rows)}"
+        f" From 0 (none ever flips) to 1 (all flip at once), a random order reaches {figure(chance)}, the smallest set {figure(least)} and "
+        f"attention {figure(row)}{way}.{used}"
     )
 
 
 def _claim(rows: SummaryRows) -> Claim | None:
-    names = ("common_removed_attention", "common_removed_random", "common_times_minimum_attention")
-    removed, chance, times = (rows.get("erasure", name) for name in names)
-    if removed is None or chance is None or times is None or removed["n"] < FEWEST_OF_CLASS:
+    better, behind = (rows.get("erasure", name) for name in ("area_attention_minus_area_random", "area_minimum_minus_area_attention"))
+    room, gain = rows.get("erasure", "never_minimum"), rows.value("erasure", "gain_attention")
+    if better is None or behind is None or room is None or gain is None or better["n"] < FEWEST_OF_CLASS or room["value"] == 1.0:
         return None
-    if removed["value"] >= chance["value"]:
+    if better["low"] is None or better["low"] <= 0:
         return Claim(False, "removing tokens by attention flips predictions no sooner than in a random order")
-    if times["value"] < NEAR_SMALLEST:
+    if gain >= NEARLY:
         return Claim(True, "removing tokens by attention flips predictions almost as soon as is possible")
-    return Claim(False, f"removing tokens by attention takes {figure(times['value'], 1)} times as many as are needed to flip predictions")
+    return Claim(False, "removing tokens by attention flips predictions later than is possible")
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
@@ -258,6 +299,8 @@ def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:
     single = np.where(np.isnan(delta_js)[:, None], np.nan, single)
     columns = {"delta_js": delta_js, "delta_alpha": single[:, 2], "flip_max": single[:, 3], "flip_random": single[:, 4]}
     columns |= {f"removed_{name}": erased.removed[:, k] / lengths for k, name in enumerate(names)}
+    known = RANKINGS[1:]
+    columns |= {f"observed_{name}": erased.observed[:, k - len(known)] / lengths for k, name in enumerate(known)}
     columns |= {f"mass_{name}": erased.mass[:, k] for k, name in enumerate(names)}
     columns |= {f"times_minimum_{name}": erased.removed[:, k] / erased.removed[:, -1] for k, name in enumerate(RANKINGS)}
     return columns | {f"kept_{name}": erased.kept[:, k] / lengths for k, name in enumerate(RANKINGS)}

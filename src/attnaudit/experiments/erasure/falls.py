@@ -28,15 +28,18 @@ def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:
 
     NaN where T is 1 and where a removal leaves no weight.
     """
-    out = np.full((len(alpha), 2, len(SHARES)), np.nan)
-    over_rows(_fall_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, for_kernel(score.values), out)
-    return out
+    return _falls(readout, alpha, score.values, np.zeros(len(alpha), np.uint64), 0)
 
 
 def falls_by_chance(readout: Readout, alpha: Ragged, streams: np.ndarray, orders: int) -> np.ndarray:
     """`falls`, the mean over ``orders`` random orders."""
+    return _falls(readout, alpha, alpha.values, streams, orders)
+
+
+def _falls(readout: Readout, alpha: Ragged, score: np.ndarray, streams: np.ndarray, orders: int) -> np.ndarray:
+    """By ``score``, or the mean over random ``orders``: one kernel for both, as each would compile all that they share."""
     out = np.full((len(alpha), 2, len(SHARES)), np.nan)
-    over_rows(_chance_rows, len(alpha), kernel_rows(readout, alpha), streams, orders, out)
+    over_rows(_fall_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, for_kernel(score), streams, orders, out)
     return out
 
 
@@ -54,15 +57,13 @@ def bounds(readout: Readout, alpha: Ragged) -> np.ndarray:
 
 
 @kernel
-def _fall_rows(first, last, rows, offsets, score, out):
+def _fall_rows(first, last, rows, offsets, score, streams, orders, out):
     for i in range(first, last):
-        _fall_row(row_of(rows, i), ascending(-score[offsets[i] : offsets[i + 1]]), out[i])
-
-
-@kernel
-def _chance_rows(first, last, rows, streams, orders, out):
-    for i in range(first, last):
-        _chance_row(row_of(rows, i), streams[i], orders, out[i])
+        row = row_of(rows, i)
+        if orders > 0:
+            _chance_row(row, streams[i], orders, out[i])
+        else:
+            _fall_row(row, ascending(-score[offsets[i] : offsets[i + 1]]), out[i])
 
 
 @kernel
@@ -74,12 +75,15 @@ def _bound_rows(first, last, alpha, offsets, contribution, offset, out):
 
 @subroutine
 def _chance_row(row, stream, orders, out):
-    single = np.empty_like(out)
-    out[:] = 0.0
+    single = np.empty(out.shape)
     for number in range(orders):
-        single[:] = np.nan  # what leaves no weight is undefined, whatever the order before gave
+        for way in range(2):
+            for k in range(len(SHARES)):
+                single[way, k] = np.nan  # what leaves no weight is undefined, whatever the order before gave
         _fall_row(row, random_order(len(row.weights), stream, number), single)
-        out += single / orders
+        for way in range(2):
+            for k in range(len(SHARES)):
+                out[way, k] = single[way, k] / orders + (out[way, k] if number > 0 else 0.0)
 
 
 @subroutine

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int64, UInt64
 
 from attnaudit.core.kernels import over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.permutation import shuffle_rows
+from attnaudit.experiments.shuffles import shuffle_rows
 from attnaudit.experiments.through_tail import Outputs
 
 SIZES = 128  # numbers of removals that are tried along an order before those between two of them are

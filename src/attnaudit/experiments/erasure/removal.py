@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from attnaudit.core.arrays import divide
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.random import shuffle
 from attnaudit.core.references import by_reference
@@ -45,10 +46,27 @@ class Row:
 def row_of(rows, i):
     """Row ``i`` of `kernel_rows`."""
     weights, contribution, offset, head = row_parts(rows, i)
-    reach, gain = np.abs(offset).max() + np.abs(contribution).max() if len(weights) > 0 else 0.0, 1.0
+    slack = SLACK * (_size(offset) + _size(contribution.ravel()) if len(weights) > 0 else 0.0)
     if head.tail:
-        reach, gain = np.abs(head.bias).max() + 1.0, max(np.abs(head.weight).sum(), 1.0)
-    return Row(weights, contribution, offset, head, SLACK * reach * gain)
+        slack = SLACK * (_size(head.bias) + 1.0) * max(_sum_of_sizes(head.weight.ravel()), 1.0)
+    return Row(weights, contribution, offset, head, slack)
+
+
+@subroutine
+def _size(values):
+    """The largest absolute value."""
+    found = 0.0
+    for k in range(len(values)):
+        found = max(found, abs(values[k]))
+    return found
+
+
+@subroutine
+def _sum_of_sizes(values):
+    found = 0.0
+    for k in range(len(values)):
+        found += abs(values[k])
+    return found
 
 
 @subroutine
@@ -114,7 +132,7 @@ def _against_the_others(logits, allowed, decided, slopes):
             slopes[c] = -math.exp(logits[c] - highest)
             total -= slopes[c]
     if total > 0.0:
-        slopes /= total
+        divide(slopes, total)
         slopes[decided] = 1.0
 
 
@@ -145,7 +163,10 @@ def left_without(removed, row):
 
 @subroutine
 def first_flip(order, row, decided):
-    """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is."""
+    """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is.
+
+    And how many removals were observed: those until that flip, else until no weight is left, which is all unless some weights are 0.
+    """
     mass, moment = left_after(order, row.weights, row.contribution)
     pooled, logits = np.empty(len(row.offset)), np.empty(len(row.head.bias))
     for k in range(1, len(order)):
@@ -154,8 +175,11 @@ def first_flip(order, row, decided):
                 pooled[p] = row.offset[p] + moment[k, p] / mass[k]
             logits_into(logits, pooled, row.head)
             if decision(logits, row) != decided:
-                return k, mass[0] - mass[k]
-    return 0, 0.0
+                return k, mass[0] - mass[k], k
+    last = len(order)
+    while mass[last - 1] == 0.0:
+        last -= 1
+    return 0, 0.0, last
 
 
 @subroutine

@@ -41,13 +41,17 @@ class Erased(NamedTuple):
     """The outcome of the removals. A row of one position has NaN for everything.
 
     ``removed`` and ``mass``: positions and weight removed when the decision first flips, by ranking, the smallest set last, ``(n, 5)``; NaN
-    where it never does. ``kept``: the fewest positions that keep the output, by ranking ``(n, 4)``. ``single``, ``(n, 5)``: divergence of
-    the output without the largest weight, and without the other position; the difference of the two weights; 1 where each flips the
-    decision. NaN where a removal leaves no weight. ``smallest`` marks the positions of the smallest set.
+    where it never does. ``observed``: positions removed at the first flip, or where there is none when no weight is left, of every random
+    order and then of the other rankings, ``(n, orders + 3)``; ``flips`` says which. ``kept``: the fewest positions that keep the output, by
+    ranking ``(n, 4)``. ``single``, ``(n, 5)``: divergence of the output without the largest weight, and without the other position; the
+    difference of the two weights; 1 where each flips the decision. NaN where a removal leaves no weight. ``smallest`` marks the positions
+    of the smallest set.
     """
 
     removed: np.ndarray
     mass: np.ndarray
+    observed: np.ndarray
+    flips: np.ndarray
     kept: np.ndarray
     single: np.ndarray
     smallest: Ragged
@@ -57,17 +61,19 @@ def erase(readout: Readout, alpha: Ragged, streams: np.ndarray, other: int, orde
     """All removals; ``orders`` random orders of a row are averaged over, ``epsilon`` is the TVD within which an output is kept."""
     rankings = len(RANKINGS)
     removed, mass = np.full((len(alpha), rankings + 1), np.nan), np.full((len(alpha), rankings + 1), np.nan)
+    walks = len(alpha), orders + rankings - 1
+    observed, flips = np.full(walks, np.nan), np.zeros(walks, np.bool_)
     kept, single = np.full((len(alpha), rankings), np.nan), np.full((len(alpha), 5), np.nan)
     smallest = np.zeros(len(alpha.values), np.bool_)
-    chosen, out = (other, orders, epsilon), (removed, mass, kept, single, smallest)
+    chosen, out = (other, orders, epsilon), (removed, mass, observed, flips, kept, single, smallest)
     over_rows(erase_rows, len(alpha), kernel_rows(readout, alpha), alpha.offsets, streams, *chosen, *out)
-    return Erased(removed, mass, kept, single, alpha.with_values(smallest))
+    return Erased(removed, mass, observed, flips, kept, single, alpha.with_values(smallest))
 
 
 @kernel
-def erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, kept, single, smallest):
+def erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, removed, mass, observed, flips, kept, single, smallest):
     for i in range(first, last):
-        out = removed[i], mass[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
+        out = removed[i], mass[i], observed[i], flips[i], kept[i], single[i], smallest[offsets[i] : offsets[i + 1]]
         _erase_row(row_of(rows, i), streams[i], other, orders, epsilon, out)
 
 
@@ -75,25 +81,28 @@ def erase_rows(first, last, rows, offsets, streams, other, orders, epsilon, remo
 def _erase_row(row, stream, other, orders, epsilon, out):
     if len(row.weights) < 2:
         return
-    removed, mass, kept, single, smallest = out
+    removed, mass, observed, flipped, kept, single, smallest = out
     pooled = own_sum(row)
     logits, target = pooled_logits(pooled, row.head), pooled_prediction(pooled, row.head)
     decided = decision(logits, row)
     _one_weight(row, decided, logits, target, other_position(row.weights, stream, other), single)
     order, count = _smallest_flip(row, decided)
-    walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept)
+    walked, flips = _random_orders(row, decided, target, stream, orders, epsilon, out)
     order, count = _the_smaller(order, count, walked, flips)
     slope = weight_gradient(row, decided)
     for ranking, score in enumerate((row.weights, slope, slope * row.weights)):
         walked = ascending(-score)
-        flips, weight = first_flip(walked, row, decided)
+        flips, weight, observed[orders + ranking] = first_flip(walked, row, decided)
+        flipped[orders + ranking] = flips > 0
         kept[1 + ranking] = fewest_kept(walked, row, target, epsilon)
         if flips > 0:
             removed[1 + ranking], mass[1 + ranking] = flips, weight
         order, count = _the_smaller(order, count, walked, flips)
     if count > 0:
-        removed[-1], mass[-1] = count, row.weights[order[:count]].sum()
-        smallest[order[:count]] = True
+        removed[-1], mass[-1] = count, 0.0
+        for position in order[:count]:
+            mass[-1] += row.weights[position]
+            smallest[position] = True
 
 
 @subroutine
@@ -147,13 +156,15 @@ def _divergence_term(a, b):
 
 
 @subroutine
-def _random_orders(row, decided, target, stream, orders, epsilon, removed, mass, kept):
+def _random_orders(row, decided, target, stream, orders, epsilon, out):
     """Means over the random orders, for what they remove over those that flip the decision; and the order that flips it first."""
+    removed, mass, observed, flips, kept, _, _ = out
     flipped, positions, weight, keeps = 0, 0.0, 0.0, 0.0
     best, fewest = np.arange(len(row.weights)), 0
     for number in range(orders):
         order = random_order(len(row.weights), stream, number)
-        count, mass_removed = first_flip(order, row, decided)
+        count, mass_removed, observed[number] = first_flip(order, row, decided)
+        flips[number] = count > 0
         best, fewest = _the_smaller(best, fewest, order, count)
         keeps += fewest_kept(order, row, target, epsilon)
         if count > 0:

@@ -40,6 +40,7 @@ def erase_through_tail(
     """
     n, rankings = len(alpha), len(RANKINGS)
     removed, mass = np.full((n, rankings + 1), np.nan), np.full((n, rankings + 1), np.nan)
+    observed, flips = np.full((n, choices.orders + rankings - 1), np.nan), np.zeros((n, choices.orders + rankings - 1), bool)
     kept, single, proven = np.full((n, rankings), np.nan), np.full((n, 5), np.nan), np.zeros(n, bool)
     smallest = np.zeros(len(alpha.values), np.bool_)
     longer = np.flatnonzero(alpha.lengths > 1)
@@ -48,12 +49,14 @@ def erase_through_tail(
         slopes = None if gradient is None else gradient.take(rows)
         part = _Rows(readout.take(rows), alpha.take(rows), streams[rows], choices, slopes)
         removed[rows, :-1], mass[rows, :-1], kept[rows] = part.rankings()
+        walked = len(part.removals.ranks)
+        observed[rows, :walked], flips[rows, :walked] = part.walks()
         single[rows] = part.single()
         removed[rows, -1], chosen, proven[rows] = part.smallest()
         mass[rows, -1] = np.where(removed[rows, -1] > 0, chosen.with_values(np.where(chosen.values, part.alpha.values, 0.0)).sum(), np.nan)
         smallest[alpha.positions(rows)] = chosen.values
     removed[removed == 0] = np.nan
-    return Erased(removed, mass, kept, single, alpha.with_values(smallest)), proven
+    return Erased(removed, mass, observed, flips, kept, single, alpha.with_values(smallest)), proven
 
 
 class _Rows:
@@ -77,6 +80,12 @@ class _Rows:
         weight = 1.0 - self.removals.mass(rows, order, self.flips, np.zeros(len(rows), bool))
         count, weight = (np.where(self.flips > 0, value, np.nan) for value in (self.flips, weight))
         return self._by_ranking(count), self._by_ranking(weight), self._by_ranking(kept)
+
+    def walks(self) -> tuple[Float[np.ndarray, "n orders"], Bool[np.ndarray, "n orders"]]:
+        """As `Erased.observed` and `Erased.flips`, of the orders that are known. After `rankings`."""
+        flips, ranks = self.flips.reshape(-1, len(self.alpha)).T, self.removals.ranks
+        last = np.maximum.reduceat(np.where(self.alpha.values > 0, ranks + 1, 0), self.alpha.offsets[:-1], axis=1).T
+        return np.where(flips > 0, flips, last).astype(np.float64), flips > 0
 
     def _by_ranking(self, values: Float[np.ndarray, " m"]) -> Float[np.ndarray, "n 4"]:
         """The mean of the random orders that have a value, and the other orders."""

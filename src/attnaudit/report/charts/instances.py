@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import altair as alt
 import numpy as np
@@ -19,8 +18,6 @@ from attnaudit.published.reference import MAX_ALPHA_BINS
 from attnaudit.report.charts.palette import (
     LegendEntry,
     Palette,
-    box_layers,
-    box_table,
     group_rows,
     legend,
     marker_layers,
@@ -29,8 +26,8 @@ from attnaudit.report.charts.palette import (
 )
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, render
-from attnaudit.results.charts import Boxes, Chart, Crosstab, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
-from attnaudit.results.words import INSTANCE, count, of_unit, percent, thousands
+from attnaudit.results.charts import Chart, Crosstab, Curves, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
+from attnaudit.results.words import INSTANCE, count, of_unit
 
 _BARS = {"group": pl.String, "left": pl.Float64, "right": pl.Float64, "share": pl.Float64, "count": pl.Int64}
 _CURVE = {"band": pl.Int64, "group": pl.String, "x": pl.Float64, "density": pl.Float64}
@@ -48,7 +45,6 @@ NOTHING = "Undefined for every instance: nothing to draw."
 BANDS = 4  # of x in a scatter, each a quarter of its range
 _WIDTH, _HEIGHT = 285, 210
 _FIFTHS = alt.Axis(values=[0, 0.2, 0.4, 0.6, 0.8, 1], format=".1f", labelFlush=False)
-_NARROW, _SHARES = 120, 80  # of boxes, and of the shares before them: with the names as wide as the others
 _ENDS = alt.Scale(domain=[0, 1], nice=False)
 
 
@@ -298,30 +294,21 @@ def crosstab(rows: pl.DataFrame, chart: Crosstab) -> pl.DataFrame:
     return pl.DataFrame(cells, schema=["down", "across", "share", "text"], orient="row")
 
 
-def box_chart(rows: pl.DataFrame, chart: Boxes) -> Drawn:
-    """At the left the share of rows without a value; a box of quartiles, a line from 5 to 95 % and the median, of the rows without any."""
-    boxes, order, common = box_rows(rows, chart), list(chart.names.values()), chart.common(rows).height
-    y = alt.Y("name:N", title=None, sort=order, axis=name_axis(order, 150, _SHARES))
-    x = alt.X("low:Q", title=chart.scale.title, scale=_ENDS, axis=_FIFTHS)
-    drawn, head = alt.Chart(boxes), alt.Chart(pl.DataFrame({"missing": [chart.missing], "n": [f"n = {thousands(common)}"]}))
-    marked = alt.FieldOneOfPredicate("name", list(chart.marked))
-    colour = alt.condition(marked, alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
-    small: dict[str, Any] = {"fontSize": 11.5, "opacity": 0.85}
-    above = alt.YValue(-8)
-    layers = [
-        *box_layers(drawn, x, y, colour, 16),
-        drawn.mark_text(align="right", **small).encode(x=alt.XValue(-10), y=y, text=alt.Text("missing:N")),
-        head.mark_text(align="right", **small).encode(x=alt.XValue(-10), y=above, text=alt.Text("missing:N")),
-        head.mark_text(align="left", **small).encode(x=alt.XValue(0), y=above, text=alt.Text("n:N")),
-    ]
-    return alt.layer(*layers).properties(width=_NARROW, height=34 * boxes.height)
-
-
-def box_rows(rows: pl.DataFrame, chart: Boxes) -> pl.DataFrame:
-    """{name, low, q25, q50, q75, high, missing}: quantiles over the rows that lack no value; ``missing`` is the share without this one."""
-    common, names = chart.common(rows), chart.names.items()
-    missing = [percent(rows[column].null_count() / rows.height) for column, _ in names]
-    return box_table((name, common[column]) for column, name in names).with_columns(missing=pl.Series(missing, dtype=pl.String))
+def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
+    """A line with its band for each name of ``points`` {name, x, value, low, high}."""
+    palette = Palette(tuple(points["name"].unique(maintain_order=True).to_list()))
+    x = measured_axis(chart.scale, grid=False)
+    y = alt.Y("value:Q", title=chart.y_title, scale=_ENDS, axis=alt.Axis(format=".0%", tickCount=5))
+    colour, dash = palette.colour(), palette.dash()
+    colour["legend"] = dash["legend"] = alt.Legend(
+        title=None, orient="right", labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12, symbolSize=500,
+        symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
+    )  # fmt: skip
+    drawn = alt.Chart(points.rename({"name": "group"}))
+    return alt.layer(
+        drawn.mark_area(opacity=0.16, interpolate="step-after").encode(x=x, y=alt.Y("low:Q", title=chart.y_title), y2="high", color=colour),
+        drawn.mark_line(strokeWidth=2, interpolate="step-after").encode(x=x, y=y, color=colour, strokeDash=dash),
+    ).properties(width=_WIDTH, height=_HEIGHT)
 
 
 def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = (), unit: str = INSTANCE) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
@@ -379,8 +366,8 @@ def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:
             return scatter_chart(rows.drop_nulls(chart.columns), chart, palette)
         case Crosstab():
             return crosstab_chart(rows.drop_nulls(chart.columns), chart)
-        case Boxes():
-            return box_chart(rows, chart.known(rows))
+        case Curves():
+            return curves_chart(chart.points(rows), chart)
         case Drawing():
             return chart.draw(rows)
 

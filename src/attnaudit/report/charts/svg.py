@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-Drawing = alt.Chart | alt.LayerChart | alt.FacetChart
+Drawing = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 _INK = "currentColor"
 _CONFIG: dict[str, Any] = {

@@ -14,12 +14,12 @@ from attnaudit.report.page import Section
 from attnaudit.report.sections.head_cards import HeadView
 from attnaudit.report.sections.numbers import SummaryCell, summary_cell
 from attnaudit.results import OF_HEAD
-from attnaudit.results.heads import Head, anchor, head_of
+from attnaudit.results.heads import Head, Heads, anchor, head_of
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import TEXT, figure
 
 MAPPED = (
-    "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "never_attention", "null_share",
+    "max_delta_y", "flips", "max_delta_y_words", "median_delta_y", "emax_jsd", "tau_gradient", "tau_loo", "area_attention", "null_share",
     "max_alpha",
 )  # fmt: skip  # the measures with a map, those first that say how much a head matters
 MOST_CELLS = 3000  # of all maps: a larger model has those of its first measures
@@ -51,26 +51,28 @@ def heads_section(record: RunRecord, view: HeadView | None) -> Section | None:
     heads = record.summary.filter(pl.col("group").str.starts_with(OF_HEAD), pl.col("value").is_not_null())
     if not heads.height:
         return None
+    audited = Heads.of(heads)
+    unit = TEXT if audited is None else audited.unit
     found = {(row["measure"], head_of(row["group"])): row for row in heads.iter_rows(named=True)}
     names = sorted({head for _, head in found})
     measures = [(row["experiment"], row["measure"]) for row in heads.unique(["experiment", "measure"], maintain_order=True).to_dicts()]
     mapped = sorted((one for one in measures if one[1] in MAPPED), key=lambda one: MAPPED.index(one[1]))
     mapped = mapped[: max(MOST_CELLS // len(names), 1)]
-    maps = [_map(experiment, measure, found, names) for experiment, measure in mapped]
-    columns = [(measure_label(measure, experiment), measure_meaning(measure, experiment, TEXT)) for experiment, measure in mapped]
+    maps = [_map(experiment, measure, found, names, unit) for experiment, measure in mapped]
+    columns = [(measure_label(measure, experiment), measure_meaning(measure, experiment, unit)) for experiment, measure in mapped]
     rows = [
         (anchor(head), *head, [None if (row := found.get((measure, head))) is None else summary_cell(row) for _, measure in mapped])
         for head in names
     ]
     content = {
         "maps": maps, "columns": columns, "rows": rows, "layers": len({layer for layer, _ in names}), "view": view, "special": True,
-        "meaning_of": lambda name, of: measure_meaning(name, of, TEXT),
+        "meaning_of": lambda name, of: measure_meaning(name, of, unit),
     }  # fmt: skip
     data = {} if view is None else {"head-data": view.data}
     return Section("heads", content, (("Heads", "#heads"),), ("heads.js",) if view else (), data, ("heads.css",))
 
 
-def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[str, Any]], names: Sequence[Head]) -> Map:
+def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[str, Any]], names: Sequence[Head], unit: str) -> Map:
     values = [row["value"] for (name, _), row in found.items() if name == measure]
     low, high = min(values), max(values)
     places = 2 if high - low > 0.1 else 3
@@ -90,5 +92,5 @@ def _map(experiment: str, measure: str, found: Mapping[tuple[str, Head], dict[st
         )
 
     rows = tuple((layer, tuple(cell((layer, head)) for head in heads)) for layer in reversed(layers))
-    meaning = measure_meaning(measure, experiment, TEXT)
+    meaning = measure_meaning(measure, experiment, unit)
     return Map(measure_label(measure, experiment), meaning, figure(low, 3), figure(high, 3), rows)

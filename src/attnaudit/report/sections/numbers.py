@@ -12,8 +12,9 @@ import polars as pl
 from attnaudit.experiments import measure_label
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import Section
-from attnaudit.results import OF_HEAD
-from attnaudit.results.words import INSTANCE, TEXT, figure, interval
+from attnaudit.results import OF_HEAD, counted
+from attnaudit.results.heads import Heads
+from attnaudit.results.words import INSTANCE, figure, interval
 
 _GROUP = "predicted:"
 MOST_COLUMNS = 7
@@ -52,16 +53,16 @@ def parts(table: SummaryTable) -> Iterator[SummaryTable]:
         yield replace(table, experiment=title, groups=table.groups[chosen], rows=rows)
 
 
-def summary_tables(summary: pl.DataFrame, unit: str = INSTANCE, texts: int | None = None) -> list[SummaryTable]:
+def summary_tables(summary: pl.DataFrame, unit: str = INSTANCE, heads: Heads | None = None) -> list[SummaryTable]:
     """The whole summary but for single heads, which have a section of their own; every row of it is in one cell.
 
-    A number is a mean over ``unit``, or over texts where it is one of ``texts``.
+    A number is a mean over ``unit``, or over what one of the ``heads`` has rows for, where it has as many.
     """
     tables = summary.filter(~pl.col("group").str.starts_with(OF_HEAD)).group_by("experiment", maintain_order=True)
     return [
         table_of(str(name), part, lambda measure, name=name: measure_label(measure, name), partial(group_label, unit=of), str(name), of)
         for (name,), part in tables
-        for of in (TEXT if texts is not None and (part["n"] + part["undefined"]).max() == texts else unit,)
+        for of in (heads.unit if heads is not None and (part["n"] + part["undefined"]).max() == heads.positions else unit,)
     ]
 
 
@@ -90,7 +91,7 @@ def group_label(group: str, unit: str = INSTANCE) -> str:
 
 def summary_cell(row: Mapping[str, Any]) -> SummaryCell:
     """One row of a summary."""
-    known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {row['n']}"]
+    known = [f"s.d. {figure(row['std'], 3)}" if row["std"] is not None else "", f"n {counted(row)}"]
     known.append(f"{row['undefined']} undefined" if row["undefined"] else "")
     compared = f"{row['source'] or 'reference'} {figure(row['reference'], 3)}" if row["reference"] is not None else ""
     return SummaryCell(figure(row["value"], 3), interval(row, 3), ", ".join(filter(None, [*known, compared])))

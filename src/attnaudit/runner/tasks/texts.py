@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError
-from attnaudit.core.files import content_key, sha256
+from attnaudit.core.files import content_key, sha256, write_json
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.corpus import SPLITS
 from attnaudit.plans.spec import RunSpec
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attnaudit.trace import Trace
     from attnaudit.training.loop import Epoch
 
+INTERVENTIONS = "interventions.json"  # how decisions change when words of planted texts are replaced
 TEACHER = "teacher"  # the trace of all splits that a training takes as given from another
 
 
@@ -35,6 +36,26 @@ def _teach(job: Job, model: AttentionModel, origin: Mapping[str, Any], folder: P
     return {"shards": len(write_shards(folder / TEACHER, shards))}
 
 
+def _intervene(job: Job, model: AttentionModel, origin: Mapping[str, Any], folder: Path) -> Notes:
+    """What the model predicts of the planted texts of test, and after words of them are replaced: no attention is looked at."""
+    from attnaudit.corpora.prepare.planting import masked, reworded, swapped
+    from attnaudit.stats.measures import predicted_class
+    from attnaudit.training.texts import predict
+
+    split = job.corpus.splits["test"]
+
+    def decided(tokens: list[list[str]]) -> Any:
+        return predicted_class(predict(model, model.inputs(replace(split, tokens=tokens))))
+
+    own = decided(split.tokens)
+    found = {
+        "accuracy": (own == split.label).mean(), "accuracy_masked": (decided(masked(split)) == split.label).mean(),
+        "changed_by_decisive": (decided(swapped(split)) != own).mean(), "changed_by_others": (decided(reworded(split)) != own).mean(),
+    }  # fmt: skip
+    write_json(folder / INTERVENTIONS, {name: float(value) for name, value in found.items()})
+    return {}
+
+
 def _read(spec: RunSpec, progress: Progress) -> Corpus:
     from attnaudit.corpora import read_corpus
 
@@ -42,10 +63,13 @@ def _read(spec: RunSpec, progress: Progress) -> Corpus:
 
 
 def _prepare(spec: RunSpec, corpus: Corpus) -> tuple[Corpus, str]:
-    """Words removed, and what a teacher's trace says; the fingerprint is then that of the corpus and the trace together."""
+    """Words planted or removed, and what a teacher's trace says; the fingerprint is then that of the corpus and the trace together."""
     from attnaudit.corpora.prepare.derived import taught_by, without_words
+    from attnaudit.corpora.prepare.planting import with_planted
     from attnaudit.trace import Trace
 
+    if spec.corpus.planted is not None:
+        corpus = with_planted(corpus, spec.corpus.planted, spec.seed if spec.corpus.seed is None else spec.corpus.seed)
     if spec.corpus.removed is not None:
         corpus = without_words(corpus, spec.corpus.removed)
     if spec.teacher is None:
@@ -115,5 +139,7 @@ TEXTS = Task(  # of a `RunSpec` and a `Corpus`
     described=lambda job, model: {**asdict(model.settings), "preset": job.plain["preset"], "vectors": job.plain["vectors"]},
     facts=_facts, remarks=lambda notes: [notes["vectors"]], with_remarks=lambda origin, remarks: {**origin, "notes": list(remarks)},
     audit_key=lambda job: (list(job.spec.experiments), job.spec.experiments, False), rows=lambda job, folder, audited: audited,
-    collect_key=lambda job: (job.plain["collect"],), steps={"teach": Step((TEACHER,), lambda job: (), _teach)},
+    collect_key=lambda job: (job.plain["collect"],), steps={
+        "teach": Step((TEACHER,), lambda job: (), _teach), "intervene": Step((INTERVENTIONS,), lambda job: (), _intervene),
+    },
 )  # fmt: skip

@@ -170,7 +170,9 @@ def _audit(spec: TransformerTraining, training: Path, place: Path, progress: Pro
 
     read = {one.name: getattr(spec.corpus, one.name) for one in fields(CorpusSpec) if one.name != "source"}
     given = {name: value for name, value in read.items() if value != getattr(CorpusSpec(spec.corpus.source), name)}
-    collect = {} if spec.collect is None or spec.collect.sample is None else {"sample": spec.collect.sample}
+    collect: dict[str, Any] = {} if spec.collect is None or spec.collect.sample is None else {"sample": spec.collect.sample}
+    if Path(spec.corpus.source).expanduser().is_file():
+        collect["split"] = "test"  # not the rows that the model was trained on
     audit_transformer(training / "model", spec.corpus.source, place, progress, seed=spec.seed, collect=collect, **given)
 
 

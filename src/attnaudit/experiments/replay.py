@@ -1,0 +1,49 @@
+"""The model that a trace was collected from, where an audit is given one or the trace holds one: it must be that model, as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.extras import require
+from attnaudit.trace import Trace, trace_metadata
+from attnaudit.trace.readout import Network
+
+OPERATION = "audit"
+
+
+def network_of(trace: Trace | str | Path, replay: Any = None) -> Network | None:
+    """The checked model of a trace: ``replay`` (a `Network`, a model of the transformers library or its folder), else that which it holds.
+
+    Raises InputError where its weights are not those that the trace was collected from, also where the trace stores its tail and needs no
+    model.
+    """
+    held = trace.tail if isinstance(trace, Trace) and isinstance(trace.tail, Network) else None
+    network = held if replay is None or (held is not None and replay is held.model) else _network(replay)
+    if network is None:
+        return None
+    metadata = trace.metadata if isinstance(trace, Trace) else trace_metadata(trace)
+    model = metadata.get("model")
+    known = model.get("fingerprint") if isinstance(model, dict) else None
+    if known is None and network is held:
+        return network
+    if not isinstance(known, str):
+        raise InputError(
+            OPERATION, "replay", "a model for a trace that names none", "a trace with the fingerprint of its model", "leave it out"
+        )
+    current = network.current_fingerprint()
+    if current != known:
+        got, expected = f"a model with the fingerprint {current[:12]}…", f"the model {known[:12]}… that the trace was collected from"
+        do = "it is another model, or its weights were changed since, as by further training: collect a trace of it"
+        raise InputError(OPERATION, "the model that the trace holds" if network is held else "replay", got, expected, do)
+    return network
+
+
+def _network(replay: Any) -> Network:
+    if isinstance(replay, Network):
+        return replay
+    require("hf", "audit with replay")
+    from attnaudit.hf.network import replay_of
+
+    return replay_of(replay)

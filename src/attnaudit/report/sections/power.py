@@ -1,0 +1,43 @@
+"""How many instances an interval of a given width needs, from the intervals of the measures on the card."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+from attnaudit.report.card import Card
+from attnaudit.report.page import Section
+from attnaudit.results.card import CardRow
+from attnaudit.results.words import figure, thousands
+
+WIDTHS = (0.05, 0.02, 0.01)  # half the width of the interval
+
+
+class Needed(NamedTuple):
+    """A measure, half the width of its interval, how many were drawn for it, and how many each of `WIDTHS` needs, as text."""
+
+    measure: str
+    half: str
+    drawn: str
+    needed: tuple[str, ...]
+
+
+def power_section(card: Card, documents: int) -> Section | None:
+    """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw. None without any."""
+    rows = [row for row in (_needed(one, documents) for one in card.rows) if row is not None]
+    widths = tuple(f"± {width}" for width in WIDTHS)
+    return Section("power", {"rows": rows, "widths": widths, "drawn": card.drawn}) if rows and documents > 1 else None
+
+
+def documents_needed(documents: int, half: float, widths: Sequence[float] = WIDTHS) -> list[int]:
+    """How many documents intervals of ± each of ``widths`` need, where ``documents`` gave ± ``half``: widths shrink as 1/√n."""
+    return [ceil(documents * (half / width) ** 2 - 1e-9) for width in widths]
+
+
+def _needed(row: CardRow, documents: int) -> Needed | None:
+    if row.low is None or row.high is None or row.high <= row.low:
+        return None
+    half = 0.5 * (row.high - row.low)
+    counts = documents_needed(documents, half)
+    return Needed(f"{row.question} {row.measure}", f"± {figure(half, 3)}", thousands(documents), tuple(map(thousands, counts)))

@@ -1,0 +1,119 @@
+"""The sweep: what it leaves, that it goes on where it was stopped, and what the command says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from docs import calibration_tables
+
+from attnaudit.calibration import CONSTRUCTIONS, construction
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.corpora.prepare import planting
+from attnaudit.runner import calibration
+from attnaudit.runner.calibration import Calibration, calibrate
+from attnaudit.trace import Trace
+
+TWO = ("taught", "dial_permuted")  # one with a teacher, one that is a transformation of the same teacher
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few texts, and little training: nothing here asks what is learned."""
+    monkeypatch.setattr(planting, "ROWS", {"train": 40, "dev": 10, "test": 12})
+    monkeypatch.setitem(construction.SMALL, "training.epochs", 2)
+    monkeypatch.setitem(calibration.SOURCES, "planted-prior", {"corpus.size": 120, "corpus.length": (12, 14)})
+
+
+def sweep(out: Path, **options: Any) -> Calibration:
+    return Calibration(out, **{"corpora": ("planted-prior",), "seeds": 1, "encoders": 1, "constructions": TWO, **options})
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished sweep."""
+    with pytest.MonkeyPatch.context() as patch:
+        small.__wrapped__(patch)  # type: ignore[attr-defined]
+        out = tmp_path_factory.mktemp("calibration") / "out"
+        calibrate(sweep(out))
+    return out
+
+
+def test_every_cell_is_checked_audited_and_scored(done: Path) -> None:
+    place = done / "calibration"
+    values, checks = (pl.read_parquet(place / f"{name}.parquet") for name in ("values", "checks"))
+    assert checks["cell"].to_list() == [cell.name for cell in sweep(done).cells]
+    assert set(values["construction"]) == set(TWO)
+    assert {"permutation", "erasure", "ranges", "correlation"} <= set(values["experiment"])
+    assert "plausibility" not in set(values["experiment"])  # the words that decide are not in the trace that is audited
+    assert "share of texts that show another" in (place / "report.html").read_text()
+    assert json.loads((place / "manifest.json").read_text())["command"].startswith("attnaudit calibrate --corpus planted-prior --seeds 1")
+    assert not Trace.read(next((done / "audits").iterdir()) / "trace").has("rationale")
+
+
+def test_one_teacher_is_trained_for_all_that_need_it(done: Path) -> None:
+    assert sorted(path.name.rpartition("-")[0] for path in (done / "trainings").iterdir()) == [
+        "guided_mixing-planted-prior-bilstm-s0", "taught-planted-prior-bilstm-s0",
+    ]  # fmt: skip
+
+
+def test_the_same_call_does_nothing_again_and_other_options_are_refused(done: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()}
+    said: list[str] = []
+    calibrate(sweep(done), say=said.append)
+    assert {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()} == before
+    assert said == []
+    with pytest.raises(RunError, match="trainings and audits stay"):
+        calibrate(sweep(done, seeds=2))
+
+
+def test_a_sweep_that_was_stopped_ends_like_one_that_was_not(done: Path, tmp_path: Path) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(line: str) -> None:
+        if line.startswith("dial_permuted"):
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        calibrate(sweep(tmp_path / "out"), say=stop)
+    assert not (tmp_path / "out" / "calibration").exists()
+    calibrate(sweep(tmp_path / "out"))
+    for name in ("values", "checks", "scores", "dials", "matrix"):
+        one, other = (pl.read_parquet(out / "calibration" / f"{name}.parquet") for out in (done, tmp_path / "out"))
+        assert one.equals(other), name
+    assert [path.name for path in sorted((tmp_path / "out").iterdir())] == ["audits", "calibration", "trainings"]
+
+
+def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
+    done: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["calibrate", "--corpus", "planted-prior", "--seeds", "1", "--encoders", "1", *(f"--construction={name}" for name in TWO)]
+    assert main([*given, "--out", str(done), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found) == {"scores", "dials", "degree"}
+    assert found["degree"] is None  # two constructions are not enough for halves
+    monkeypatch.chdir(tmp_path)
+    assert main([*given, "--out", str(done), "--dry-run"]) == 0
+    assert "0 of 2 trainings missing" in capsys.readouterr().out
+    assert main(["calibrate", "--construction", "guided"]) == 2
+    assert "guided_single" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_options_are_refused() -> None:
+    with pytest.raises(InputError, match="did you mean sst"):
+        Calibration(Path("out"), corpora=("ssst",))
+    with pytest.raises(InputError, match="1 or more of each"):
+        Calibration(Path("out"), corpora=())
+
+
+def test_all_constructions_are_planned_and_the_page_of_the_docs_is_current() -> None:
+    cells = Calibration(Path("out"), corpora=("planted-prior",), seeds=1).cells
+    assert {cell.construction.name for cell in cells} == set(CONSTRUCTIONS)
+    page = calibration_tables.PAGE.read_text(encoding="utf-8")
+    assert page == calibration_tables.with_table(page)

@@ -1,0 +1,187 @@
+"""AUC over constructions, dials and the degree, on made-up values."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnaudit.calibration import CONSTRUCTIONS
+from attnaudit.calibration.check import checked
+from attnaudit.calibration.degree import Degree, fitted, standing, wide_table
+from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger
+from attnaudit.report.calibration_page import write_calibration
+from tests.oracles.auc import every_pair, over_constructions
+from tests.traces import make_trace
+
+NUMBERS = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=8)
+TRUE = {truth: [one for one in CONSTRUCTIONS.values() if one.truth == truth] for truth in ("faithful", "unfaithful")}
+
+
+def made(value: Any, measure: str = "m", direction: str = "higher", seeds: int = 2, names: Any = None) -> list[dict[str, Any]]:
+    """Values of all constructions without dials, ``value(construction, seed)``."""
+    chosen = names or [one for one in CONSTRUCTIONS.values() if not one.is_dial]
+    return [
+        {
+            "construction": one.name, "truth": one.truth, "half": one.half, "corpus": "c", "encoder": "e", "seed": seed, "strength": None,
+            "confirmed": True, "experiment": "x", "measure": measure, "direction": direction, "value": value(one, seed),
+        }
+        for one in chosen
+        for seed in range(seeds)
+    ]  # fmt: skip
+
+
+def noisy(gap: float, key: int) -> Any:
+    """Values that are ``gap`` larger where attention is faithful, with noise of its own for each construction."""
+    return lambda one, seed: (one.truth == "faithful") * gap + float(np.random.default_rng([key, *one.name.encode(), seed]).normal())
+
+
+@given(NUMBERS, NUMBERS)
+def test_the_share_of_pairs_is_counted_pair_by_pair(ours: list[float], theirs: list[float]) -> None:
+    assert share_larger(np.array(ours), np.array(theirs)) == pytest.approx(every_pair(ours, theirs))
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+def test_the_auc_is_that_of_pairs_of_constructions(direction: str) -> None:
+    rows = made(noisy(1.0, 1), direction=direction)
+    sign = -1.0 if direction == "lower" else 1.0
+    sides = {
+        truth: {one.name: [sign * row["value"] for row in rows if row["construction"] == one.name] for one in TRUE[truth]} for truth in TRUE
+    }
+    row = scores(pl.DataFrame(rows)).row(0, named=True)
+    assert row["auc"] == pytest.approx(over_constructions(sides["faithful"], sides["unfaithful"]))
+    assert row["low"] <= row["least"] <= row["auc"] <= row["most"] <= row["high"]
+    assert (row["faithful"], row["unfaithful"]) == (len(TRUE["faithful"]), len(TRUE["unfaithful"]))
+
+
+def test_a_perfect_measure_has_an_auc_of_one_and_more_seeds_make_no_interval_narrower() -> None:
+    perfect = scores(pl.DataFrame(made(lambda one, seed: float(one.truth == "faithful")))).row(0, named=True)
+    assert [perfect[name] for name in ("auc", "low", "least")] == pytest.approx([1.0] * 3)
+    few, many = (scores(pl.DataFrame(made(lambda one, seed: noisy(1, 2)(one, 0), seeds=n))).row(0, named=True) for n in (1, 9))
+    assert {name: few[name] for name in ("auc", "low", "high")} == pytest.approx({name: many[name] for name in ("auc", "low", "high")})
+
+
+def test_cells_that_are_not_confirmed_and_undefined_values_are_left_out() -> None:
+    rows = made(lambda one, seed: float(one.truth == "faithful"))
+    for row in rows:
+        if row["seed"] == 1:
+            row |= {"value": 1.0 - row["value"], "confirmed": row["truth"] == "none"}
+    assert scores(pl.DataFrame(rows))["auc"].to_list() == [1.0]
+    rows[0] |= {"value": float("nan")}
+    assert scores(pl.DataFrame(rows)).row(0, named=True)["undefined"] == 1
+
+
+def test_the_interval_holds_the_auc_of_a_population_of_constructions() -> None:
+    """Of constructions drawn from two normal distributions, 9 against 11, the interval holds the true AUC nearly as often as it says."""
+    rng, truth = np.random.default_rng(0), 0.760  # Φ(1 / √2)
+    held = 0
+    for _ in range(200):
+        ours, theirs = rng.normal(1, 1, 9), rng.normal(0, 1, 11)
+        pairs = (ours[:, None] > theirs).astype(float)
+        _, low, high, *_ = auc_interval(pairs, 0)
+        held += low is not None and high is not None and low <= truth <= high
+    assert 0.85 <= held / 200 <= 0.99
+
+
+def test_a_dial_is_scored_by_the_order_of_its_positions() -> None:
+    dial = CONSTRUCTIONS["dial_deception"]
+    rows = [
+        {**row, "strength": strength, "value": -float(place) if row["seed"] == 0 else 1.0}
+        for place, strength in enumerate(dial.strengths)
+        for row in made(lambda one, seed: 0.0, names=[dial])
+    ]
+    row = dials(pl.DataFrame(rows, infer_schema_length=None)).row(0, named=True)
+    assert (row["dial"], row["tau"], row["series"]) == ("dial_deception", pytest.approx(0.5), 2)
+    assert 0 <= row["low"] < row["high"] <= 1
+
+
+def test_the_matrix_ranks_the_better_constructions_higher() -> None:
+    ranks = matrix(pl.DataFrame(made(lambda one, seed: -float(one.truth == "faithful"), direction="lower")))
+    assert ranks.filter(truth="faithful")["rank"].min() > ranks.filter(truth="unfaithful")["rank"].max()
+
+
+@pytest.fixture(scope="module")
+def values() -> pl.DataFrame:
+    """Three measures, one of which says nothing."""
+    return pl.DataFrame([*made(noisy(2, 3), "a"), *made(noisy(-2, 4), "b", "lower"), *made(noisy(0, 5), "c")])
+
+
+def test_a_degree_is_monotone_and_its_file_says_all(values: pl.DataFrame) -> None:
+    degree = fitted(values)
+    assert min(degree.coefficients) > 0
+    again = Degree.from_json(json.loads(json.dumps(degree.to_json())))
+    own = {("x", name): 0.3 for name in "abc"}
+    assert standing(again, own) == standing(degree, own)
+    for experiment, measure, direction in degree.measures:
+        better = {**own, (experiment, measure): 0.3 + (1 if direction == "higher" else -1)}
+        more, less = standing(degree, better), standing(degree, own)
+        assert more is not None
+        assert less is not None
+        assert more.degree > less.degree
+    assert standing(degree, {}) is None
+
+
+def test_the_held_half_has_no_part_in_the_fit(values: pl.DataFrame) -> None:
+    held = pl.col("half") == "held"
+    other = fitted(values.with_columns(pl.when(held).then(-pl.col("value")).otherwise("value").alias("value")))
+    degree = fitted(values)
+    assert (other.measures, other.coefficients, other.draws) == (degree.measures, degree.coefficients, degree.draws)
+    assert (degree.held or {})["auc"] > 0.8 > (other.held or {})["auc"]
+
+
+def test_there_is_no_judgement_far_from_all_and_between_two_truths(values: pl.DataFrame) -> None:
+    degree = fitted(values)
+    names = [name for name in wide_table(values).columns if "/" in name]
+    assert len(names) == 3
+    clear = standing(degree, {("x", "a"): 2.2, ("x", "b"): -2.2, ("x", "c"): 0.0})
+    assert clear is not None
+    assert clear.truth == "faithful"
+    sides = ([one for one in degree.models if one["truth"] == truth] for truth in TRUE)
+    models = tuple({**one, "scores": [0.0] * len(degree.measures)} for pair in zip(*sides, strict=False) for one in pair)
+    alike = Degree(**{**degree.__dict__, "models": models})
+    mean = {tuple(one[:2]): c * (-1 if one[2] == "lower" else 1) for one, c in zip(degree.measures, degree.centre, strict=True)}
+    torn = standing(alike, mean)
+    assert torn is not None
+    assert (torn.truth, torn.reason) == (None, "the nearest constructions disagree")
+    far = standing(alike, dict.fromkeys(mean, 99.0))
+    assert far is not None
+    assert (far.truth, far.reason) == (None, "no construction is near")
+
+
+def test_a_model_that_is_not_what_its_construction_says_is_not_confirmed() -> None:
+    trace = make_trace(20, (5, 9), seed=1)
+    done = {"accuracy": 1.0, "accuracy_masked": 0.5, "changed_by_decisive": 1.0, "changed_by_others": 0.0}
+    right = {truth: checked(TRUE[truth][0], done, trace, trace) for truth in TRUE}
+    assert not right["faithful"]["confirmed"]  # its attention only half follows the words that decide
+    for wrong in ({"changed_by_decisive": 0.5}, {"changed_by_others": 0.3}):
+        assert not checked(TRUE["unfaithful"][0], {**done, **wrong}, trace, trace)["confirmed"]
+
+
+def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
+    assert len(TRUE["faithful"]) + len(TRUE["unfaithful"]) >= 14
+    for truth, found in TRUE.items():
+        sizes = [sum(one.half == half for one in found) for half in ("fit", "held")]
+        assert min(sizes) >= 4, truth
+    assert all(one.reason.endswith(".") and one.title for one in CONSTRUCTIONS.values())
+    assert all(not one.half for one in CONSTRUCTIONS.values() if one.truth not in TRUE)
+
+
+def test_the_page_shows_the_matrix_the_degree_and_every_number(values: pl.DataFrame, tmp_path: Path) -> None:
+    rows = pl.DataFrame(made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])).with_columns(pl.lit(0.1).alias("strength"))
+    checks = values.filter(measure="a").with_columns(
+        **{name: pl.lit(0.5) for name in ("accuracy", "accuracy_masked", "changed_by_decisive", "changed_by_others", "mass")}
+    )
+    tables = {"scores": scores(values), "dials": dials(rows), "matrix": matrix(values), "checks": checks}
+    for name, table in tables.items():
+        table.write_parquet(tmp_path / f"{name}.parquet")
+    (tmp_path / "degree.json").write_text(json.dumps(fitted(values).to_json()))
+    page = write_calibration(tmp_path).read_text(encoding="utf-8")
+    assert page.count("<svg") == 2
+    for words in ("the last word decides", "over random weights", "Brier score", "λ of the penalty on the decisive word"):
+        assert words in page, words

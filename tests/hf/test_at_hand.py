@@ -1,0 +1,98 @@
+"""The model of a trace in Python: what an audit takes as `replay`, and that it is the model that the trace was collected from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+import torch
+from torch import nn
+
+import attnaudit
+from attnaudit.core.errors import InputError
+from attnaudit.hf import Replay, check_model, collect
+from attnaudit.trace import Trace
+from attnaudit.trace.graph import GraphTail
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+ONE = ["permutation"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return tiny("GPT2LMHeadModel", vocab_size=SIZE)
+
+
+@pytest.fixture(scope="module")
+def trace(model: Any) -> Trace:
+    made = collect(model, tokenizer("bytes", ""), ["the baker", "a mill"], layers="all", heads=[0], scores=("gradient",))
+    assert isinstance(made.tail, Replay)
+    return made
+
+
+@contextmanager
+def trained_further(model: nn.Module) -> Iterator[None]:
+    weight = next(model.parameters())
+    before = weight.detach().clone()
+    with torch.no_grad():
+        weight += 0.01
+        try:
+            yield
+        finally:
+            weight.copy_(before)
+
+
+def table(trace: Any, replay: Any = None) -> pl.DataFrame:
+    return attnaudit.audit(trace, ONE, replay=replay)["permutation"].table
+
+
+def test_a_model_its_folder_or_a_replay_is_taken(model: Any, trace: Trace, tmp_path: Path) -> None:
+    trace.write(tmp_path / "trace")
+    model.save_pretrained(tmp_path / "model")
+    expected = table(trace)
+    for replay in (model, tmp_path / "model", str(tmp_path / "model"), Replay(model, check_model(model))):
+        assert table(tmp_path / "trace", replay).equals(expected)
+        assert table(trace, replay).equals(expected)
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_another_model_is_refused(model: Any, trace: Trace, stored: bool, tmp_path: Path) -> None:
+    other = tiny("GPT2LMHeadModel", vocab_size=SIZE)
+    with trained_further(other), pytest.raises(InputError, match=r"replay: a model with the fingerprint .* another model, or its weights"):
+        attnaudit.audit(trace if not stored else trace.write(tmp_path).parent, ONE, replay=other)
+    with pytest.raises(InputError, match="replay: a Linear; expected a model of the transformers library, its folder"):
+        attnaudit.audit(trace, ONE, replay=nn.Linear(2, 2))
+    with pytest.raises(InputError, match="nowhere: no such folder"):
+        attnaudit.audit(trace, ONE, replay=tmp_path / "nowhere")
+
+
+def test_a_model_that_was_trained_further_is_refused(model: Any, trace: Trace) -> None:
+    known = Replay(model, check_model(model))
+    table(trace, known)
+    with trained_further(model):
+        for replay, where in ((None, "the model that the trace holds"), (model, "the model that the trace holds"), (known, "replay")):
+            with pytest.raises(InputError, match=f"audit: {where}: a model with the fingerprint"):
+                attnaudit.audit(trace, ONE, replay=replay)
+    table(trace)
+
+
+def test_a_trace_with_a_graph_needs_no_model_and_takes_no_other(trace: Trace) -> None:
+    small = tiny("DistilBertForSequenceClassification", vocab_size=SIZE)
+    stored = collect(small, tokenizer("wordpiece"), ["the baker"], scores=("gradient",))
+    assert isinstance(stored.tail, GraphTail)
+    with trained_further(small):
+        expected = table(stored)  # what the graph says
+        with pytest.raises(InputError, match="replay: a model with the fingerprint"):
+            attnaudit.audit(stored, ONE, replay=small)
+    assert table(stored, small).equals(expected)
+
+
+def test_a_trace_that_names_no_model_takes_none(trace: Trace) -> None:
+    unnamed = Trace(trace.table, {name: value for name, value in trace.metadata.items() if name != "model"}, trace.tail)
+    with pytest.raises(InputError, match="replay: a model for a trace that names none; expected"):
+        attnaudit.audit(unnamed, ONE, replay=tiny("GPT2LMHeadModel", vocab_size=SIZE))

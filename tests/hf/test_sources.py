@@ -1,0 +1,177 @@
+"""Texts for a transformer are read as they are: without labels, splits or rows that nothing needs, from files and from a program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import attnaudit
+from attnaudit.core.errors import InputError
+from attnaudit.hf.classes import outputs_of
+from attnaudit.hf.encode import encode, notes_of
+from attnaudit.hf.sources import read_texts
+from attnaudit.hf.texts import Texts
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, tokenizer
+
+ROWS = [("The  baker", "b"), ("a mill", "a"), ("it's FINE", "b")]
+
+
+def table(path: Path, *rows: tuple[object, ...], header: str = "text,label") -> Path:
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n", encoding="utf-8")
+    return path
+
+
+def read(texts: Texts) -> tuple[list[str], list[int] | None, tuple[str, ...], set[str]]:
+    return texts.text, None if texts.label is None else texts.label.tolist(), texts.class_names, set(texts.split)
+
+
+EXPECTED = (["The  baker", "a mill", "it's FINE"], [1, 0, 1], ("a", "b"), {"all"})
+WITHOUT = (EXPECTED[0], None, (), {"all"})
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet"])
+def test_a_file_is_read_whole_with_its_labels_or_without(ending: str, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
+    for name, content, expected in (("with", frame, EXPECTED), ("without", frame.drop("label"), WITHOUT)):
+        path = tmp_path / f"{name}.{ending}"
+        {"csv": content.write_csv, "jsonl": content.write_ndjson, "parquet": content.write_parquet}[ending](path)
+        assert read(read_texts(path)) == expected
+    assert "no labels (column 'label'), so how well the model predicts is not measured" in read_texts(path).notes[0]
+    with pytest.raises(InputError, match="expected one column 'sentiment'"):
+        read_texts(path, label="sentiment")
+
+
+def test_rows_without_a_label_are_kept_and_counted(tmp_path: Path) -> None:
+    texts = read_texts(table(tmp_path / "mine.csv", ("one", "b"), ("two", ""), ("three", "null")))
+    assert read(texts)[1:3] == ([0, -1, -1], ("b",))
+    assert texts.notes == ("2 of 3 rows have no label, and are not among those that predictions are compared with",)
+
+
+def test_a_text_on_every_line_is_read_for_every_model(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_text("\n".join(["", *EXPECTED[0]]))
+    assert read(read_texts(path)) == WITHOUT
+    assert read(read_texts(path, "causal-lm")) == WITHOUT
+    with pytest.raises(InputError, match=r"a text on every line, without columns; .* leave out --label-column"):
+        read_texts(path, label="label")
+
+
+def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
+    folder = table(tmp_path / "mine" / "test.csv", *ROWS[:1]).parent
+    assert read(read_texts(folder)) == (["The  baker"], [0], ("b",), {"test"})
+    table(folder / "train.csv", ("", "a"))  # a bad row
+    assert read_texts(folder).text == ["The  baker"]
+    with pytest.raises(InputError, match=r"train.csv: row 0 .*: an empty text"):
+        read_texts(folder, split="train")
+    with pytest.raises(InputError, match="--split dev: a folder with test, train; expected one of its splits"):
+        read_texts(folder, split="dev")
+    (folder / "test.csv").rename(folder / "other.csv")
+    (folder / "train.csv").unlink()
+    with pytest.raises(InputError, match=r"mine: no such file among other\.csv; expected a file test, dev or train with one of"):
+        read_texts(folder)
+
+
+def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
+    long = "mill " * 300
+    for name, lines in {"test.src": [long, "one"], "test.trg": ["two", long], "train.src": [""]}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    texts = read_texts(tmp_path, "seq2seq")
+    assert (texts.text, texts.second, set(texts.split)) == ([long.strip(), "one"], ["two", long.strip()], {"test"})
+    with pytest.raises(InputError, match="300 words, where 100 is the limit"):
+        read_texts(tmp_path, "seq2seq", max_words=100)
+    with pytest.raises(InputError, match="--split dev: pairs of test, train"):
+        read_texts(tmp_path, "seq2seq", split="dev")
+    model = tiny("BartForConditionalGeneration", vocab_size=SIZE)
+    encoded = encode(model, tokenizer("pieces", "$A [SEP]"), texts)
+    assert encoded.cut == 2
+    assert "2 of 2 texts were longer than the model reads, and cut" in notes_of(texts, encoded, None)
+
+
+class Column:
+    def __init__(self, values: list[Any]) -> None:
+        self.to_list = lambda: values
+
+
+class Frame(dict[str, Column]):
+    """What is read of a DataFrame of pandas."""
+
+    columns = property(lambda self: list(self))
+
+
+Frame.__module__, Frame.__name__ = "pandas.core.frame", "DataFrame"
+
+
+def test_what_a_program_has_is_read(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
+    assert read(read_texts(frame)) == EXPECTED
+    assert read(read_texts(frame.rename({"text": "body"}), text="body")) == EXPECTED
+    assert read(read_texts(frame.drop("label"), "causal-lm")) == WITHOUT
+    assert read(read_texts(Frame(text=Column(EXPECTED[0]), label=Column([1, 0, float("nan")]))))[1:3] == ([1, 0, -1], ("0", "1"))
+    assert read(read_texts(EXPECTED[0])) == WITHOUT
+    pairs = [("the baker", "a mill"), ("one", "two")]
+    assert read_texts(pairs).second == read_texts(pairs, "seq2seq").second == ["a mill", "two"]
+    texts = read_texts(frame)
+    assert read_texts(texts) is texts
+
+
+def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:
+    path = table(tmp_path / "mine.csv", *[(f"Number {row}", "ab"[row % 2]) for row in range(40)])
+    raw, words = attnaudit.read_corpus(path, raw=True), attnaudit.read_corpus(path)
+    test = raw.splits["test"]
+    assert read_texts(raw).text == [row.text for row in test.raw or ()]
+    assert read_texts(words).text == [" ".join(row) for row in words.splits["test"].tokens]
+    assert "joined by blanks" in read_texts(words).notes[-1]
+    assert read_texts(raw, "causal-lm", split="dev").label is None
+    with pytest.raises(InputError, match="mine: a corpus of single texts for a model for seq2seq; expected pairs"):
+        read_texts(raw, "seq2seq")
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "line"),
+    [
+        (5, "classification", "read texts: corpus: a int; expected a path, the name of a corpus, a Corpus, a list of texts or of"),
+        ([], "classification", "an empty list; expected a path"),
+        ({"text": ["one"]}, "classification", "a dict; expected a path"),
+        (np.zeros(3), "classification", "a numpy ndarray; expected a path"),
+        (["one", " "], "classification", r"corpus\[1\]: ' '; expected a text; all alike, and none empty"),
+        (["one", ("two", "three")], "classification", r"corpus\[1\]: \('two', 'three'\); expected a text"),
+        ([("one",)], "classification", r"corpus\[0\]: \('one',\); expected a text and its second text"),
+        (["one"], "seq2seq", r"corpus\[0\]: a text alone for an encoder–decoder; expected \(source, target\)"),
+        ([("one", "two")], "causal-lm", "setting corpus.question: a column for texts without labels"),
+        (pl.DataFrame({"body": ["one"]}), "classification", "DataFrame: columns body; expected one column 'text'"),
+        (pl.DataFrame({"text": ["one", ""]}), "classification", "DataFrame: row 1: an empty text; expected a text"),
+        (pl.DataFrame({"text": ["one"]}), "seq2seq", r"a DataFrame for an encoder–decoder; expected a list of \(source, target\)"),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(given: Any, kind: Any, line: str) -> None:
+    with pytest.raises(InputError, match=line):
+        read_texts(given, kind)
+
+
+def test_classes_are_those_of_a_classifier_alone() -> None:
+    model = tiny("BertForSequenceClassification")
+    with pytest.raises(InputError, match="--classes: a model for causal-lm; expected a classifier"):
+        outputs_of(model, read_texts(["one"], "causal-lm"), ("a", "b"))
+    model.config.num_labels = 1  # a regression has no classes, with labels or without
+    with pytest.raises(InputError, match=r"1 output\(s\)"):
+        outputs_of(model, read_texts(["one"]))
+
+
+def test_a_trace_is_collected_of_texts_alone_and_says_how_classes_were_matched() -> None:
+    model, own = tiny("BertForSequenceClassification", vocab_size=SIZE), tokenizer("wordpiece")
+    trace = attnaudit.hf.collect(model, own, ["the baker", "a mill"], scores=("gradient",), heads=[0])
+    results = attnaudit.audit(trace)
+    assert results.left_out["prediction"] == "the trace has no column label"
+    labelled = pl.DataFrame({"text": ["the baker", "a mill"], "label": ["z", "x"]})
+    stated = attnaudit.hf.collect(model, own, labelled, scores=("gradient",), heads=[0], class_names=("x", "y", "z"))
+    assert (stated.class_names, stated.array("label").tolist()) == (["x", "y", "z"], [2, 0])
+    assert stated.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
+    assert stated.metadata["model"]["matched"] == "name"
+    with pytest.raises(InputError, match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME"):
+        attnaudit.hf.collect(model, own, labelled)
