@@ -131,9 +131,9 @@ MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "other sizes": (configured(vocab_size=SIZE + 1), f"of shape {SIZE} × 32; expected {SIZE + 1} × 32, by the sizes in config.json"),
     "float16": (
         weighted(lambda model: model.half()),
-        "weights in torch.float16 on a CPU; expected float32; read it with dtype=torch.float32, or save it so with model.float()",
+        "weights in torch.float16 on a CPU; expected float32; save it so in Python: model.float().save_pretrained(DIR)",
     ),
-    "bfloat16": (weighted(lambda model: model.bfloat16()), "weights in torch.bfloat16 on a CPU; expected float32; read it with"),
+    "bfloat16": (weighted(lambda model: model.bfloat16()), "weights in torch.bfloat16 on a CPU; expected float32; save it so in Python"),
     "NaN in a weight that few texts need": (
         weighted(of_embedding(float("nan"))), "weights bert.embeddings.word_embeddings.weight that are no finite numbers; expected finite",
     ),

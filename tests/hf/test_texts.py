@@ -15,7 +15,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.read import read_corpus
 from attnaudit.hf.classes import match_outputs
-from attnaudit.hf.encode import encode, load_tokenizer, longest_text
+from attnaudit.hf.encode import encode, load_tokenizer, longest_text, notes_of
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.texts import Texts
 from attnaudit.hf.trace import output_names
@@ -80,6 +80,12 @@ def test_a_character_of_several_pieces_is_shown_once() -> None:
     assert found.words[0][1:-1] == ["a", "😀", "b"]
     assert "".join(found.tokens[0]).count("😀") == 1
     assert all(found.tokens[0])
+
+
+def test_texts_that_occur_twice_are_noted() -> None:
+    model, same = small("BertForSequenceClassification"), given("the baker", "a ladder", "the baker", "the baker")
+    notes = notes_of(same, encode(model, tokenizer("wordpiece"), same), None)
+    assert notes == ["2 of 4 texts are the same as an earlier one, and counted again"]
 
 
 def test_pieces_of_bytes_are_shown_as_the_text_that_they_stand_for() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,32 @@ def test_layers_and_heads_that_a_model_lacks_are_refused(layers: Any, heads: Any
 def test_cross_attention_needs_an_encoder_and_a_decoder() -> None:
     with pytest.raises(InputError, match="no cross-attention"):
         choose_layers(check_model(tiny("LlamaForCausalLM")), cross=True)
+
+
+@pytest.mark.parametrize("kind", ["no attention", "attention that nothing reads", "an error"])
+def test_a_model_that_is_another_for_longer_texts_is_refused_with_one_line(kind: str, tmp_path: Path) -> None:
+    """The texts of the checks are shorter: they say nothing of it."""
+    model = tiny("BertForSequenceClassification")
+    attention: Any = model.get_submodule("bert.encoder.layer.1.attention.self")
+    honest = attention.forward
+
+    def lies(hidden: torch.Tensor, *more: Any, **options: Any) -> Any:
+        if hidden.shape[1] <= 16:
+            return honest(hidden, *more, **options)
+        if kind == "an error":
+            raise RuntimeError("sizes do not match\nat all")
+        return (hidden, *(honest(hidden, *more, **options)[1:] if kind == "attention that nothing reads" else (None,)))
+
+    attention.forward = lies
+    gate, texts = check_model(model), random_texts(model, 3)
+    long = texts.take(np.array([0]))
+    long = replace(long, **{
+        name: Ragged.from_rows([np.tile(getattr(long, name)[0], 5)[:20]]) for name in ("ids", "special", "word_id")
+    }, tokens=[["t"] * 20], words=[["t"] * 20])  # fmt: skip
+    collected(model, gate, texts, tmp_path / "short")
+    with pytest.raises(InputError, match=r"it fails on texts of up to 20 tokens .*; expected a model that treats") as error:
+        collected(model, gate, long, tmp_path / "long")
+    assert "\n" not in str(error.value)
 
 
 def test_the_classes_here_are_audited() -> None:

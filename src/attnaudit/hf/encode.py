@@ -71,7 +71,16 @@ def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[st
     assumed = [outputs.note] if outputs is not None and outputs.note else []
     cut = [f"{encoded.cut} of {len(texts)} texts were longer than the model reads, and cut"] if encoded.cut else []
     empty = [f"{encoded.empty} text{'s' if encoded.empty > 1 else ''} without a token skipped"] if encoded.empty else []
-    return [*texts.notes, *assumed, *cut, *empty]
+    return [*texts.notes, *assumed, *cut, *empty, *_repeated(texts)]
+
+
+def _repeated(texts: Texts) -> list[str]:
+    """A note where texts occur more than once: a reader of intervals should know that they are not so many."""
+    parts = [texts.split, texts.text, *([texts.second] if texts.second is not None else [])]
+    again = len(texts) - len(set(zip(*parts, strict=True)))
+    if not again:
+        return []
+    return [f"{again} of {len(texts)} texts {'are' if again > 1 else 'is'} the same as an earlier one, and counted again"]
 
 
 @dataclass(frozen=True)

@@ -340,7 +340,7 @@ def _check_kind(model: Any) -> None:
         raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
     half = {parameter.dtype for parameter in model.parameters() if parameter.dtype in (torch.float16, torch.bfloat16)}
     if half and model.device.type == "cpu":
-        do = "read it with dtype=torch.float32, or save it so with model.float().save_pretrained(DIR)"
+        do = "save it so in Python: model.float().save_pretrained(DIR), with its tokenizer, and audit DIR"
         raise refused(name, f"weights in {', '.join(map(str, half))} on a CPU", "float32", do)
     damaged = next((path for path, parameter in model.named_parameters() if not parameter.isfinite().all()), None)
     if damaged is not None:

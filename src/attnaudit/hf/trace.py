@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ from attnaudit.hf.network import Replay
 from attnaudit.hf.pieces import of_spelled_bytes, spells_bytes
 from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
-from attnaudit.hf.replay import states_at
+from attnaudit.hf.replay import FAILS, states_at
 from attnaudit.hf.resume import layers_around, record
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
@@ -100,8 +101,24 @@ def collect_shards(
         )
         shard_texts = shard_texts or work.texts_of_a_shard
         for start in range(0, len(encoded), shard_texts):
-            yield work.shard(encoded.take(np.arange(start, min(start + shard_texts, len(encoded)))))
+            part = encoded.take(np.arange(start, min(start + shard_texts, len(encoded))))
+            with _unlike_the_checks(gate, part):
+                shard = work.shard(part)
+            yield shard
             progress("collect", min(start + shard_texts, len(encoded)), len(encoded))
+
+
+@contextmanager
+def _unlike_the_checks(gate: Gate, encoded: Encoded) -> Iterator[None]:
+    """Within, a failure of torch or of the model is an InputError: what works on the texts of the checks fails on these."""
+    try:
+        yield
+    except FAILS as error:
+        longest = int(encoded.ids.lengths.max(initial=0))
+        reason = str(error).partition("\n")[0].rstrip(".")
+        got = f"it fails on texts of up to {longest} tokens ({type(error).__name__}: {reason})"
+        expected = "a model that treats texts of all lengths as it does the short ones of the checks"
+        raise InputError(OPERATION, gate.model, got, expected, "cut the texts (--max-tokens), or mend the model") from error
 
 
 @dataclass(frozen=True)
