@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, UInt64
+from jaxtyping import Float, Int64, UInt64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.kernels import kernel, over_rows
@@ -17,7 +16,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, predict_into, row_parts, tvd_row
 from attnaudit.experiments.rows import by_group, keys, of_kept_words, row_streams
-from attnaudit.experiments.through_tail import has_compiled_tail
+from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -30,7 +29,7 @@ from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail, Readout
 
 MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
-BLOCK = 1 << 21  # contributions that the general way holds at a time
+BLOCK = 1 << 21  # contributions, or shuffled weights, that the general way holds at a time
 MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
 FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
 _CHANGES = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
@@ -131,9 +130,11 @@ def median_delta_y(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, 
         median = np.empty(len(alpha))
         over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, permutations, median)
         return median
-    through, together = (_median_through_tail, 1) if has_compiled_tail(readout) else (_median_of_many, permutations)
-    blocks = alpha.blocks(max(BLOCK // (_numbers(readout, alpha) * together), 1))
-    return np.concatenate([through(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
+    if not has_compiled_tail(readout):
+        blocks = alpha.blocks(max(BLOCK // permutations, 1))
+        return np.concatenate([_median_of_many(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
+    blocks = alpha.blocks(max(BLOCK // _numbers(readout, alpha), 1))
+    return np.concatenate([_median_through_tail(readout.take(b), alpha.take(b), streams[b], permutations) for b in blocks])
 
 
 def _numbers(readout: Readout, alpha: Ragged) -> int:
@@ -154,15 +155,19 @@ def _median_through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.nda
 
 
 def _median_of_many(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, " n"]:
-    """All shuffles of a few rows in one call, row after row: a model that is run again takes those of one text together."""
-    shuffled, drawn = alpha.with_values(alpha.values.copy()), np.empty((permutations, len(alpha.values)))
+    """All shuffles of some rows, row after row: a model that is run again takes those of one text together."""
+    outputs, shuffled = Outputs.of(readout, alpha), alpha.with_values(alpha.values.copy())
+    drawn = np.empty((permutations, len(alpha.values)))
     for k in range(permutations):
         over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
         drawn[k] = shuffled.values
     rows = np.repeat(np.arange(len(alpha)), permutations)
-    values = [drawn[:, start:stop].ravel() for start, stop in pairwise(alpha.offsets.tolist())]
-    found = readout.take(rows)(Ragged.from_lengths(np.concatenate(values), alpha.lengths[rows]))
-    return np.median(tvd(found, readout(alpha)[rows]).reshape(len(alpha), permutations), axis=1)
+
+    def attention(chosen: Int64[np.ndarray, " b"]) -> Ragged:
+        lengths = alpha.lengths[rows[chosen]]
+        return Ragged.from_lengths(drawn[np.repeat(chosen % permutations, lengths), alpha.positions(rows[chosen])], lengths)
+
+    return np.median(outputs.under(rows, attention, outputs.distance).reshape(len(alpha), permutations), axis=1)
 
 
 @kernel
