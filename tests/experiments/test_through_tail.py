@@ -97,6 +97,27 @@ def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.Mo
     assert coarse[lasting].tolist() == exact[lasting].tolist()
 
 
+def test_what_is_left_in_several_ways_is_read_out_once(monkeypatch: pytest.MonkeyPatch):
+    trace = opaque(make_trace(12, (2, 12), seed=4, zeros=0.1))
+    seen: list[np.ndarray] = []
+    honest = Outputs.under
+
+    def noted(self: Outputs, rows: np.ndarray, attention: Any, measure: Any) -> np.ndarray:
+        made = attention(np.arange(len(rows)))
+        seen.extend(np.append(row, weights) for row, weights in zip(rows, made, strict=True))
+        return honest(self, rows, attention, measure)
+
+    monkeypatch.setattr(Outputs, "under", noted)
+    kept = Comprehensiveness()(trace)
+    once = {tuple(one.round(12).tolist()) for one in seen}
+    assert len(seen) == len(once)
+    monkeypatch.setattr(left, "KEPT", 0)
+    assert Comprehensiveness()(trace).equals(kept)
+    found = Erasure()(trace)
+    monkeypatch.undo()
+    assert Erasure()(trace).equals(found)
+
+
 def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_that_never_flips():
     trace = make_trace(30, (2, 12), seed=5)
     result = audit(opaque(trace), ["erasure"])["erasure"]
