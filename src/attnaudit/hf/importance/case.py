@@ -163,7 +163,7 @@ def positions_within(model: Any, budget: int) -> int:
     return max(1, min(budget, logits, NUMBERS // _widest(model)))
 
 
-def _widest(model: nn.Module) -> int:
+def _widest(model: Any) -> int:
     """The outputs of the widest layer, but for that over the vocabulary."""
     vocabulary = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
     output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
