@@ -28,7 +28,7 @@ class Graph:
     def __init__(self, model: Any, inputs: Mapping[str, Any], ends: Int[Tensor, " B"] | None, given_again: bool) -> None:
         self.embedded: list[Tensor] = []
         self.follow = Follow()
-        self.held = False  # whether a backward pass stops at the attention weights
+        self._held = [False]  # whether a backward pass stops at attention weights; the passes must not know the graph, or it is never freed
         self._weights: dict[int, Tensor] = {}
         self._slopes: dict[bool, tuple[Tensor, ...]] = {}
         attentions: list[Attention] = []
@@ -42,7 +42,7 @@ class Graph:
             attentions.append(replace(attention, weights=attention.weights.detach(), values=attention.values.detach()))
             own = attention.weights
             own = own if own.requires_grad else own.detach().requires_grad_()  # of a decoder, before it reads the text
-            self._weights[attention.index] = _Weights.apply(own, self)  # type: ignore[assignment]
+            self._weights[attention.index] = _Weights.apply(own, self._held)  # type: ignore[assignment]
             return self._weights[attention.index]
 
         with torch.enable_grad(), embeddings_as(model, inputs, as_leaf, given_again), self.follow:
@@ -65,21 +65,21 @@ class Graph:
         return dict(zip(numbers, found[len(self.embedded) :], strict=True))
 
     def _backward(self, of: list[Tensor], held: bool) -> tuple[Tensor, ...]:
-        self.held = held
+        self._held[0] = held
         return torch.autograd.grad(self._total, of, retain_graph=True)
 
 
 class _Weights(torch.autograd.Function):
-    """Attention weights, through which a backward pass goes unless the graph holds them."""
+    """Attention weights, through which a backward pass goes unless they are ``held``."""
 
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, graph: Graph) -> Tensor:
-        ctx.graph = graph
+    def forward(ctx: Any, weights: Tensor, held: list[bool]) -> Tensor:
+        ctx.held = held
         return weights.view_as(weights)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        return None if ctx.graph.held else grad_outputs[0], None
+        return None if ctx.held[0] else grad_outputs[0], None
 
 
 def read_logits(model: Any, inputs: Mapping[str, Any], ends: Int[Tensor, " B"] | None, exchange: Exchange | None = None) -> Tensor:
