@@ -27,7 +27,7 @@ from attnaudit.hf.replay import Query, replayed, states_of, whole
 from attnaudit.hf.tail import Tail, write_tail_graph
 from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
 
-TOKENS_OF_BERT, TOKENS_OF_GPT, ALTERNATIVES, OF_WHOLE = 64, 128, 256, 8
+TOKENS_OF_BERT, TOKENS_OF_GPT, ALTERNATIVES, OF_WHOLE = 64, 128, 512, 8
 
 
 def seconds(work: Callable[[], Any], times: int = 3) -> float:

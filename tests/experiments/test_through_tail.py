@@ -90,14 +90,35 @@ def test_a_long_row_is_searched_in_steps_and_between_them(monkeypatch: pytest.Mo
     outputs = Outputs.of(trace.readout, trace.alpha)
     ranks = left.ranks_of(trace.alpha)[None]
     rows = np.arange(len(trace))
-    exact = left.Removals(outputs, ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
+    exact = left.Removals(left.Read(outputs), ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
     monkeypatch.setattr(left, "SIZES", 6)
-    coarse = left.Removals(outputs, ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
+    coarse = left.Removals(left.Read(outputs), ranks).first(rows, np.zeros(12, np.int64), False, outputs.flips)
     order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
     assert exact.tolist() == [naive_first_flip(trace, row, order[row]) or 0 for row in rows.tolist()]
     lasting = [row for row in rows.tolist() if all(flips(trace, row, order[row][:k]) for k in range(exact[row], len(order[row])))]
     assert len(lasting) > 3
     assert coarse[lasting].tolist() == exact[lasting].tolist()
+
+
+def test_what_is_left_in_several_ways_is_read_out_once(monkeypatch: pytest.MonkeyPatch):
+    trace = opaque(make_trace(12, (2, 12), seed=4, zeros=0.1))
+    seen: list[np.ndarray] = []
+    honest = Outputs.under
+
+    def noted(self: Outputs, rows: np.ndarray, attention: Any, measure: Any) -> np.ndarray:
+        made = attention(np.arange(len(rows)))
+        seen.extend(np.append(row, weights) for row, weights in zip(rows, made, strict=True))
+        return honest(self, rows, attention, measure)
+
+    monkeypatch.setattr(Outputs, "under", noted)
+    kept = Comprehensiveness()(trace)
+    once = {tuple(one.round(12).tolist()) for one in seen}
+    assert len(seen) == len(once)
+    monkeypatch.setattr(left, "KEPT", 0)
+    assert Comprehensiveness()(trace).equals(kept)
+    found = Erasure()(trace)
+    monkeypatch.undo()
+    assert Erasure()(trace).equals(found)
 
 
 def test_a_ranking_without_its_gradient_is_unknown_and_does_not_count_as_one_that_never_flips():
@@ -222,8 +243,7 @@ def test_a_planted_bug_is_found(bug: str, monkeypatch: pytest.MonkeyPatch):
     if bug == "kept for removed":
         monkeypatch.setattr(left.Removals, "_left", lambda self, r, o, c, keep: honest_left(self, r, o, c, ~keep))
     else:
-        unscaled = lambda self, *request: (honest_left(self, *request)[0], np.ones(len(request[0])))  # noqa: E731
-        monkeypatch.setattr(left.Removals, "_left", unscaled)
+        monkeypatch.setattr(left, "rescaled", lambda weights: weights)
     table = Erasure()(opaque(trace))
     order = [np.argsort(-alpha, kind="stable").tolist() for alpha in trace.alpha]
     expected = [naive_first_flip(trace, row, order[row]) for row in range(25)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -24,6 +25,7 @@ from attnaudit.hf.encode import encode, kind_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.importance import MEASURES, USUAL, importance
+from attnaudit.hf.importance import measured as measured_together
 from attnaudit.hf.importance.case import Case, frozen, queries_read
 from attnaudit.hf.importance.gradients import alpha_gradients, attributions
 from attnaudit.hf.importance.values import norms
@@ -522,5 +524,36 @@ def test_products_by_onednn_are_those_of_the_model(name: str) -> None:
     torch.testing.assert_close(first, own, rtol=1e-5, atol=1e-5)
     assert torch.equal(first, again)
     with fast_products(case.model):
-        case.model(**case.inputs).logits.sum().backward()  # with gradients, the model runs as it is
+        case.model(**case.inputs).logits.sum().backward()  # with gradients of its weights, the model runs as it is
     assert all(weight.grad is None or bool(weight.grad.isfinite().all()) for weight in case.model.parameters())
+
+
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
+def test_gradients_by_onednn_are_those_of_the_model(name: str) -> None:
+    case = case_of(name)
+    with frozen(case.model):
+        own = replace(case).graph
+        with fast_products(case.model):
+            fast = replace(case).graph
+            found = [fast.of_weights([0, 1]), *(fast.of_embeddings(held) for held in (False, True))]
+        expected = [own.of_weights([0, 1]), *(own.of_embeddings(held) for held in (False, True))]
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+    assert not torch.allclose(found[1][0], found[2][0], rtol=1e-2)
+
+
+def test_all_that_needs_no_other_text_is_of_one_pass() -> None:
+    case, passes = replace(case_of("BertForSequenceClassification")), [0]
+
+    def counted(module: Any, arguments: Any) -> None:
+        passes[0] += 1
+
+    handle = case.model.register_forward_pre_hook(counted)
+    with frozen(case.model):
+        alpha_gradients(case, [1])
+        measured_together(case, [name for name in USUAL if name != "loo"])
+        assert passes == [1]
+        graph = weakref.ref(case.graph)
+        measured_together(case, ["loo"])
+    handle.remove()
+    assert graph() is None
+    assert passes[0] > 1

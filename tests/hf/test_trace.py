@@ -122,7 +122,7 @@ def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp
         positions.append(sum(value.numel() for name, value in inputs.items() if name in ("input_ids", "decoder_input_ids")))
         return forward(model, inputs, *more, **options)
 
-    monkeypatch.setattr("attnaudit.hf.trace.forward", run)
+    monkeypatch.setattr("attnaudit.hf.importance.backward.forward", run)
     monkeypatch.setattr("attnaudit.hf.resume.forward", run)
     for shard in collect_shards(
         model, texts, gate, choose_layers(gate), tmp_path, class_names=[str(k) for k in range(3 if name.startswith("Bert") else 99)],

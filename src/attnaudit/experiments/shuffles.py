@@ -6,18 +6,17 @@ distance between the values 3 standard errors of the rank below the median and a
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import factorial, sqrt
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, UInt64
+from jaxtyping import Float, Int64, UInt64
 
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, predict_into, row_parts, tvd_row
-from attnaudit.experiments.through_tail import has_compiled_tail
+from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
 from attnaudit.stats.measures import tvd
 from attnaudit.stats.ordering import ascending
 from attnaudit.trace.readout import IdentityTail, Readout
@@ -25,7 +24,7 @@ from attnaudit.trace.readout import IdentityTail, Readout
 FEWEST, MOST = 200, 12_800  # shuffles of a row where an error is wanted: doubled from the one until the error is small enough or the other
 BEHIND_A_TAIL = 100  # shuffles then, as in the paper: each is a pass through the tail
 ENUMERATED = 6  # positions of a row of which all orders are taken then: at most 720
-BLOCK = 1 << 21  # contributions that the general way holds at a time
+BLOCK = 1 << 21  # contributions, or shuffled weights, that the general way holds at a time
 _REACH = 3.0  # standard errors of the rank
 
 
@@ -53,8 +52,8 @@ def median_delta_y(
         over_rows(_median_rows, len(alpha), kernel_rows(readout, alpha), streams, *ends, error, *out)
         return Shuffled(*out)
     count = permutations or BEHIND_A_TAIL
-    through, together = (_through_tail, 1) if has_compiled_tail(readout) else (_of_many, count)
-    blocks = alpha.blocks(max(BLOCK // (_numbers(readout, alpha) * together), 1))
+    through, numbers = (_through_tail, _numbers(readout, alpha)) if has_compiled_tail(readout) else (_of_many, count)
+    blocks = alpha.blocks(max(BLOCK // numbers, 1))
     change = np.concatenate([through(readout.take(b), alpha.take(b), streams[b], count) for b in blocks], axis=1)
     errors = np.empty(len(alpha))
     over_rows(_error_rows, len(alpha), np.ascontiguousarray(change.T), errors)
@@ -79,15 +78,19 @@ def _through_tail(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, "
 
 
 def _of_many(readout: Readout, alpha: Ragged, streams: UInt64[np.ndarray, " n"], permutations: int) -> Float[np.ndarray, "k n"]:
-    """All shuffles of a few rows in one call, row after row: a model that is run again takes those of one text together."""
-    shuffled, drawn = alpha.with_values(alpha.values.copy()), np.empty((permutations, len(alpha.values)))
+    """All shuffles of some rows, row after row: a model that is run again takes those of one text together."""
+    outputs, shuffled = Outputs.of(readout, alpha), alpha.with_values(alpha.values.copy())
+    drawn = np.empty((permutations, len(alpha.values)))
     for k in range(permutations):
         over_rows(shuffle_rows, len(streams), shuffled.values, shuffled.offsets, streams, k)
         drawn[k] = shuffled.values
     rows = np.repeat(np.arange(len(alpha)), permutations)
-    values = [drawn[:, start:stop].ravel() for start, stop in pairwise(alpha.offsets.tolist())]
-    found = readout.take(rows)(Ragged.from_lengths(np.concatenate(values), alpha.lengths[rows]))
-    return tvd(found, readout(alpha)[rows]).reshape(len(alpha), permutations).T
+
+    def attention(chosen: Int64[np.ndarray, " b"]) -> Ragged:
+        lengths = alpha.lengths[rows[chosen]]
+        return Ragged.from_lengths(drawn[np.repeat(chosen % permutations, lengths), alpha.positions(rows[chosen])], lengths)
+
+    return outputs.under(rows, attention, outputs.distance).reshape(len(alpha), permutations).T
 
 
 @kernel

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int64
 
+from attnaudit.core.kernels import for_kernel, kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.measures import activate, predicted_class, tvd
+from attnaudit.stats.measures import predicted_class, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import IdentityTail, Readout, TanhTail
 
-NUMBERS = 1 << 21  # contributions and outputs of one call
+NUMBERS = 1 << 22  # contributions and outputs of one call
 BLOCK = 1 << 14  # positions of the rows whose alternatives are considered together
 NOISE = 2e-6  # of a probability: what a float32 network gives for the same attention in another batch
 
@@ -49,6 +50,10 @@ class Outputs:
         own = np.concatenate([readout.take(rows)(alpha.take(rows)) for rows in _calls(readout, alpha.lengths, outputs=1)])
         return cls(readout, alpha, own, predicted_class(own))
 
+    def take(self, rows: Int64[np.ndarray, " m"]) -> Outputs:
+        """Those of the chosen rows."""
+        return Outputs(self.readout.take(rows), self.alpha.take(rows), self.own[rows], self.decided[rows])
+
     def under(
         self,
         rows: Int64[np.ndarray, " m"],
@@ -61,10 +66,18 @@ class Outputs:
         nor all of their predictions, are held.
         """
         parts = [
-            measure(self.readout.take(rows[chosen])(attention(chosen)), rows[chosen])
+            measure(self._predicted(rows[chosen], attention(chosen)), rows[chosen])
             for chosen in _calls(self.readout, self.alpha.lengths[rows], self.own.shape[1])
         ]
         return np.concatenate([measure(self.own[:0], rows[:0]), *parts])
+
+    def _predicted(self, rows: Int64[np.ndarray, " b"], attention: Ragged) -> Float[np.ndarray, "b C"]:
+        """What ``readout.take(rows)(attention)`` is, without a copy of what the positions contribute."""
+        readout, contribution = self.readout, self.readout.contribution
+        pooled, start = readout.offset[rows], np.zeros(len(rows), np.int64) if readout.start is None else readout.start[rows]
+        places = contribution.offsets[rows]
+        over_rows(_add_rows, len(rows), attention.values, attention.offsets, for_kernel(contribution.values), places, start, pooled)
+        return readout.of_pooled(pooled, rows)
 
     def under_few(
         self,
@@ -84,8 +97,7 @@ class Outputs:
         for one in pieces:
             contribution = readout.contribution.values[start[one, None] + tokens[one]]
             pooled = readout.offset[rows[one]] + (weights[one, :, None] * contribution).sum(axis=1)
-            candidates = None if readout.candidates is None else readout.candidates[rows[one]]
-            parts.append(measure(activate(readout.tail(pooled), readout.activation, candidates), rows[one]))
+            parts.append(measure(readout.of_pooled(pooled, rows[one]), rows[one]))
         return np.concatenate(parts)
 
     def distance(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
@@ -137,3 +149,19 @@ def _calls(readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int) -> 
     total = positions * readout.contribution.values.shape[1] + len(lengths) * outputs
     per_call = max(NUMBERS * positions // max(total, 1), 1)
     return list(Ragged.from_lengths(np.zeros(0), lengths).blocks(per_call))
+
+
+@kernel
+def _add_rows(first, last, weights, offsets, contribution, places, start, pooled):
+    """Add ``Σ_t weights_t · contribution_t`` of every row to its numbers from ``start`` on; ``places`` are the rows' first positions."""
+    width = contribution.shape[1]
+    total = np.empty(width)
+    for i in range(first, last):
+        total[:] = 0.0
+        for t in range(offsets[i + 1] - offsets[i]):
+            weight = weights[offsets[i] + t]
+            if weight != 0.0:
+                for k in range(width):
+                    total[k] += weight * contribution[places[i] + t, k]
+        for k in range(width):
+            pooled[i, start[i] + k] += total[k]

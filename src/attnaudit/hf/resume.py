@@ -74,6 +74,25 @@ def record(model: nn.Module, inputs: Mapping[str, Any], layers: nn.ModuleList) -
 
 
 @contextmanager
+def hidden_input(layers: nn.ModuleList, call: int) -> Iterator[list[Tensor]]:
+    """Within, call number ``call`` of the layers in one pass leaves its hidden input, without a graph, in the list."""
+    found: list[Tensor] = []
+    number = [0]
+
+    def enters(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if number[0] == call:
+            found.append(_hidden(args, kwargs).detach())
+        number[0] += 1
+
+    handles = [module.register_forward_pre_hook(enters, with_kwargs=True) for module in dict.fromkeys(layers)]
+    try:
+        yield found
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
 def resumed(calls: Sequence[Call], first: int, chosen: Callable[[Tensor], Tensor]) -> Iterator[None]:
     """Within, calls of layers before ``first`` do nothing but give what they gave, and that one begins with what it was given.
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -16,21 +16,21 @@ from torch import Tensor, nn
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
-from attnaudit.hf.capture import forward
 from attnaudit.hf.classes import outputs_of
 from attnaudit.hf.encode import encode, kind_of, notes_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate, check_model
-from attnaudit.hf.importance import USUAL, importance
-from attnaudit.hf.importance.case import Case, frozen
+from attnaudit.hf.importance import USUAL, known, measured
+from attnaudit.hf.importance.case import Case, frozen, positions_within
 from attnaudit.hf.importance.gradients import alpha_gradients
 from attnaudit.hf.layers import Layer
 from attnaudit.hf.network import Replay
 from attnaudit.hf.pieces import of_spelled_bytes, spells_bytes
 from attnaudit.hf.positions import Positions, at_positions, positions_of
 from attnaudit.hf.probe import probe_of
+from attnaudit.hf.products import fast_products
 from attnaudit.hf.replay import FAILS, states_at
-from attnaudit.hf.resume import layers_around, record
+from attnaudit.hf.resume import hidden_input, layers_around, record
 from attnaudit.hf.sources import read_texts
 from attnaudit.hf.tail import MOST_PARAMETERS, write_tail
 from attnaudit.models.fingerprint import weights_fingerprint
@@ -184,38 +184,50 @@ class _Work:
         queries = (encoded.ids if encoded.written is None else encoded.written).lengths[row]
         return int(self.gate.reads % queries)
 
+    @cached_property
+    def products(self) -> AbstractContextManager[Any]:
+        return fast_products(self.model)
+
+    @cached_property
+    def call(self) -> int:
+        """Which call of a layer of the stack computes the attention whose tail is a graph."""
+        assert self.layers is not None
+        call = record(self.model, probe_of(self.model).alone(0), self.layers).call_of(self.chosen[-1].number)
+        assert call is not None
+        return call
+
     def shard(self, encoded: Encoded) -> Trace:
         texts: dict[int, _Text] = {}
-        for rows in encoded.batches(self.budget, self.gate.batching):
-            texts |= dict(self._of_batch(encoded, rows))
-        scores = importance(self.model, self.gate, encoded, self.scores, budget=self.budget)
-        found = [self._trace(encoded, texts, scores, k, head) for k, one in enumerate(self.chosen) for head in one.heads]
+        scores = {name: np.zeros(len(encoded.ids.values), np.float32) for name in known(self.scores)}
+        graph = isinstance(self.tail, GraphTail)
+        inputs = partial(hidden_input, self.layers, self.call) if graph and self.layers is not None else lambda: nullcontext([])
+        with self.products:
+            for rows in encoded.batches(positions_within(self.model, self.budget), self.gate.batching):
+                case = Case(self.model, self.gate, encoded.take(rows), self.budget)
+                with inputs() as hidden:
+                    slopes = alpha_gradients(case, [one.number for one in self.chosen])
+                texts |= dict(zip(rows.tolist(), self._texts(case, slopes, *hidden), strict=True))
+                del slopes, hidden
+                for name, values in measured(case, self.scores).items():
+                    scores[name][encoded.ids.positions(rows)] = values
+        ragged = {name: encoded.ids.with_values(values) for name, values in scores.items()}
+        found = [self._trace(encoded, texts, ragged, k, head) for k, one in enumerate(self.chosen) for head in one.heads]
         trace = concatenate(found)
         per_layer = np.tile(np.arange(len(encoded)), len(found)), np.repeat(np.arange(len(found)), len(encoded))
         return trace.take(np.lexsort((per_layer[1], per_layer[0])))
 
-    def _of_batch(self, encoded: Encoded, rows: np.ndarray) -> Iterator[tuple[int, _Text]]:
-        inputs = encoded.batch(rows, self.model.device)
-        graph = isinstance(self.tail, GraphTail)
-        recorded = record(self.model, inputs, self.layers) if graph and self.layers is not None else None
-        seen = recorded.seen if recorded is not None else forward(self.model, inputs)
-        slopes = alpha_gradients(Case(self.model, self.gate, encoded.take(rows), self.budget), [one.number for one in self.chosen])
-        hidden = None
-        if recorded is not None:
-            call = recorded.call_of(self.chosen[-1].number)
-            assert call is not None
-            hidden = recorded.calls[call].hidden
-        attentions = [seen.attentions[one.number] for one in self.chosen]
-        for k, row in enumerate(rows.tolist()):
-            query = self._query(encoded, row)
-            logits = seen.output.logits[k] if self._task == "classification" else seen.output.logits[k, query]
-            keys = [self._keys(encoded, row, one.layer) for one in self.chosen]
-            yield row, _Text(
-                query, _plain(logits),
-                tuple(_plain(one.weights[k, :, query, :size]) for one, size in zip(attentions, keys, strict=True)),
-                tuple(_plain(one.values[k, :, :size]) for one, size in zip(attentions, keys, strict=True)),
-                tuple(_plain(slopes[one.number][k, :, :size]) for one, size in zip(self.chosen, keys, strict=True)),
-                np.zeros(0, np.float32) if hidden is None else _plain(hidden[k, query]),
+    def _texts(self, case: Case, slopes: Mapping[int, Tensor], hidden: Tensor | None = None) -> Iterator[_Text]:
+        """What each text of a batch left; ``hidden`` (B, T, W) is what the layer of a graph was given."""
+        attentions = [case.attentions[one.number] for one in self.chosen]
+        for row in range(len(case.texts)):
+            query = self._query(case.texts, row)
+            keys = [self._keys(case.texts, row, one.layer) for one in self.chosen]
+            yield _Text(
+                query, _plain(case.logits[row]),
+                tuple(_plain(one.weights[row, :, query, :size]) for one, size in zip(attentions, keys, strict=True)),
+                tuple(_plain(one.values[row, :, :size]) for one, size in zip(attentions, keys, strict=True)),
+                tuple(_plain(slopes[one.number][row, :, :size]) for one, size in zip(self.chosen, keys, strict=True)),
+                np.zeros(0, np.float32) if hidden is None else _plain(hidden[row, query]),
             )  # fmt: skip
 
     @staticmethod

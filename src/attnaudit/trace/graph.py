@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from attnaudit.core.files import sha256
 from attnaudit.core.threads import cores
 
 GRAPH_FILE = "tail.onnx"
-ROWS = 64  # of a graph that takes any number; a fixed number at a time, so that no result depends on how many there are
+ROWS = 256  # of a graph that takes any number; a fixed number at a time, so that no result depends on how many there are
 _EXPECTED = "a graph from pooled, float32 (n, Q), to logits, float32 (n, C)"
 
 
@@ -43,7 +44,12 @@ class GraphTail:
         graph = self.loaded
         padded = np.zeros((-(-len(pooled) // graph.rows) * graph.rows, pooled.shape[1]), np.float32)
         padded[: len(pooled)] = pooled
-        found = [graph.run(padded[start : start + graph.rows]) for start in range(0, len(padded), graph.rows)]
+        parts = [padded[start : start + graph.rows] for start in range(0, len(padded), graph.rows)]
+        if len(parts) < 2 or cores() < 2:
+            found = [graph.run(part) for part in parts]
+        else:
+            with ThreadPoolExecutor(cores()) as pool:
+                found = list(pool.map(graph.run, parts))
         return np.concatenate(found)[: len(pooled)].astype(np.float64)
 
     @cached_property
@@ -71,7 +77,7 @@ class _Graph:
             raise _refused(path, "a file that was changed", f"sha256 {digest[:12]}…, as the trace says", "write the trace again")
         _check_operators(path, content)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = cores(), 1, 4
+        options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4  # calls are made side by side
         try:
             session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime has a class of its own for every status

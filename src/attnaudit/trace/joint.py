@@ -45,11 +45,11 @@ class JointReadout:
         return activate(logits, readout.activation, None if readout.candidates is None else readout.candidates[first])
 
     def _pooled(self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m Q"]:
-        readout, width = self.readout, sums.shape[1]
-        start = np.zeros(len(readout.offset), np.int64) if readout.start is None else readout.start
+        readout, columns, change = self.readout, np.arange(sums.shape[1]), sums - self.own[rows.values]
         pooled = readout.offset[first].copy()
-        columns = np.arange(width)
-        np.add.at(pooled, (np.arange(len(first))[:, None], start[first][:, None] + columns), self.own[first])
-        change = sums - self.own[rows.values]
-        np.add.at(pooled, (rows.row_of_value[:, None], start[rows.values][:, None] + columns), change)
+        if readout.start is None:
+            pooled += self.own[first] + rows.with_values(change).sum()
+            return pooled
+        pooled[np.arange(len(first))[:, None], readout.start[first][:, None] + columns] += self.own[first]
+        pooled[rows.row_of_value[:, None], readout.start[rows.values][:, None] + columns] += change  # each head at a place of its own
         return pooled

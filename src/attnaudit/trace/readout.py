@@ -115,6 +115,11 @@ class Readout:
         pooled = self._added(weighted.sum())
         return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)
 
+    def of_pooled(self, pooled: Float[np.ndarray, "m Q"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
+        """Predictions of the ``rows``, which may repeat, from offset and weighted sum together."""
+        logits = self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows[rows])
+        return activate(logits, self.activation, None if self.candidates is None else self.candidates[rows])
+
     def _added(self, weighted: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n Q"]:
         if self.start is None:
             return self.offset + weighted

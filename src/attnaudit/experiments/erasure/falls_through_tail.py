@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int64, UInt64
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.erasure.left import Removals, random_ranks, ranks_of
+from attnaudit.experiments.erasure.left import Read, Removals, random_ranks, ranks_of
 from attnaudit.experiments.through_tail import Outputs, row_blocks
 from attnaudit.stats.measures import ERASED_SHARES
 from attnaudit.trace.readout import Readout
@@ -30,16 +30,12 @@ def falls_through_tail(
 
 
 def _falls(outputs: Outputs, ranks: Int64[np.ndarray, "orders N"]) -> Float[np.ndarray, "orders n 2 S"]:
-    """Different shares of a short row are the same number of positions, which is read out once."""
     counts = np.stack([top_size(share, outputs.alpha.lengths) for share in ERASED_SHARES], axis=1)
     shape = len(ranks), len(counts), 2, len(ERASED_SHARES)
     order, row, way, share = np.indices(shape).reshape(4, -1)
-    wanted = np.stack([order, row, way, counts[row, share]])
-    once, again = np.unique(wanted, axis=1, return_inverse=True)
-    order, row, way, count = once
-    probability = Removals(outputs, ranks).measured(row, order, count, way == 1, outputs.probability)
+    probability = Removals(Read(outputs), ranks).measured(row, order, counts[row, share], way == 1, outputs.probability)
     before = outputs.probability(outputs.own, np.arange(len(counts)))
-    return before[:, None, None] - probability[again].reshape(shape)
+    return before[:, None, None] - probability.reshape(shape)
 
 
 def top_size(share: float, lengths: Int64[np.ndarray, " n"]) -> Int64[np.ndarray, " n"]:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, UInt64
 
 from attnaudit.core.kernels import kernel, over_rows
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.erasure.left import Removals, random_ranks, ranks_of
+from attnaudit.experiments.erasure.left import Read, Removals, random_ranks, ranks_of
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import Erased, other_position
 from attnaudit.experiments.through_tail import Outputs, is_flip, row_blocks, two_classes
@@ -67,7 +67,8 @@ class _Rows:
         self.outputs = Outputs.of(readout, alpha)
         ranks = [random_ranks(alpha, streams, number) for number in range(choices.orders)]
         scores = [alpha] if gradient is None else [alpha, gradient, gradient.with_values(gradient.values * alpha.values)]
-        self.removals = Removals(self.outputs, np.stack([*ranks, *map(ranks_of, scores)]))
+        self.read = Read(self.outputs)
+        self.removals = Removals(self.read, np.stack([*ranks, *map(ranks_of, scores)]))
         n, orders = len(alpha), len(self.removals.ranks)
         self.rows, self.order = np.tile(np.arange(n), orders), np.repeat(np.arange(orders), n)
 
@@ -121,22 +122,13 @@ class _Rows:
         """A measure of the outputs without what is ``erased`` of each row and one position more; NaN where no weight remains."""
         alpha = self.alpha
 
-        def remaining(chosen: np.ndarray) -> Ragged:
+        def left(chosen: np.ndarray) -> Ragged:
             taken = alpha.take(rows[chosen])
             values = np.where(erased[alpha.positions(rows[chosen])], 0.0, taken.values)
             values[taken.offsets[:-1] + position[chosen]] = 0.0
             return taken.with_values(values)
 
-        def attention(chosen: np.ndarray) -> Ragged:
-            rest = remaining(chosen)
-            total = rest.spread(rest.sum())
-            whole = alpha.take(rows[chosen]).values
-            return rest.with_values(np.where(total > 0.0, rest.values / np.where(total > 0.0, total, 1.0), whole))
-
-        found = self.outputs.under(rows, attention, measure).astype(np.float64)
-        pieces = Ragged.from_lengths(np.zeros(0), alpha.lengths[rows]).blocks(1 << 20)
-        weight = np.concatenate([np.zeros(0), *(remaining(piece).sum() for piece in pieces)])
-        return np.where(weight > 0.0, found, np.nan)
+        return self.read.measured(rows, left, measure)
 
     def smallest(self) -> tuple[Float[np.ndarray, " n"], Ragged, Bool[np.ndarray, " n"]]:
         """Size and positions of the smallest set found, 0 for none, and whether it is proven smallest. After `rankings`."""
@@ -146,7 +138,7 @@ class _Rows:
         ranks = np.vstack([self.removals.ranks, ranks_of(alpha.with_values(-lead))])
         last = np.full(n, len(ranks) - 1)
         every = self.flips.reshape(-1, n)
-        mine = Removals(self.outputs, ranks).first(np.arange(n), last, False, self.outputs.flips)
+        mine = Removals(self.read, ranks).first(np.arange(n), last, False, self.outputs.flips)
         flips = np.vstack([every, mine])
         sizes = np.where(flips > 0, flips, np.iinfo(np.int64).max)
         order = sizes[::-1].argmin(axis=0)

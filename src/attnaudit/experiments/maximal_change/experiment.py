@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
+from jaxtyping import Float
 
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
-from attnaudit.experiments.maximal_change.found import each_alone, largest_change
+from attnaudit.experiments.maximal_change.found import Alone, each_alone, is_mixed, largest_change
 from attnaudit.experiments.rows import by_group, keys, no_single_decision, of_kept_words
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
@@ -90,19 +91,24 @@ class MaximalChange:
             pl.Series("flips", change.flips),
             pl.Series("position", change.position.astype(np.int32)),
             pl.Series("token", tokens, dtype=pl.String),
-            *self._of_words(trace, outputs, alone),
+            *self._of_words(trace, outputs, alone, change.largest),
         )
 
     @staticmethod
-    def _of_words(trace: Trace, outputs: Outputs, alone) -> list[pl.Series]:
-        """The largest change by attention to the tokens that are not special; null where all are, and where none is."""
+    def _of_words(trace: Trace, outputs: Outputs, alone: Alone, largest: Float[np.ndarray, " n"]) -> list[pl.Series]:
+        """The largest change by attention to the tokens that are not special; null where all are, and where none
+        is.
+
+        It is the ``largest`` of all where that is made of none of these.
+        """
         if not trace.has("special"):
             return []
         words = trace.alpha.with_values(~trace.ragged("special").values.astype(bool))
-        some = np.flatnonzero(words.reduce(np.logical_or) & ~words.reduce(np.logical_and))
-        change = largest_change(outputs, alone, words.values | ~words.spread(words.reduce(np.logical_or))).largest
-        found = np.full(len(trace), np.nan)
-        found[some] = change[some]
+        some = words.reduce(np.logical_or) & ~words.reduce(np.logical_and)
+        found = np.where(some, largest, np.nan)
+        again = np.flatnonzero(some & words.with_values(is_mixed(outputs, alone) & ~words.values).reduce(np.logical_or))
+        of_rows, part = trace.alpha.positions(again), outputs.take(again)
+        found[again] = largest_change(part, Alone(*(values[of_rows] for values in alone)), words.values[of_rows]).largest
         return [pl.Series("max_delta_y_words", found, nan_to_null=True)]
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:

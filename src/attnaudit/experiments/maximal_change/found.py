@@ -58,6 +58,20 @@ def largest_change(outputs: Outputs, alone: Alone, allowed: Bool[np.ndarray, " N
     return Change(mixed, position, flips | by_mixture)
 
 
+def is_mixed(outputs: Outputs, alone: Alone) -> Bool[np.ndarray, " N"]:
+    """The positions that mixtures are made of where all are allowed: without the others `largest_change` finds the same."""
+    alpha = outputs.alpha
+    tokens, _ = _largest(alpha.with_values(alone.change), _size(outputs)[0])
+    mixed = np.zeros(len(alpha.values), bool)
+    mixed[(alpha.offsets[:-1, None] + tokens).ravel()] = True
+    return mixed
+
+
+def _size(outputs: Outputs) -> tuple[int, int]:
+    """How many tokens are mixed, and how often a mixture is improved."""
+    return (MIXED_COMPILED, ROUNDS_COMPILED) if has_compiled_tail(outputs.readout) else (MIXED, ROUNDS)
+
+
 def _change_and_lead(outputs: Outputs):
     return lambda prediction, rows: np.column_stack([outputs.distance(prediction, rows), outputs.lead(prediction, rows)])
 
@@ -71,8 +85,7 @@ def _mixtures(outputs: Outputs, change: Ragged, best: Float[np.ndarray, " n"]) -
 
     The middles of all pairs, then steps from the best mixture towards each of the tokens.
     """
-    compiled = has_compiled_tail(outputs.readout)
-    size, rounds = (MIXED_COMPILED, ROUNDS_COMPILED) if compiled else (MIXED, ROUNDS)
+    size, rounds = _size(outputs)
     tokens, usable = _largest(change, size)
     rows, best = np.flatnonzero(usable.sum(axis=1) > 1), best.copy()
     weights, flips = np.zeros((len(change), size)), np.zeros(len(change), bool)

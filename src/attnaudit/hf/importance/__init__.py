@@ -16,11 +16,12 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
-from attnaudit.hf.importance.case import OPERATION, Case, frozen
+from attnaudit.hf.importance.case import OPERATION, Case, frozen, positions_within
 from attnaudit.hf.importance.gradients import gradient, gradient_input, integrated_gradients
 from attnaudit.hf.importance.graph import flow, rollout
 from attnaudit.hf.importance.removal import loo, loo_mask
 from attnaudit.hf.importance.values import norm, value_zeroing
+from attnaudit.hf.products import fast_products
 
 ABNAR2020 = Paper(
     "abnar2020", "Abnar, Samira and Zuidema, Willem", "Quantifying Attention Flow in Transformers",
@@ -80,20 +81,30 @@ def importance(
     left as it was. Raises InputError for an unknown measure, for one that needs the query that the prediction reads where it reads several,
     and for numbers that are not finite.
     """
+    names = known(names)
+    out = {name: np.zeros(len(texts.ids.values), dtype=np.float32) for name in names}
+    done, products = 0, fast_products(model)
+    with frozen(model), products:
+        for rows in texts.batches(positions_within(model, budget), gate.batching):
+            for name, values in measured(Case(model, gate, texts.take(rows), budget, steps, longest), names).items():
+                out[name][texts.ids.positions(rows)] = values
+            done += len(rows)
+            progress("measure importance", done, len(texts))
+    return {name: texts.ids.with_values(values) for name, values in out.items()}
+
+
+def known(names: Iterable[str]) -> tuple[str, ...]:
+    """The names of measures. Raises InputError for another name."""
     names = tuple(names)
     for name in names:
         if name not in MEASURES:
             raise InputError(OPERATION, name, "an unknown measure", f"one of {', '.join(MEASURES)}", did_you_mean(name, MEASURES))
-    out = {name: np.zeros(len(texts.ids.values), dtype=np.float32) for name in names}
-    done = 0
-    with frozen(model):
-        for rows in texts.batches(budget, gate.batching):
-            case = Case(model, gate, texts.take(rows), budget, steps, longest)
-            for name in names:
-                out[name][texts.ids.positions(rows)] = _checked(name, case)
-            done += len(rows)
-            progress("measure importance", done, len(texts))
-    return {name: texts.ids.with_values(values) for name, values in out.items()}
+    return names
+
+
+def measured(case: Case, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """The measures of one batch, at the tokens of its texts, row after row; those that need the pass of all texts first."""
+    return {name: _checked(name, case) for name in sorted(names, key=lambda name: name.startswith("loo"))}
 
 
 def _checked(name: str, case: Case) -> np.ndarray:

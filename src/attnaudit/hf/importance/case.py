@@ -16,14 +16,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from attnaudit.core.errors import InputError
-from attnaudit.hf.capture import Attention, Exchange, Pass, forward, reading
+from attnaudit.hf.capture import Attention, reading
 from attnaudit.hf.encode import kind_of
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import Gate
+from attnaudit.hf.importance.backward import Graph, read_logits
 from attnaudit.hf.layers import Layer
 
 OPERATION = "measure importance"
-NUMBERS = 2**27  # of logits at a time
+LOGITS = 2**27  # at a time
+NUMBERS = 2**21  # outputs of the widest layer at a time
 
 
 @dataclass(frozen=True)
@@ -64,26 +66,34 @@ class Case:
         return ends_of(self.model, self.texts)
 
     @cached_property
-    def seen(self) -> Pass:
-        """A pass of the model, with its attentions and hidden states."""
-        with torch.no_grad():
-            return forward(self.model, {**self.inputs, "output_hidden_states": True})
+    def graph(self) -> Graph:
+        """A pass of the model, ready for backward passes."""
+        return Graph(self.model, self.inputs, self.ends, self.decoder_reads_text)
 
-    @property
+    @cached_property
     def attentions(self) -> tuple[Attention, ...]:
         """The attentions of the model, in the order of the gate's layers."""
-        return self.seen.attentions
+        return self.graph.attentions
+
+    @cached_property
+    def logits(self) -> Float[Tensor, "B C"]:
+        """Those of the prediction: of classes, or of the next token."""
+        return self.graph.logits
 
     @cached_property
     def prediction(self) -> Float[Tensor, "B C"]:
         """Probabilities of classes, or of next tokens."""
-        with torch.no_grad():
-            return read_logits(self.model, self.inputs, self.ends).float().softmax(dim=-1)
+        return self.logits.float().softmax(dim=-1)
 
     @cached_property
     def predicted(self) -> Int[Tensor, " B"]:
         """The most probable output."""
         return self.prediction.argmax(dim=-1)
+
+    def forget_graph(self) -> None:
+        """Free what backward passes need; another pass is made where it is asked for again."""
+        _ = self.attentions, self.logits
+        self.__dict__.pop("graph", None)
 
     @cached_property
     def query(self) -> Int[Tensor, " B"]:
@@ -143,24 +153,22 @@ def ends_of(model: Any, texts: Encoded) -> Int[Tensor, " B"] | None:
     return torch.from_numpy(read.lengths - 1).to(model.device)
 
 
-def read_logits(model: Any, inputs: Mapping[str, Any], ends: Int[Tensor, " B"] | None, exchange: Exchange | None = None) -> Tensor:
-    """The logits (B, C) of the prediction: of classes, or of the token that follows position ``ends``.
-
-    With gradients where they are enabled. ``exchange`` replaces attention as in `forward`.
-    """
-    kept = None
-    if ends is not None and "logits_to_keep" in signature(model.forward).parameters:
-        kept, ends = torch.unique(ends, return_inverse=True)
-    given = inputs if kept is None else {**inputs, "logits_to_keep": kept}
-    output = model(**given) if exchange is None else forward(model, given, exchange, gradients=torch.is_grad_enabled()).output
-    logits = output.logits
-    return logits if ends is None else logits[torch.arange(len(ends), device=logits.device), ends]
-
-
 def positions_within(model: Any, budget: int) -> int:
-    """The positions of a pass, so that logits over a large vocabulary fit into memory."""
+    """The positions of a pass, so that its widest layer, and logits over a large vocabulary, fit into memory and are fast.
+
+    More than `NUMBERS` at a time are new memory for every layer, which takes longer to get than to compute on.
+    """
     keeps = kind_of(model) == "classification" or "logits_to_keep" in signature(model.forward).parameters
-    return budget if keeps else max(1, min(budget, NUMBERS // model.config.get_text_config().vocab_size))
+    logits = budget if keeps else LOGITS // model.config.get_text_config().vocab_size
+    return max(1, min(budget, logits, NUMBERS // _widest(model)))
+
+
+def _widest(model: Any) -> int:
+    """The outputs of the widest layer, but for that over the vocabulary."""
+    vocabulary = {id(module.weight) for module in model.modules() if isinstance(module, nn.Embedding)}
+    output = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None
+    skipped = vocabulary | {id(getattr(output, "weight", None))}
+    return max((max(weight.shape) for weight in model.parameters() if weight.dim() == 2 and id(weight) not in skipped), default=1)
 
 
 def queries_read(model: Any, inputs: Mapping[str, Tensor]) -> Int[Tensor, " B"]:

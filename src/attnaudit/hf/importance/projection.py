@@ -6,7 +6,7 @@ A head's part of it turns its value ``v_t`` into the vector ``f(x_t)`` that the 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 
-from attnaudit.hf.capture import Attention, forward
+from attnaudit.hf.capture import Attention
 
 Step = Callable[[Tensor], Tensor]
 SHAPING: set[Callable[..., Any]] = {
@@ -64,21 +64,7 @@ def _numbers(product: Tensor, dim: int) -> Tensor:
     return torch.arange(product.shape[dim], device=product.device, dtype=product.dtype).reshape(shape)
 
 
-def projections(model: Any, inputs: Mapping[str, Any]) -> dict[int, Projection]:
-    """The projection of every attention, by its index, for a batch; without those that are not found."""
-    follow = _Follow()
-    with torch.no_grad(), follow:
-        seen = forward(model, inputs, follow.expect)
-    found = {index: (result, steps) for index, (result, steps) in follow.found.items()}
-    out = {}
-    for one in seen.attentions:
-        layout = _layout(one, found[one.index][0]) if one.index in found else None
-        if layout is not None:
-            out[one.index] = Projection((layout, *found[one.index][1]))
-    return out
-
-
-class _Follow(TorchFunctionMode):
+class Follow(TorchFunctionMode):
     """Sees the functions of torch that the watch of `forward` calls: after `expect`, the first product is that of weights and values."""
 
     def __init__(self) -> None:
@@ -94,7 +80,7 @@ class _Follow(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         result = func(*args, **(kwargs or {}))
-        if self._expected is not None and func in MATRIX:
+        if self._expected is not None and func in MATRIX and sum(isinstance(one, Tensor) for one in args) > 1:
             self._follow(result, self._expected, result, ())
             self._expected = None
             return result
@@ -107,6 +93,14 @@ class _Follow(TorchFunctionMode):
             else:
                 self._follow(result, index, product, steps)
         return result
+
+    def projection(self, attention: Attention) -> Projection | None:
+        """What becomes of the product of an attention's weights and values; None where no matrix was found, or another form."""
+        if attention.index not in self.found:
+            return None
+        product, steps = self.found[attention.index]
+        layout = _layout(attention, product)
+        return None if layout is None else Projection((layout, *steps))
 
     def _follow(self, tensor: Tensor, index: int, product: Tensor, steps: tuple[Step, ...]) -> None:
         self._followed[id(tensor)] = (weakref.ref(tensor), index, product, steps)

@@ -13,7 +13,6 @@ from torch import Tensor
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.importance.case import Case, predictions
-from attnaudit.hf.products import fast_products
 
 Word = tuple[int, Bool[np.ndarray, "..."]]  # the row of a text, and the tokens of one of its words
 
@@ -36,12 +35,11 @@ def _changes(case: Case, deleted: bool) -> Float[Tensor, "B T"]:
     words = list(_words(case.texts))
     if words:
         changed = _changed(case.texts, words, deleted)
-        _ = case.prediction  # of a pass as it is
-        with fast_products(case.model):
-            for numbers, prediction in predictions(case.model, changed, case.budget, case.gate.batching):
-                for number, tvd in zip(numbers.tolist(), _tvd(case, prediction, [words[number][0] for number in numbers]), strict=True):
-                    row, chosen = words[number]
-                    out[row, : len(chosen)][torch.from_numpy(chosen)] = tvd
+        case.forget_graph()
+        for numbers, prediction in predictions(case.model, changed, case.budget, case.gate.batching):
+            for number, tvd in zip(numbers.tolist(), _tvd(case, prediction, [words[number][0] for number in numbers]), strict=True):
+                row, chosen = words[number]
+                out[row, : len(chosen)][torch.from_numpy(chosen)] = tvd
     return out.to(case.mask.device)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from attnaudit.core.errors import InputError
 from attnaudit.hf.capture import Attention, forward
 from attnaudit.hf.importance.case import OPERATION, Case
-from attnaudit.hf.importance.projection import Projection, projections
+from attnaudit.hf.importance.projection import Projection
 
 
 @torch.no_grad()
@@ -21,10 +21,9 @@ def norm(case: Case) -> Float[Tensor, "B T"]:
     ``f_h(x_t)`` is the value of a token after the head's part of the output matrix. Where no such matrix is found in the model, the norm is
     that of the ``alpha_t · v_t`` of all heads, one after another.
     """
-    found = projections(case.model, case.inputs)
     last = case.attentions[-1]
     received = partial(_received, case, last)
-    projection = found.get(last.index)
+    projection = case.graph.follow.projection(last)
     order = None if projection is None else projection.order(last)
     if projection is None or order is None:
         return received().norm(dim=(1, 3)) * case.mask
@@ -37,11 +36,10 @@ def norms(case: Case) -> tuple[list[Float[Tensor, "B H _"]], list[bool]]:
 
     They are in the order of the gate's layers. Without a matrix the norm is that of ``alpha_t · v_t``.
     """
-    found = projections(case.model, case.inputs)
     out, known = [], []
     for attention in case.attentions:
         received = _received(case, attention)
-        projection = found.get(attention.index)
+        projection = case.graph.follow.projection(attention)
         order = None if projection is None else projection.order(attention)
         known.append(order is not None)
         if projection is None or order is None:
@@ -80,7 +78,7 @@ def value_zeroing(case: Case) -> Float[Tensor, "B T"]:
     That is 1 minus the cosine of the states with and without it. All heads lose the value; no other token gets its weight. The last hidden
     state is that which the prediction reads, after the last normalisation where there is one.
     """
-    usual = _states(case.seen.output)
+    usual = _states(forward(case.model, {**case.inputs, "output_hidden_states": True}).output)
     out = torch.zeros(case.mask.shape, device=case.mask.device)
     last = len(case.attentions) - 1
     for rows, tokens, inputs in case.repeated(case.mask.shape[1]):
