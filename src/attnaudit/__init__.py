@@ -7,8 +7,8 @@
     folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})      # as attnaudit run does
     attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})    # as attnaudit study does
 
-    trace = attnaudit.hf.collect(model, tokenizer, attnaudit.hf.read_texts("reviews.csv"))    # a model of the transformers library
-    trace = attnaudit.torch.collect(net, batches, attention="pool")                           # any torch module with a pooling attention
+    trace = attnaudit.hf.collect(model, tokenizer, "reviews.csv")      # a model of the transformers library
+    trace = attnaudit.torch.collect(net, batches, attention="pool")    # any torch module with a pooling attention
 
 Audits, reports and comparisons never import torch; to train, install `attnaudit[train]`, for translators `attnaudit[translate]`.
 """

@@ -206,7 +206,7 @@ def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     yield [str(model), "--cross"], "no cross-attention"
     yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
     yield [str(model), "--split", "tost"], "--split tost: a file without splits; expected all, or train, dev or test"
-    yield [str(model), "--classes", "a,b"], "--classes: 2 names, a, b; expected 3 different ones"
+    yield [str(model), "--classes", "a,b"], "--classes: a, b (2); expected 3 different names, one for each output"
 
 
 def test_bad_input_is_one_line_and_leaves_nothing(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:

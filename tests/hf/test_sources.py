@@ -71,7 +71,9 @@ def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
         read_texts(folder, split="train")
     with pytest.raises(InputError, match="--split dev: a folder with test, train; expected one of its splits"):
         read_texts(folder, split="dev")
-    (folder / "test.csv").rename(folder / "other.csv")
+    (folder / "test.csv").rename(folder / "dev.csv")
+    assert read_texts(folder).notes == ("no file of test: these are the texts of dev",)
+    (folder / "dev.csv").rename(folder / "other.csv")
     (folder / "train.csv").unlink()
     with pytest.raises(InputError, match=r"mine: no such file among other\.csv; expected a file test, dev or train with one of"):
         read_texts(folder)
@@ -79,18 +81,18 @@ def test_no_file_of_another_split_is_opened(tmp_path: Path) -> None:
 
 def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
     long = "mill " * 300
-    for name, lines in {"test.src": [long, "one"], "test.trg": ["two", long], "train.src": [""]}.items():
+    for name, lines in {"test.src": [long, "one"], "test.trg": [long, "two"], "train.src": [""]}.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     texts = read_texts(tmp_path, "seq2seq")
-    assert (texts.text, texts.second, set(texts.split)) == ([long.strip(), "one"], ["two", long.strip()], {"test"})
+    assert (texts.text, texts.second, set(texts.split)) == ([long.strip(), "one"], [long.strip(), "two"], {"test"})
     with pytest.raises(InputError, match="300 words, where 100 is the limit"):
         read_texts(tmp_path, "seq2seq", max_words=100)
     with pytest.raises(InputError, match="--split dev: pairs of test, train"):
         read_texts(tmp_path, "seq2seq", split="dev")
     model = tiny("BartForConditionalGeneration", vocab_size=SIZE)
     encoded = encode(model, tokenizer("pieces", "$A [SEP]"), texts)
-    assert encoded.cut == 2
-    assert "2 of 2 texts were longer than the model reads, and cut" in notes_of(texts, encoded, None)
+    assert encoded.cut == 1
+    assert "1 of 2 texts were longer than the model reads, and cut" in notes_of(texts, encoded, None)
 
 
 class Column:
@@ -163,15 +165,12 @@ def test_classes_are_those_of_a_classifier_alone() -> None:
         outputs_of(model, read_texts(["one"]))
 
 
-def test_a_trace_is_collected_of_texts_alone_and_says_how_classes_were_matched() -> None:
+def test_a_trace_says_how_classes_were_matched() -> None:
     model, own = tiny("BertForSequenceClassification", vocab_size=SIZE), tokenizer("wordpiece")
-    trace = attnaudit.hf.collect(model, own, ["the baker", "a mill"], scores=("gradient",), heads=[0])
-    results = attnaudit.audit(trace)
-    assert results.left_out["prediction"] == "the trace has no column label"
     labelled = pl.DataFrame({"text": ["the baker", "a mill"], "label": ["z", "x"]})
-    stated = attnaudit.hf.collect(model, own, labelled, scores=("gradient",), heads=[0], class_names=("x", "y", "z"))
-    assert (stated.class_names, stated.array("label").tolist()) == (["x", "y", "z"], [2, 0])
-    assert stated.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
-    assert stated.metadata["model"]["matched"] == "name"
     with pytest.raises(InputError, match=r"3 classes without names where the corpus has 2: x, z; .* --classes NAME,NAME"):
-        attnaudit.hf.collect(model, own, labelled)
+        outputs_of(model, read_texts(labelled))
+    trace = attnaudit.hf.collect(model, own, labelled, scores=("gradient",), heads=[0], class_names=("x", "y", "z"))
+    assert (trace.class_names, trace.array("label").tolist()) == (["x", "y", "z"], [2, 0])
+    assert trace.metadata["model"]["outputs"] == {"LABEL_0": "x", "LABEL_1": "y", "LABEL_2": "z"}
+    assert trace.metadata["model"]["matched"] == "name"

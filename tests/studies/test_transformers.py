@@ -12,11 +12,14 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
+from attnaudit.core.progress import silent
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.erasure.experiment import Erasure
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
+from attnaudit.plans.transformer import TransformerCollect, TransformerTraining
 from attnaudit.runner import StudySpec, plan_study, run_study
 from attnaudit.runner.hf_training import train_transformer
+from attnaudit.runner.tasks.transformers import TRANSFORMERS
 from attnaudit.studies import TRANSFORMER_STUDIES
 from attnaudit.studies.over_seeds import model_label
 from attnaudit.studies.uncovering import UNCOVERING, uncovering
@@ -44,6 +47,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for study in TRANSFORMER_STUDIES:
         run_study(tiny(study), out)
     return out
+
+
+def test_the_base_of_a_table_is_audited_on_rows_that_it_was_not_trained_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr("attnaudit.runner.transformers.audit_transformer", lambda *_, collect, **__: asked.append(collect))
+    table = tmp_path / "mine.csv"
+    table.touch()
+    for source in (table, CORPUS):
+        spec = TransformerTraining.of(str(source), config="tiny-bert", collect=TransformerCollect(sample=9))
+        assert TRANSFORMERS.audit is not None
+        TRANSFORMERS.audit(spec, tmp_path, tmp_path / "out", silent)
+    assert asked == [{"sample": 9, "split": "test"}, {"sample": 9}]
 
 
 def training(folder: Path, name: str) -> Path:

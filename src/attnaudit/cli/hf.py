@@ -106,6 +106,7 @@ Split = Annotated[
         "as attnaudit hf train does.",
     ),
 ]  # fmt: skip
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed by which texts, positions and shares of a table are drawn.")]
 Classes = Annotated[
     str | None,
     typer.Option(
@@ -127,11 +128,11 @@ def hf() -> None:
 
 
 @app.command(AUDIT, short_help="Audit a model on texts; attnaudit hf MODEL_DIR CORPUS for short.")
-@o.takes(CorpusSpec)
+@o.takes(CorpusSpec, without=[name for name in OF_WORDS if name != "max_tokens"])
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
     positions: Positions = None, sample: Sample = None, split: Split = None, classes: Classes = None, scores: Scores = None,
-    seed: o.Seed = 0, experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False,
+    seed: Seed = 0, experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False,
     **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.

@@ -23,6 +23,7 @@ from attnaudit.report.copying_page import copying_card
 from attnaudit.report.sections.comparison import print_comparison
 from attnaudit.report.sections.differences import print_differences
 from attnaudit.report.study_page import study_card
+from attnaudit.results import counted
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.paired import PairedRuns
@@ -137,7 +138,7 @@ def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:
     for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
         table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
     for row in (row for row in rows if row["group"] == "all"):
-        texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), row["n"], row["undefined"])
+        texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), counted(row), row["undefined"])
         table.add_row(*(as_markup(str(text)) for text in texts))
     return table
 

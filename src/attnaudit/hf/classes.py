@@ -94,7 +94,7 @@ def match_outputs(model: Any, classes: Sequence[str] = (), stated: Sequence[str]
 def _stated(stated: Sequence[str], own: Sequence[str]) -> tuple[str, ...]:
     names = tuple(name.strip() for name in stated)
     if len(names) != len(own) or len({name.casefold() for name in names}) < len(names) or not all(names):
-        got, expected = f"{len(names)} names, {_listed(names)}", f"{len(own)} different ones, a name for each output of the model"
+        got, expected = f"{', '.join(names)} ({len(names)})", f"{len(own)} different names, one for each output of the model"
         raise InputError(OPERATION, "--classes", got, expected)
     return names
 

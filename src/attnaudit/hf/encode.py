@@ -159,7 +159,8 @@ class _Reader:
         own = self.tokenizer
         pad = next((token for token in (config.pad_token_id, own.pad_token_id) if token is not None), 0)
         nothing = next((token for token in (own.mask_token_id, own.unk_token_id) if token is not None), pad)
-        cut, spans = sum(found.cut for found in [*pieces, *(targets or ())]), self.texts.spans
+        cut = sum(text.cut or (targets is not None and targets[row].cut) for row, text in enumerate(pieces))
+        spans = self.texts.spans
         return Encoded(
             _column(pieces, "ids", np.int64), self._type_ids(pieces), _column(pieces, "special", np.bool_),
             _column(pieces, "word_id", np.int32), [found.tokens for found in pieces], [found.words for found in pieces],

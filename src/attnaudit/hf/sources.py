@@ -62,14 +62,22 @@ def read_texts(
         generated = registered and CORPORA[str(source)].generate is not None
         uncut = {} if generated or "max_words" in plain else {"max_words": sys.maxsize}  # the model's own length cuts them
         spec = from_plain(ParallelSpec, {"source": str(source), **uncut, **plain}, "corpus")
-        return texts_of_pairs(read_pairs(spec, split, seed=seed, progress=progress))
+        return _noted(texts_of_pairs(read_pairs(spec, split, seed=seed, progress=progress)), split)
     divided = split in SPLITS and Path(source).expanduser().is_file()
     if not registered and not divided:
         spec = from_plain(CorpusSpec, {"source": str(source), **plain}, "corpus")
         name, rows = read_own(spec, split, **labelled(spec, kind, plain), progress=progress)
-        return texts_of_rows(printable(_name_of(Path(spec.source))), kind, name, rows, spec)
+        return _noted(texts_of_rows(printable(_name_of(Path(spec.source))), kind, name, rows, spec), split)
     texts = texts_of(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain)).of_split(split or "test")
     return texts if kind == "classification" else _without_labels(texts, kind)
+
+
+def _noted(texts: Texts, split: str | None) -> Texts:
+    """The texts, with a remark where they are those of a split that nobody asked for."""
+    read = texts.split[0]
+    if split is not None or read in (WHOLE, "test"):
+        return texts
+    return replace(texts, notes=(f"no file of test: these are the texts of {read}", *texts.notes))
 
 
 def _name_of(path: Path) -> str:

@@ -18,7 +18,7 @@ from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import POSITION, ROW
+from attnaudit.results.words import ROW
 from attnaudit.trace import Trace
 
 SHOWN = {
@@ -47,10 +47,9 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         heatmaps, instances, pictured = instance_sections(trace, seen, rows, record, card.unit)
         of_instances = heatmaps, erasure_section(trace, record, pictured, card.unit), instances
     missing, heads = left_out(record, first), card.audited
-    of_text = "a position of a text" if heads is not None and heads.unit == POSITION else "a text"
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % bootstrap intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
-        f"{f' A row is {of_text} under one head.' if card.unit == ROW else ''}"
+        f"{f' A row is {heads.row}.' if heads is not None and card.unit == ROW else ''}"
     )
     sections = [
         card_section(card, missing),

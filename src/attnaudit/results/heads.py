@@ -45,6 +45,11 @@ class Heads:
         texts = rows.select(pl.col("texts").max()).item() if "texts" in rows.columns else None
         return cls(tuple(sorted(map(head_of, sizes))), texts or max(sizes.values()), sum(sizes.values()))
 
+    @property
+    def row(self) -> str:
+        """What a row is, in words."""
+        return f"{'a position of a text' if self.unit == POSITION else 'a text'} under one head"
+
     def __str__(self) -> str:
         """``500 texts, 4 heads of layer 3: 2000 rows``, or ``12 texts at 120 positions, …``."""
         positions = f" at {count(self.positions, POSITION)}" if self.unit == POSITION else ""

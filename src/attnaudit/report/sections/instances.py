@@ -20,6 +20,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.report.page import Section
 from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, read_instances, row_name, visible
+from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import INSTANCE, ROW, of_unit
 from attnaudit.trace import Trace, concatenate
@@ -60,7 +61,7 @@ def instance_sections(
     listed = {
         "listed": [(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
         "classes": sorted({picture.instance.predicted for picture in pictures}), "unit": unit, "special": heatmaps["has_special"],
-        "heading": "Instances" if unit == INSTANCE else "Texts",
+        "heading": "Instances" if unit == INSTANCE else "Texts", "heads": Heads.of(record.summary),
     }  # fmt: skip
     data = {"instance-data": [picture.as_json() for picture in pictures]}
     styles = ("heads.css",) if heatmaps["has_special"] else ()
