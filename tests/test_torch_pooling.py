@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 import attnaudit
 from attnaudit.core.errors import InputError
+from attnaudit.experiments.joint import groups_of
 from attnaudit.torch import collect
+from attnaudit.trace.joint import JointReadout
 
 TOKENS = [["a", "good", "film"], ["bad"], ["not", "so", "bad", "at", "all"]]
 FORMS = ("sum", "bmm", "einsum", "column", "squares", "two", "ignores padding")
@@ -105,6 +107,94 @@ def test_what_is_no_pooling_is_refused(form: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         collect(net, batches, attention="pool")
     assert not net.pool._forward_hooks
+
+
+class Heads(nn.Module):
+    """A classifier around an `nn.MultiheadAttention` with a query of its own; ``reads`` has it use the weights too."""
+
+    def __init__(self, deep: bool = False, reads: bool = False, queries: int = 1, call: Any = None, **options: Any) -> None:
+        super().__init__()
+        self.embedding, self.query = nn.Embedding(30, 6), nn.Parameter(torch.randn(1, queries, 6))
+        self.pool = nn.MultiheadAttention(6, 2, **options)
+        self.head = nn.Sequential(nn.Linear(6, 8), nn.GELU(), nn.Linear(8, 3)) if deep else nn.Linear(6, 3)
+        self.reads, self.call = reads, call or {}
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        hidden, query = self.embedding(ids), self.query.expand(len(ids), -1, -1)
+        first = self.pool.batch_first
+        query, hidden = (query, hidden) if first else (query.transpose(0, 1), hidden.transpose(0, 1))
+        padding = None if bool(mask.all()) else ~mask
+        pooled, weights = self.pool(query, hidden, hidden, key_padding_mask=padding, **self.call)
+        logits = self.head(pooled[:, 0] if first else pooled[0])
+        return logits + (weights.reshape(len(ids), -1)[:, :3] ** 2 if self.reads else 0.0)
+
+
+def heads(**settings: Any) -> tuple[Heads, list[Any]]:
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = Heads(**settings)
+        ids = torch.randint(30, (3, 5))
+        for bias in (net.pool.in_proj_bias, net.pool.out_proj.bias):
+            nn.init.normal_(bias)
+    mask = torch.arange(5)[None] < torch.tensor([len(row) for row in TOKENS])[:, None]
+    return net, [((ids, mask), TOKENS, [0, 1, 0]), ((ids[2:], mask[2:]), TOKENS[2:])]  # the second without padding
+
+
+def naive_heads(net: Heads, ids: Tensor, alpha: dict[int, Any]) -> np.ndarray:
+    """A text's output with the weights ``alpha`` of some of its heads, by a loop over heads."""
+    pool, hidden, pooled = net.pool, net.embedding(ids), []
+    query, key, value = (
+        (x @ w.T + b).reshape(-1, 2, 3)
+        for x, w, b in zip((net.query[0], hidden, hidden), pool.in_proj_weight.chunk(3), pool.in_proj_bias.chunk(3), strict=True)
+    )
+    for head in range(2):
+        own = (key[:, head] @ query[0, head] / 3**0.5).softmax(dim=0)
+        pooled.append((torch.from_numpy(alpha[head]).float() if head in alpha else own) @ value[:, head])
+    return net.head(pool.out_proj(torch.cat(pooled))).softmax(dim=-1).detach().double().numpy()
+
+
+CALLS: list[dict[str, Any]] = [{}, {"average_attn_weights": False}, {"need_weights": False}]
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize(("batch_first", "deep"), [(True, False), (False, False), (True, True)])
+def test_a_multihead_attention_has_a_row_for_each_head(call: dict[str, Any], batch_first: bool, deep: bool) -> None:
+    """Under any weights of one head, and of both at once, whatever form the module returns its weights in."""
+    net, batches = heads(call=call, batch_first=batch_first, deep=deep)
+    trace = collect(net, batches, attention="pool")
+    assert trace.table.column("head").to_pylist() == [0, 1] * 4
+    assert trace.instance.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+    drawn = trace.alpha.with_values(np.random.default_rng(0).random(len(trace.alpha.values)))
+    drawn = drawn.with_values(drawn.values / drawn.spread(drawn.sum()))
+    texts = [text[: len(tokens)] for (ids, _), given, *_ in batches for text, tokens in zip(ids, given, strict=True)]
+    alone, together = trace.readout(drawn), JointReadout(trace.readout, trace.alpha, groups_of(trace, ("instance",)))
+    for row, text in enumerate(trace.instance.tolist()):
+        assert alone[row] == pytest.approx(naive_heads(net, texts[text], {row % 2: drawn[row]}), abs=1e-5)
+    found = together.predict(np.arange(4), together.sums(drawn)[together.groups.values])
+    for text, ids in enumerate(texts):
+        assert found[text] == pytest.approx(naive_heads(net, ids, {0: drawn[2 * text], 1: drawn[2 * text + 1]}), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"queries": 2, "batch_first": True}, "MultiheadAttention: 2 queries for each text; expected one query for each text"),
+        ({"add_zero_attn": True}, r"MultiheadAttention: keys of its own \(add_zero_attn\)"),
+        ({"add_bias_kv": True}, r"MultiheadAttention: keys of its own \(bias_k, bias_v\)"),
+        ({"reads": True}, "logits that differ by .* from those that follow from its output; .*read elsewhere"),
+    ],
+)
+def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], message: str) -> None:
+    net, batches = heads(**settings)
+    with pytest.raises(InputError, match=message):
+        collect(net, batches, attention="pool")
+
+
+def test_an_audit_of_heads() -> None:
+    net, batches = heads(deep=True)
+    results = attnaudit.audit(collect(net, batches, attention="pool"), ["joint", "maximal_change", "adversary", "identifiability"])
+    joint, alone = results["joint"].table["joint_max_delta_y"], results["maximal_change"].table["max_delta_y"]
+    assert (joint.to_numpy() >= alone.to_numpy() - 1e-6).all()
 
 
 def test_a_path_that_is_no_module_is_refused() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,12 +17,14 @@ from torch.overrides import TorchFunctionMode
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import SOFTMAX
+from attnaudit.hf.multihead import MULTIHEAD, run
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace import Trace, concatenate
 from attnaudit.training.loop import evaluating
 
 OPERATION = "collect"
 LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the largest number
+READ_ELSEWHERE = 1e-4  # of the logits, that follow from the output alone, relative to the largest: rounding of what is above
 TRIALS = 3
 
 
@@ -44,7 +46,8 @@ def collect(
     ``batches`` are `Batch` or tuples of its fields. The submodule computes one softmax over the tokens of every text; its output is the
     weighted sum of what the tokens give. That it is this and nothing else is checked: with all weight on one token at a time the submodule
     gives what each token contributes, and the weighted sum of these must be what it gives under the model's own and under random weights.
-    The module returns logits (B, C); one column is the logit of class 1.
+    The module returns logits (B, C); one column is the logit of class 1. A `torch.nn.MultiheadAttention` with one query for each text has a
+    row for each of its heads, whose readout holds what the other heads give under their own weights.
 
     Where the logits themselves are such a sum, the trace stores what each token contributes to them, and an audit needs nothing else.
     Otherwise the trace keeps ``net`` as its tail, in this process. Raises InputError for a path that is no module, for a submodule with no
@@ -84,18 +87,28 @@ class _Weights(TorchFunctionMode):
         self.new, self.inside, self.seen = new, False, list[Tensor]()
 
     def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.inside and func is MULTIHEAD:
+            result, own = run(func, args, kwargs or {}, self.new)
+            self.seen.append(own)
+            return result
         result = func(*args, **(kwargs or {}))
         if not self.inside or func not in SOFTMAX:
             return result
-        self.seen.append(result)
+        self.seen.append(_of_one_head(result))
         return result if self.new is None else self._shaped(result)
 
     def _shaped(self, own: Tensor) -> Tensor:
-        """The new weights (B, T) in the form of the module's own: (B, T), (B, 1, T) or (B, T, 1), T padded."""
+        """The new weights (B, 1, T) in the form of the module's own: (B, T), (B, 1, T) or (B, T, 1), T padded."""
         assert self.new is not None
         size = max(own.shape[1:])
-        padded = nn.functional.pad(self.new, (0, size - self.new.shape[1])).to(own)
+        padded = nn.functional.pad(self.new, (0, size - self.new.shape[2])).to(own)
         return padded.reshape(own.shape)
+
+
+def _of_one_head(own: Tensor) -> Tensor:
+    """Weights (B, 1, T) of a softmax over the tokens of a text; others as they are."""
+    size = max(own.shape[1:], default=0)
+    return own.reshape(len(own), 1, size) if own.dim() > 1 and own.numel() == len(own) * size else own
 
 
 @dataclass
@@ -133,7 +146,7 @@ class PoolingNetwork:
         return _Rows(self, table.column("instance").to_numpy())
 
     def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """Logits (B, C), the output of the pooling (B, …) and its softmaxes, with other ``weights`` or another ``pooled`` vector."""
+        """Logits (B, C), the output of the pooling and its softmaxes, with other ``weights`` (B, H, T) or another ``pooled`` vector."""
         mode, outputs = _Weights(weights), list[Tensor]()
 
         def enters(module: nn.Module, args: Any) -> None:
@@ -167,27 +180,38 @@ class _Rows:
         found = []
         for vector, row in zip(pooled, rows, strict=True):
             part, number = self.network.texts[int(self.instance[row])]
-            everything = part.pooled.reshape(len(part.pooled), -1).clone()
+            everything = part.pooled.clone()
             everything[number] = torch.from_numpy(vector)
-            found.append(self.network.run(part.batch.inputs, pooled=everything)[0][number].double().numpy())
+            found.append(self.network.run(part.batch.inputs, pooled=part.in_form(everything))[0][number].double().numpy())
         return np.stack(found)
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
-        """A pooling has one row for each text."""
-        return self(pooled, rows.values)
+        """The rows of a group are the heads of a text, each of whose sums holds the others': their changes add up."""
+        first = rows.values[rows.offsets[:-1]]
+        places = [self.network.texts[int(self.instance[row])] for row in first]
+        own = np.stack([part.pooled[number].double().numpy() for part, number in places])
+        return self(own + rows.with_values(pooled - rows.spread(own)).sum(), first)
 
 
 @dataclass(frozen=True)
 class _Collected:
-    """A batch with its own weights (B, T), logits (B, C), pooled vectors, and what each token gives alone to both, (T, B, …)."""
+    """A batch with its own weights, logits, pooled vectors (of ``form`` for a text), and what each token gives alone to both.
+
+    A token gives that with all weight of a head on it, and the other heads' weights as they are.
+    """
 
     batch: Batch
-    alpha: Float[Tensor, "B T"]
+    alpha: Float[Tensor, "B H T"]
     logits: Float[Tensor, "B C"]
-    pooled: Tensor
-    logits_of_token: Float[Tensor, "T B C"]
-    pooled_of_token: Float[Tensor, "T B P"]
+    pooled: Float[Tensor, "B P"]
+    form: tuple[int, ...]
+    logits_of_token: Float[Tensor, "H T B C"]
+    pooled_of_token: Float[Tensor, "H T B P"]
     affine: bool
+
+    def in_form(self, pooled: Float[Tensor, "B P"]) -> Tensor:
+        """As the submodule returns it."""
+        return pooled.reshape(self.form)
 
     @classmethod
     def of(cls, network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
@@ -198,18 +222,16 @@ class _Collected:
             got = f"{len(seen)} softmaxes in {type(network.pool).__name__}"
             raise InputError(OPERATION, where, got, "one, of the weights over the tokens", "name the module that pools, not one around it")
         own = seen[0]
-        if own.numel() != len(lengths) * max(own.shape[1:]) or max(own.shape[1:]) < size or logits.dim() != 2:
+        if own.dim() != 3 or len(own) != len(lengths) or own.shape[2] < size or logits.dim() != 2:
             got = f"weights {tuple(own.shape)} and logits {tuple(logits.shape)} for {len(lengths)} texts of up to {size} tokens"
             raise InputError(OPERATION, where, got, "a weight for every token of a text, and logits (B, C)")
-        alpha = own.reshape(len(lengths), -1)
-        outside = torch.arange(alpha.shape[1])[None] >= torch.tensor(lengths)[:, None]
-        if (alpha * outside).max() > LINEAR:
-            raise InputError(OPERATION, where, f"weight {(alpha * outside).max():.2g} behind the tokens", "none on padding", "mask it")
-        alone = [network.run(batch.inputs, nn.functional.one_hot(torch.tensor([t] * len(lengths)), size).float()) for t in range(size)]
-        part = cls(
-            batch, alpha[:, :size], logits, pooled, torch.stack([one[0] for one in alone]),
-            torch.stack([one[1].reshape(len(lengths), -1) for one in alone]), True,
-        )  # fmt: skip
+        behind = float((own * (torch.arange(own.shape[2]) >= torch.tensor(lengths)[:, None, None])).max())
+        if behind > LINEAR:
+            raise InputError(OPERATION, where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
+        alpha = own[:, :, :size]
+        alone = [[network.run(batch.inputs, _on_one(alpha, head, t)) for t in range(size)] for head in range(alpha.shape[1])]
+        of_token = (torch.stack([torch.stack([one[k].reshape(len(lengths), -1) for one in ones]) for ones in alone]) for k in (0, 1))
+        part = cls(batch, alpha, logits, pooled.reshape(len(lengths), -1), tuple(pooled.shape), *of_token, True)
         return part._checked(network, where)
 
     def _checked(self, network: PoolingNetwork, where: str) -> _Collected:
@@ -217,40 +239,62 @@ class _Collected:
         affine = True
         for drawn in self._drawn():
             logits, pooled, _ = network.run(self.batch.inputs, drawn)
-            gap = _gap(torch.einsum("bt,tbp->bp", drawn, self.pooled_of_token), pooled.reshape(len(drawn), -1))
+            expected = self._sum(drawn, self.pooled_of_token, self.pooled)
+            gap = _gap(expected, pooled.reshape(len(drawn), -1))
             if gap > LINEAR:
                 got = f"an output that differs by {gap:.2g} from the weighted sum of what its tokens give"
                 do = "such a module, as one that squares its weights, cannot be audited"
                 raise InputError(OPERATION, f"{where}: {type(network.pool).__name__}", got, f"at most {LINEAR:g}", do)
-            affine &= _gap(torch.einsum("bt,tbc->bc", drawn, self.logits_of_token), logits) <= LINEAR
-        return _Collected(self.batch, self.alpha, self.logits, self.pooled, self.logits_of_token, self.pooled_of_token, affine)
+            elsewhere = _gap(network.run(self.batch.inputs, pooled=self.in_form(expected))[0], logits)
+            if elsewhere > READ_ELSEWHERE:
+                got = f"logits that differ by {elsewhere:.2g} from those that follow from its output"
+                do = "a module whose weights are read elsewhere too cannot be audited"
+                raise InputError(OPERATION, f"{where}: {type(network.pool).__name__}", got, f"at most {READ_ELSEWHERE:g}", do)
+            affine &= _gap(self._sum(drawn, self.logits_of_token, self.logits), logits) <= LINEAR
+        return replace(self, affine=affine)
 
-    def _drawn(self) -> Iterator[Float[Tensor, "B T"]]:
+    def _sum(self, alpha: Float[Tensor, "B H T"], of_token: Float[Tensor, "H T B p"], own: Float[Tensor, "B p"]) -> Float[Tensor, "B p"]:
+        """What is given under ``alpha``: what is the model's ``own``, and by how much each head changes it."""
+        return own + (torch.einsum("bht,htbp->bhp", alpha, of_token) - own[:, None]).sum(dim=1)
+
+    def _drawn(self) -> Iterator[Float[Tensor, "B H T"]]:
         """The model's own weights, and random ones over the tokens of every text."""
         yield self.alpha
         random = torch.Generator().manual_seed(0)
-        inside = torch.tensor([[t < len(tokens) for t in range(self.alpha.shape[1])] for tokens in self.batch.tokens])
+        inside = torch.tensor([[t < len(tokens) for t in range(self.alpha.shape[2])] for tokens in self.batch.tokens])
         for _ in range(TRIALS):
-            drawn = torch.rand(self.alpha.shape, generator=random) * inside
-            yield drawn / drawn.sum(dim=1, keepdim=True)
+            drawn = torch.rand(self.alpha.shape, generator=random) * inside[:, None]
+            yield drawn / drawn.sum(dim=2, keepdim=True)
 
     def trace(
         self, start: int, affine: bool, network: PoolingNetwork, class_names: Sequence[str] | None, metadata: dict[str, Any]
     ) -> Trace:  # fmt: skip
-        """The rows of the batch, numbered from ``start``."""
-        outputs, number = self.logits.shape[1], len(self.batch.tokens)
+        """The rows of the batch, its texts numbered from ``start``; of several heads one for each."""
+        outputs, heads = self.logits.shape[1], self.alpha.shape[1]
         names = class_names or [str(k) for k in range(max(outputs, 2))]
         given = self.logits_of_token if affine else self.pooled_of_token
-        lengths = [len(tokens) for tokens in self.batch.tokens]
+        rows = [(text, head, len(tokens)) for text, tokens in enumerate(self.batch.tokens) for head in range(heads)]
+        text, head = (np.array([row[k] for row in rows], np.int32) for k in (0, 1))
         logits = self.logits.double()
+        prediction = (logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)).numpy()
         model = {"name": type(network.net).__name__, **metadata.get("model", {}), "fingerprint": network.fingerprint}
+        places = {} if heads == 1 else {"layer": np.zeros(len(rows), np.int32), "head": head}
         return Trace.from_arrays(
             activation="sigmoid" if outputs == 1 else "softmax", class_names=names, metadata={**metadata, "model": model},
-            tail=None if affine else network, instance=np.arange(start, start + number), label=self.batch.label,
-            tokens=[list(tokens) for tokens in self.batch.tokens], alpha=[self.alpha[k, :size].numpy() for k, size in enumerate(lengths)],
-            readout=[given[:size, k].numpy() for k, size in enumerate(lengths)], offset=np.zeros((number, given.shape[2]), np.float32),
-            prediction=(logits.sigmoid() if outputs == 1 else logits.softmax(dim=1)).numpy(),
+            tail=None if affine else network, instance=start + text.astype(np.int64),
+            label=None if self.batch.label is None else [self.batch.label[k] for k in text],
+            tokens=[list(self.batch.tokens[k]) for k in text], alpha=[self.alpha[k, h, :size].numpy() for k, h, size in rows],
+            readout=[given[h, :size, k].numpy() for k, h, size in rows], offset=np.zeros((len(rows), given.shape[3]), np.float32),
+            prediction=prediction[text], **places,
         )  # fmt: skip
+
+
+def _on_one(alpha: Float[Tensor, "B H T"], head: int, token: int) -> Float[Tensor, "B H T"]:
+    """The weights with all of one head's on a token."""
+    made = alpha.clone()
+    made[:, head] = 0.0
+    made[:, head, token] = 1.0
+    return made
 
 
 def _gap(found: Tensor, expected: Tensor) -> float:

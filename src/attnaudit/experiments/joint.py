@@ -123,7 +123,7 @@ class Joint:
         if row is None or flips is None or most is None or rows.head is not None:  # figures of a layer are not those of one head
             return
         alone = rows.get("maximal_change", "max_delta_y")
-        one = "" if alone is None else f"one head alone at most {figure(alone['value'], 3)}, "
+        one = "largest found, " if alone is None else f"largest found, one head alone {figure(alone['value'], 3)}, "
         sentence = (
             f"Uniform weights in {_layers(rows)} at once change the output by {figure(row['value'], 3)} on average; the worst weights "
             f"that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, and flip {percent(flips['value'])} of the decisions."
@@ -132,7 +132,7 @@ class Joint:
         matters = row["value"] >= MATTERS
         clause = f"uniform weights in {_layers(rows)} change its output {'clearly' if matters else 'little'}"
         yield card_row(
-            Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}largest found {figure(most['value'], 3)}", sentence,
+            Joint.question, "mean Δŷ, uniform weights in all heads", row, f"{one}all heads {figure(most['value'], 3)}", sentence,
             mark=float(most["value"]), places=3, claim=Claim(matters, clause),
         )  # fmt: skip
 

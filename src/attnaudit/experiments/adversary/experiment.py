@@ -241,8 +241,7 @@ def _in_heads(rows: SummaryRows) -> str:
         return (
             f" In none of {rows.heads} do the weights found differ much from its own{included}; the bound does not rule such weights out."
         )
-    least = f"even in the head where they differ least, they differ {difference(min(free))} on average"
-    return f" In {len(free)} of {rows.heads} very different weights give nearly the same prediction; {least}."
+    return f" In {len(free)} of {rows.heads} the weights found differ {difference(min(free))} from its own on average, or more."
 
 
 def _same_output(rows: SummaryRows) -> str:
