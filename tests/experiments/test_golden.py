@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
@@ -64,6 +65,9 @@ def test_plausibility_and_prediction(trace: Trace):
     results = audit(trace)
     assert results["plausibility"].table["precision_attention"].to_list() == pytest.approx([1.0, 1.0, 0.0, None, None])
     assert results["prediction"].table["correct"].to_list() == [True, False, True, False, True]
+    known = results.summary.filter(pl.col("value").is_not_null())
+    without = known.filter(pl.col("low").is_null() | pl.col("high").is_null())
+    assert set(without["measure"]) == {"majority", "roc_auc_chance"}  # baselines are no estimates (docs/statistics.md)
     assert list(results) == [
         "prediction", "correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "erasure",
         "comprehensiveness", "plausibility",

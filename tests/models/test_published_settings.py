@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from attnaudit.corpora import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import ModelSettings, model_preset
 from attnaudit.runner import RunSpec
+from attnaudit.runner.cells import Cell
+from attnaudit.runner.sweep import Sweep
 from attnaudit.training.texts import labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
 
@@ -144,3 +147,10 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
     terms = -np.where(split.label == 1, np.log(p), np.log(1.0 - p))
     assert loss == pytest.approx((np.where(split.label == 1, 4.0, 1.0) * terms).mean(), rel=1e-5)
     assert plain == pytest.approx(terms.mean(), rel=1e-5)
+
+
+def test_the_papers_tables_are_rerun_with_as_many_shuffles() -> None:
+    """Jain & Wallace 2019, algorithm 2; an ordinary run draws as many as a Monte Carlo error needs."""
+    spec = Sweep(Path("nowhere"), []).spec(Cell("sst", 0, "bilstm", "additive"))
+    assert value_of(spec, "permutation.permutations") == 100
+    assert value_of(RunSpec.of("sst"), "permutation.permutations") is None

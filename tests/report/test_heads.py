@@ -65,7 +65,7 @@ def data(page: str, name: str) -> Any:
 def test_a_text_is_counted_once_whatever_the_number_of_heads(run: Path):
     page = statements((run / "report.html").read_text())
     assert "30 texts, 4 heads of 2 layers: 120 rows" in page
-    assert "95 % bootstrap interval over texts" in page
+    assert "95 % interval over texts" in page
     assert "of 30 labelled texts" in page
     assert "All 120 rows" in page
     assert re.findall(r"\binstances?\b", page, re.IGNORECASE) == []

@@ -121,4 +121,4 @@ def _subtitle(summary: pl.DataFrame, found: SummaryRows, about: About, drawn: st
     rows += f" ({about.tokens})" if rows and about.translates else ""
     rows = rows if found.audited is None else str(found.audited)
     seed = f"seed {about.seed}" if about.seed is not None else ""
-    return ", ".join([*filter(None, (rows, seed, about.assumed_classes)), f"brackets: 95 % bootstrap interval over {drawn}"])
+    return ", ".join([*filter(None, (rows, seed, about.assumed_classes)), f"brackets: 95 % interval over {drawn}"])

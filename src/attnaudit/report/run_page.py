@@ -48,7 +48,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         of_instances = heatmaps, erasure_section(trace, record, pictured, card.unit), instances
     missing, heads = left_out(record, first), card.audited
     lead = (
-        f"Means over {card.unit}s, or shares, with 95 % bootstrap intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
+        f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
         f"{f' A row is {heads.row}.' if heads is not None and card.unit == ROW else ''}"
     )
     sections = [

@@ -34,7 +34,7 @@ class Walks(NamedTuple):
 
     @property
     def known(self) -> Bool[np.ndarray, " n"]:
-        return ~np.isnan(self.time).any(axis=1)
+        return ~np.isnan(self.time.sum(axis=1))
 
 
 def is_recorded(columns: Collection[str]) -> bool:
@@ -46,8 +46,9 @@ def walks(rows: pl.DataFrame, ranking: str) -> Walks:
     """When the removals of a ranking flip the rows; the one order of a ranking, or all random orders. NaN is unknown."""
     first, second = (rows[name] for name in READ[ranking])
     if ranking == RANDOM:
-        shape = len(first), int(first.list.len().max() or 1)
-        return Walks(_numbers(first.explode()).reshape(shape), second.explode().to_numpy().astype(bool).reshape(shape))
+        time, flips = _numbers(first.explode()), second.explode().to_numpy().astype(bool)
+        shape = len(first), max(len(time) // max(len(first), 1), 1)
+        return Walks(time.reshape(shape), flips.reshape(shape))
     if ranking == MINIMUM:
         time = np.where(second.is_null(), np.nan, _numbers(first.fill_null(1.0)))
         return Walks(time[:, None], first.is_not_null().to_numpy()[:, None])
