@@ -5,8 +5,8 @@ from __future__ import annotations
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
 from attnaudit.training.settings import Guided
 
-STRENGTH = 3.0  # of the loss on attention, beside that on labels
-_NO_OTHER = "labels are drawn anew, so that no other word says anything about them"
+STRENGTH = 3.0  # of the loss on attention, which is added to that on labels
+_NO_OTHER = "labels are drawn at random, so that no other word says anything about them"
 
 for _construction in (
     Construction(
