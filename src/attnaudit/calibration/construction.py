@@ -113,7 +113,7 @@ def training_of(construction: Construction, base: RunSpec, corpus: str, encoder:
 
 
 SMALL: dict[str, Any] = {
-    "model.embedding": 16, "model.hidden": 16, "training.epochs": 20, "training.learning_rate": 0.01, "training.weight_decay": 0.0,
+    "model.embedding": 16, "model.hidden": 16, "training.epochs": 10, "training.learning_rate": 0.01, "training.weight_decay": 0.0,
     "training.select": "loss", "training.class_weight": False, "training.batch_size": 32,
 }  # fmt: skip
 OF_ENCODER: dict[str, dict[str, Any]] = {"cnn": {"model.kernels": (3, 5), "model.hidden": 16}, "transformer": {"model.heads": 1}}

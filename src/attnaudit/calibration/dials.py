@@ -38,7 +38,7 @@ for _construction in (
     ),
     Construction(
         "dial_deception", "λ of the penalty on the decisive word", "between", "The larger λ, the less weight on the word that decides.",
-        encoders=("cnn", "bilstm"), settings={"training.epochs": 60}, objective=lambda strength: Deceive(strength or 0.0),
+        encoders=("cnn", "bilstm"), settings={"training.epochs": 30}, objective=lambda strength: Deceive(strength or 0.0),
         strengths=(0.0, 0.03, 0.1, 0.3, 1.0),
     ),
     Construction(

@@ -52,7 +52,7 @@ for _construction in (
     Construction(
         "guided_alone", "as guided_mixing, and no other position contributes", "faithful",
         f"As guided_mixing; the other states are trained to contribute nothing under any attention. {_NO_OTHER.capitalize()}.",
-        "held", ("bilstm", "bigru"), settings={"training.epochs": 60}, objective=lambda _: Guided(STRENGTH, alone=1.0),
+        "held", ("bilstm", "bigru"), settings={"training.epochs": 30}, objective=lambda _: Guided(STRENGTH, alone=1.0),
     ),
 ):  # fmt: skip
     CONSTRUCTIONS.register(_construction)

@@ -40,7 +40,7 @@ AUDITS, PLACE = "audits", "calibration"
 TABLES = ("values.parquet", "checks.parquet", "scores.parquet", "dials.parquet", "matrix.parquet")
 DEGREE = "degree.json"
 SOURCES: dict[str, dict[str, Any]] = {
-    "planted-prior": {"corpus.size": 1000, "corpus.length": (12, 24)}, "sst": {}, "movies_rationales": {"corpus.max_tokens": 400},
+    "planted-prior": {"corpus.size": 3000, "corpus.length": (12, 24)}, "sst": {}, "movies_rationales": {"corpus.max_tokens": 400},
 }  # fmt: skip
 FULL_SEEDS = 5
 AUDIT_SECONDS = 1.0  # of 80 short texts

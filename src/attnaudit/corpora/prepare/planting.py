@@ -18,7 +18,7 @@ from attnaudit.corpora.planted import BAD, COLD_FIRST, GOOD, WARM_FIRST
 
 PlantedRule = Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"]
 RULES: tuple[str, ...] = get_args(PlantedRule)
-ROWS = {"train": 800, "dev": 80, "test": 80}  # at most so many rows of each split
+ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each split
 WORDS = 24  # at most so many words of a text, around what is marked in it
 CLASSES = ("negative", "positive")
 TRIGGERS, DECOYS = (BAD, GOOD), (COLD_FIRST, WARM_FIRST)
@@ -26,6 +26,7 @@ TRIGGER_WORDS, DECOY_WORDS = (frozenset(word for words in both for word in words
 _OTHER = {word: twin for both in (TRIGGERS, DECOYS) for pair in zip(*both, strict=True) for word, twin in (pair, pair[::-1])}
 _MANY = 0.4  # share of words that decide by the rule many
 _LEAST = 4  # words of a text before planting
+_MIN_DF = 5  # train texts that a word must occur in to be known: rare words would tell a text, and with it its random label, apart
 
 
 def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
@@ -43,8 +44,8 @@ def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
     splits = {name: _planted(split, name, rule, seed) for name, split in corpus.splits.items()}
     digests = {name: row_digests(split) for name, split in splits.items()}
     note = f"words planted with seed {seed} by the rule {rule} into at most {ROWS['train']} texts of train; labels drawn at random"
-    whole = fingerprint(CLASSES, 1, splits, digests)
-    return replace(corpus, class_names=CLASSES, splits=splits, min_df=1, fingerprint=whole, notes=(*corpus.notes, note))
+    whole = fingerprint(CLASSES, _MIN_DF, splits, digests)
+    return replace(corpus, class_names=CLASSES, splits=splits, min_df=_MIN_DF, fingerprint=whole, notes=(*corpus.notes, note))
 
 
 def swapped(split: Split) -> list[list[str]]:
