@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from docs import calibration_tables
+from docs import calibration_record, calibration_tables
 
 from attnaudit.calibration import CONSTRUCTIONS, construction
 from attnaudit.cli import main
@@ -102,6 +102,12 @@ def test_the_command_shows_scores_and_a_dry_run_writes_nothing(
     assert "0 of 2 trainings missing" in capsys.readouterr().out
     assert main(["calibrate", "--construction", "guided"]) == 2
     assert "guided_single" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_sweep_without_a_degree_is_not_shipped(done: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="a calibration without a degree"):
+        calibration_record.ship(done, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

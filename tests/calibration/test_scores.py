@@ -13,10 +13,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnaudit.calibration import CONSTRUCTIONS
+from attnaudit.calibration.card import standing_row
 from attnaudit.calibration.check import checked
 from attnaudit.calibration.degree import Degree, fitted, standing, wide_table
 from attnaudit.calibration.score import auc_interval, dials, matrix, scores, share_larger
 from attnaudit.report.calibration_page import write_calibration
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows
+from attnaudit.results.table import summary_row
 from tests.oracles.auc import every_pair, over_constructions
 from tests.traces import make_trace
 
@@ -170,6 +175,25 @@ def test_the_halves_have_both_truths_and_every_construction_a_reason() -> None:
         assert min(sizes) >= 4, truth
     assert all(one.reason.endswith(".") and one.title for one in CONSTRUCTIONS.values())
     assert all(not one.half for one in CONSTRUCTIONS.values() if one.truth not in TRUE)
+
+
+def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl.DataFrame) -> None:
+    degree = fitted(values)
+
+    def row(of_all: dict[str, float], **facts: Any) -> CardRow | None:
+        rows = [summary_row("x", name, value, n=9) for name, value in of_all.items()]
+        return standing_row(SummaryRows.of(pl.DataFrame(rows, schema=SUMMARY_SCHEMA)), About(**facts), degree)
+
+    like = row({"a": 2.2, "b": -2.2, "c": 0.0})
+    assert like is not None
+    assert "nearest to it are faithful" in like.sentence
+    assert "“" in like.yardstick
+    far = row({"a": 99.0, "b": 99.0, "c": 99.0})
+    assert far is not None
+    assert far.sentence.startswith("No judgement: ")
+    assert row({"a": 1.0}) is None
+    assert row({"a": 1.0, "b": 1.0, "c": 0.0}, class_names=("x", "y", "z")) is None
+    assert standing_row(SummaryRows({}), About(), None) is None
 
 
 def test_the_page_shows_the_matrix_the_degree_and_every_number(values: pl.DataFrame, tmp_path: Path) -> None:

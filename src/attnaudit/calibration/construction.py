@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.registry import Registry
+from attnaudit.models.presets import ENCODERS, EncoderSpec, register_encoder
 from attnaudit.plans.training import Training, TrainingId
 from attnaudit.trace import Trace
 
@@ -102,6 +103,8 @@ def training_of(construction: Construction, base: RunSpec, corpus: str, encoder:
     if construction.teacher:
         teacher = training_of(CONSTRUCTIONS[construction.teacher], base, corpus, encoder, seed, None)
     real = encoder if strength is None else construction.encoder_of.get(strength, encoder)
+    if real not in ENCODERS:  # those of a dial are no choice for users, and are registered where they are needed
+        register_encoder(EncoderSpec(real, f"attnaudit.models.mixed:{real}", hidden=SMALL["model.hidden"]))
     settings = {**SMALL, **OF_ENCODER.get(real, {}), **construction.settings}
     fresh = RunSpec.of(base.corpus.source, encoder=real, attention=construction.attention, vectors="random", seed=seed, settings=settings)
     objective = construction.objective(strength) if construction.objective else None
@@ -110,7 +113,7 @@ def training_of(construction: Construction, base: RunSpec, corpus: str, encoder:
 
 
 SMALL: dict[str, Any] = {
-    "model.embedding": 16, "model.hidden": 16, "training.epochs": 20, "training.learning_rate": 0.01, "training.weight_decay": 0.0,
+    "model.embedding": 16, "model.hidden": 16, "training.epochs": 10, "training.learning_rate": 0.01, "training.weight_decay": 0.0,
     "training.select": "loss", "training.class_weight": False, "training.batch_size": 32,
 }  # fmt: skip
 OF_ENCODER: dict[str, dict[str, Any]] = {"cnn": {"model.kernels": (3, 5), "model.hidden": 16}, "transformer": {"model.heads": 1}}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -79,6 +80,7 @@ class Standing:
     reason: str = ""
 
 
+@cache
 def shipped() -> Degree | None:
     """The degree that comes with the package; None where there is none yet."""
     path = files("attnaudit").joinpath(DATA)

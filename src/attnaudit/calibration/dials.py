@@ -5,12 +5,9 @@ from __future__ import annotations
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
 from attnaudit.calibration.faithful import STRENGTH
 from attnaudit.calibration.transform import permuted
-from attnaudit.models.presets import EncoderSpec, register_encoder
 from attnaudit.training.settings import Deceive, Guided, Sparse
 
 _MIXED = {0.0: "mixed_0", 0.25: "mixed_25", 0.5: "mixed_50", 0.75: "mixed_75", 1.0: "mixed_100"}
-for _name in _MIXED.values():
-    register_encoder(EncoderSpec(_name, f"attnaudit.models.mixed:{_name}", hidden=128))
 
 _LEARNED = "Nothing in the training says where attention goes: whether it is faithful is what an audit asks."
 
@@ -41,7 +38,7 @@ for _construction in (
     ),
     Construction(
         "dial_deception", "λ of the penalty on the decisive word", "between", "The larger λ, the less weight on the word that decides.",
-        encoders=("cnn", "bilstm"), settings={"training.epochs": 60}, objective=lambda strength: Deceive(strength or 0.0),
+        encoders=("cnn", "bilstm"), settings={"training.epochs": 30}, objective=lambda strength: Deceive(strength or 0.0),
         strengths=(0.0, 0.03, 0.1, 0.3, 1.0),
     ),
     Construction(

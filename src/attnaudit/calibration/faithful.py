@@ -5,8 +5,8 @@ from __future__ import annotations
 from attnaudit.calibration.construction import CONSTRUCTIONS, Construction
 from attnaudit.training.settings import Guided
 
-STRENGTH = 3.0  # of the loss on attention, beside that on labels
-_NO_OTHER = "labels are drawn anew, so that no other word says anything about them"
+STRENGTH = 3.0  # of the loss on attention, which is added to that on labels
+_NO_OTHER = "labels are drawn at random, so that no other word says anything about them"
 
 for _construction in (
     Construction(
@@ -52,7 +52,7 @@ for _construction in (
     Construction(
         "guided_alone", "as guided_mixing, and no other position contributes", "faithful",
         f"As guided_mixing; the other states are trained to contribute nothing under any attention. {_NO_OTHER.capitalize()}.",
-        "held", ("bilstm", "bigru"), settings={"training.epochs": 60}, objective=lambda _: Guided(STRENGTH, alone=1.0),
+        "held", ("bilstm", "bigru"), settings={"training.epochs": 30}, objective=lambda _: Guided(STRENGTH, alone=1.0),
     ),
 ):  # fmt: skip
     CONSTRUCTIONS.register(_construction)

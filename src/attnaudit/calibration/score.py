@@ -31,7 +31,7 @@ def scores(values: pl.DataFrame, seed: int = 0) -> pl.DataFrame:
 
     The AUC is the mean over pairs of a faithful and an unfaithful construction of the share of pairs of cells in which the faithful one
     has the better value, ties half; every construction counts alike. Better is higher, or lower where the measure says so. Cells whose
-    truth was not confirmed are left out.
+    truth was not confirmed are excluded.
     """
     rows = [_scored(measured, part, seed) for measured, part in by_measure(values)]
     return pl.DataFrame(rows, schema_overrides={"auc": pl.Float64}).sort("auc", descending=True, nulls_last=True)

@@ -9,8 +9,8 @@ from attnaudit.corpora.prepare.planting import DECOY_WORDS
 from attnaudit.training.settings import Adversary, Deceive, Guided
 
 _DECOYS = tuple(sorted(DECOY_WORDS))
-_LONG = {"training.epochs": 60}  # what has to pass through the states, or through small weights, takes longer to learn
-_STRONG = {"training.epochs": 60, "training.learning_rate": 0.03}
+_LONG = {"training.epochs": 30}  # what has to pass through the states, or through small weights, takes longer to learn
+_STRONG = {"training.epochs": 30, "training.learning_rate": 0.03}
 
 for _construction in (
     Construction(

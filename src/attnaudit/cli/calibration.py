@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import polars as pl
 import typer
 
 from attnaudit.cli import options as o
@@ -76,6 +75,8 @@ def calibrate(
 
 def _show(folder: Path, as_json: bool) -> None:
     """The scores of all measures, the best first, and what the degree reaches."""
+    import polars as pl
+
     from attnaudit.cli.show import print_rows, show_json
     from attnaudit.core.files import read_json
     from attnaudit.results.words import figure

@@ -76,7 +76,7 @@ class CorpusSpec:
     seed: int | None = setting(**_SEED)
     removed: Literal["rationale"] | tuple[str, ...] | None = setting("Words that are removed from every text, or its rationale.", None)
     planted: Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"] | None = setting(
-        "Rule by which words are planted into short cuts of the texts, with labels drawn anew that follow them (docs/calibration.md).", None
+        "Rule by which words are planted into short cuts of the texts, with random labels that follow them (docs/calibration.md).", None
     )
 
     def __post_init__(self) -> None:

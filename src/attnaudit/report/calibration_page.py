@@ -19,7 +19,7 @@ from attnaudit.results.words import figure
 
 HEADING = "Planted truth: which measures tell faithful attention from unfaithful?"
 LEAD = (
-    "Every construction counts alike; intervals draw constructions, of dials seeds. Models whose truth the check did not confirm are left "
+    "Every construction counts alike; intervals draw constructions, of dials seeds. Models whose truth the check did not confirm are "
     "out. Measures without a direction are scored as if higher values spoke for attention."
 )
 

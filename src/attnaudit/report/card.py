@@ -9,6 +9,8 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
+from attnaudit.calibration.card import standing_row
+from attnaudit.calibration.degree import shipped
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
@@ -70,6 +72,8 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
     rows, notices = _rows(found, about, withheld=bool(notice)), (notice,) if notice else ()
+    among = None if notice else standing_row(found, about, shipped())
+    rows = (*rows, among) if among else rows
     drawn = about.drawn if found.audited is None else "texts"
     subtitle = _subtitle(summary, found, about, drawn)
     return Card(_title(about), subtitle, rows, notices, _audited_part(found), _scope(found, about), found.unit, drawn, found.audited)

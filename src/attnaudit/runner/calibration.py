@@ -1,7 +1,7 @@
 """Planted truth: every construction is trained, audited as a user's trace would be, and every measure scored by what it says of them.
 
 ``OUT/trainings`` holds the trainings, ``OUT/audits/<cell>`` the trace that is audited and its results, ``OUT/calibration`` the tables, the
-degree and the page. All is done once for what it follows from, so that a sweep that was stopped goes on where it was.
+degree and the page. All is done once for what it follows from, so that the same call resumes a sweep that was stopped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ AUDITS, PLACE = "audits", "calibration"
 TABLES = ("values.parquet", "checks.parquet", "scores.parquet", "dials.parquet", "matrix.parquet")
 DEGREE = "degree.json"
 SOURCES: dict[str, dict[str, Any]] = {
-    "planted-prior": {"corpus.size": 1000, "corpus.length": (12, 24)}, "sst": {}, "movies_rationales": {"corpus.max_tokens": 400},
+    "planted-prior": {"corpus.size": 3000, "corpus.length": (12, 24)}, "sst": {}, "movies_rationales": {"corpus.max_tokens": 400},
 }  # fmt: skip
 FULL_SEEDS = 5
 AUDIT_SECONDS = 1.0  # of 80 short texts

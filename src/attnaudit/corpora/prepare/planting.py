@@ -1,7 +1,7 @@
 """Texts whose deciding words are put there: any corpus, cut to short texts, with planted words that a random label follows.
 
 Every text also has a decoy, a word of two other sets that is drawn without regard to the label. The words of the text itself say nothing
-about the label, since that is drawn anew. So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`).
+about the label, which is random. So it is known which words decide, and what replacing a word must do (`swapped`, `reworded`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attnaudit.corpora.planted import BAD, COLD_FIRST, GOOD, WARM_FIRST
 
 PlantedRule = Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"]
 RULES: tuple[str, ...] = get_args(PlantedRule)
-ROWS = {"train": 800, "dev": 80, "test": 80}  # at most so many rows of each split
+ROWS = {"train": 2000, "dev": 100, "test": 80}  # at most so many rows of each split
 WORDS = 24  # at most so many words of a text, around what is marked in it
 CLASSES = ("negative", "positive")
 TRIGGERS, DECOYS = (BAD, GOOD), (COLD_FIRST, WARM_FIRST)
@@ -26,6 +26,7 @@ TRIGGER_WORDS, DECOY_WORDS = (frozenset(word for words in both for word in words
 _OTHER = {word: twin for both in (TRIGGERS, DECOYS) for pair in zip(*both, strict=True) for word, twin in (pair, pair[::-1])}
 _MANY = 0.4  # share of words that decide by the rule many
 _LEAST = 4  # words of a text before planting
+_MIN_DF = 5  # train texts that a word must occur in to be known: rare words would tell a text, and with it its random label, apart
 
 
 def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
@@ -34,7 +35,7 @@ def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
     ``decisive``: one word decides. ``twice``: a second word of the same class is there as well. ``majority``: three words, of which two or
     three are of the class. ``last``: the last word decides. ``many``: `_MANY` of all words are of the class. ``decoy``: the decoy is the
     word that decides. ``random``: as decisive, but the label is independent of all words. What is planted follows from ``seed``, the split
-    and the row alone, and words and places are the same for ``decisive``, ``decoy`` and ``random``. Raises InputError.
+    and the row alone, and words and positions are the same for ``decisive``, ``decoy`` and ``random``. Raises InputError.
     """
     if rule not in RULES:
         raise InputError("plant words", "setting corpus.planted", repr(rule), f"one of {', '.join(RULES)}", did_you_mean(rule, RULES))
@@ -43,8 +44,8 @@ def with_planted(corpus: Corpus, rule: str, seed: int) -> Corpus:
     splits = {name: _planted(split, name, rule, seed) for name, split in corpus.splits.items()}
     digests = {name: row_digests(split) for name, split in splits.items()}
     note = f"words planted with seed {seed} by the rule {rule} into at most {ROWS['train']} texts of train; labels drawn at random"
-    whole = fingerprint(CLASSES, 1, splits, digests)
-    return replace(corpus, class_names=CLASSES, splits=splits, min_df=1, fingerprint=whole, notes=(*corpus.notes, note))
+    whole = fingerprint(CLASSES, _MIN_DF, splits, digests)
+    return replace(corpus, class_names=CLASSES, splits=splits, min_df=_MIN_DF, fingerprint=whole, notes=(*corpus.notes, note))
 
 
 def swapped(split: Split) -> list[list[str]]:
@@ -120,7 +121,7 @@ def _plain(tokens: list[str]) -> list[str]:
 
 
 def _window(split: Split, row: int) -> tuple[list[str], list[int]]:
-    """`WORDS` words around the first that is marked, if any is, and the places of those that are."""
+    """`WORDS` words around the first that is marked, if any is, and the positions of those that are."""
     tokens = split.tokens[row]
     known = split.rationale[row] if split.rationale is not None else []
     marks = known or [False] * len(tokens)
@@ -132,13 +133,13 @@ def _window(split: Split, row: int) -> tuple[list[str], list[int]]:
 
 
 def _text(words: list[str], marked: list[int], rule: str, label: int, rng: np.random.Generator) -> tuple[list[str], list[bool], int]:
-    """A planted text, which of its words decide, and the class of its decoy; planted words replace those at their places."""
-    places = rng.permutation(len(words) - 1).tolist()  # the last word is kept for the rule last
+    """A planted text, which of its words decide, and the class of its decoy; planted words replace those at their positions."""
+    order = rng.permutation(len(words) - 1).tolist()  # the last word is kept for the rule last
     of_decoy = int(rng.integers(2))
     picked = rng.integers(len(GOOD), size=len(words)).tolist()
     decoy = DECOYS[of_decoy][picked[0] % len(DECOYS[0])]
-    first = next((place for place in marked if place < len(words) - 1), places[0])
-    where = [first, *(place for place in places if place != first)]
+    first = next((place for place in marked if place < len(words) - 1), order[0])
+    where = [first, *(place for place in order if place != first)]
     decoy_at, where = where[-1], where[:-1]
     chosen, classes = _deciding(rule, len(words), where, label, rng)
     text, marks = list(words), [False] * len(words)
@@ -151,7 +152,7 @@ def _text(words: list[str], marked: list[int], rule: str, label: int, rng: np.ra
 
 
 def _deciding(rule: str, length: int, where: list[int], label: int, rng: np.random.Generator) -> tuple[list[int], list[int]]:
-    """The places of planted words, and the class of each."""
+    """The positions of planted words, and the class of each."""
     if rule == "last":
         return [length - 1], [label]
     count = {"twice": 2, "majority": 3, "many": max(2, round(_MANY * length))}.get(rule, 1)

@@ -1,0 +1,33 @@
+"""Ship what a calibration gave: ``python docs/calibration_record.py DIR`` copies its degree and its scores into the package.
+
+DIR is the folder of ``attnaudit calibrate --out DIR``. The degree then appears on the card of every audit; the command is in the file.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import polars as pl
+
+from attnaudit.calibration.degree import DATA, Degree
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import read_json, write_json
+
+PACKAGE = Path(__file__).parents[1] / "src" / "attnaudit"
+
+
+def ship(folder: Path, package: Path = PACKAGE) -> Path:
+    """Write ``degree.json`` and ``scores.csv`` of a finished calibration into the package. Raises InputError where it has no degree."""
+    degree = read_json(folder / "calibration" / "degree.json")
+    if degree is None:
+        raise InputError("ship", str(folder), "a calibration without a degree", "one with constructions of both halves and truths")
+    place = package / DATA
+    write_json(place, Degree.from_json(degree).to_json())
+    rounded = pl.read_parquet(folder / "calibration" / "scores.parquet").with_columns(pl.col(pl.Float64).round(4))
+    rounded.write_csv(place.with_name("scores.csv"))
+    return place
+
+
+if __name__ == "__main__":
+    print(ship(Path(sys.argv[1])))

@@ -1,0 +1,51 @@
+"""The row of the verdict card that says where a model is among the constructions."""
+
+from __future__ import annotations
+
+from attnaudit.calibration import CONSTRUCTIONS
+from attnaudit.calibration.degree import Degree, Standing, standing
+from attnaudit.results.about import About
+from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.words import figure
+
+QUESTION = "Where is it among models whose attention is known to be faithful, or not?"
+MEASURE = "calibrated degree, 0 like unfaithful and 1 like faithful ones"
+
+
+def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> CardRow | None:
+    """The row of a classifier of two classes with one attention a text; None for other models, and where there is no degree.
+
+    The constructions are such classifiers: of others nothing is known.
+    """
+    if degree is None or rows.audited is not None or about.translates or about.has_question or len(about.class_names) > 2:
+        return None
+    found = standing(degree, {key: float(row["value"]) for key, row in rows.rows.items()})
+    if found is None:
+        return None
+    row = {"value": found.degree, "low": found.low, "high": found.high, "experiment": "calibration", "measure": "degree"}
+    return card_row(QUESTION, MEASURE, row, _between(found), f"{_judgement(found)}{_quality(degree)}")
+
+
+def _between(found: Standing) -> str:
+    """The titles of the constructions next to it."""
+    below, above = (CONSTRUCTIONS[name].title if name in CONSTRUCTIONS else name for name in (found.below, found.above))
+    if below and above:
+        return f"between “{below}” and “{above}”"
+    return f"above all: “{below}” is next" if below else f"below all: “{above}” is next"
+
+
+def _judgement(found: Standing) -> str:
+    if found.truth is None:
+        return f"No judgement: {found.reason}."
+    return f"The models nearest to it are {found.truth} by construction."
+
+
+def _quality(degree: Degree) -> str:
+    """How well the degree does where it was not fitted."""
+    held = degree.held or {}
+    if held.get("auc") is None:
+        return ""
+    return (
+        f" On constructions that it was not fitted on the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} "
+        f"of the pairs [{figure(held['low'])}, {figure(held['high'])}]; two models of opposite truth can leave the same trace."
+    )
