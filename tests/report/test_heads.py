@@ -112,7 +112,7 @@ def test_several_positions_of_a_text_are_rows_of_one_text():
     assert heads is not None
     assert (heads.texts, heads.positions, heads.rows) == (12, 60, 60 * len(heads.names))
     assert str(heads).startswith("12 texts at 60 positions, ")
-    assert set(summary.filter(pl.col("value").is_not_null())["texts"]) == {12}
+    assert set(summary["texts"]) == {12}
     card = verdict(summary, ABOUT)
     assert "of 60 labelled positions of 12 texts (" in card.rows[0].sentence
     assert {one.unit for one in head_cards(summary, ABOUT).values()} == {"position"}
