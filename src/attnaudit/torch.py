@@ -230,8 +230,11 @@ class _Collected:
             raise InputError(OPERATION, where, f"weight {behind:.2g} behind the tokens", "none on padding", "mask it")
         alpha = own[:, :, :size]
         alone = [[network.run(batch.inputs, _on_one(alpha, head, t)) for t in range(size)] for head in range(alpha.shape[1])]
-        of_token = (torch.stack([torch.stack([one[k].reshape(len(lengths), -1) for one in ones]) for ones in alone]) for k in (0, 1))
-        part = cls(batch, alpha, logits, pooled.reshape(len(lengths), -1), tuple(pooled.shape), *of_token, True)
+        logits_alone, pooled_alone = (
+            torch.stack([torch.stack([one.reshape(len(lengths), -1) for one in ones]) for ones in of_heads])
+            for of_heads in ([[one[0] for one in ones] for ones in alone], [[one[1] for one in ones] for ones in alone])
+        )
+        part = cls(batch, alpha, logits, pooled.reshape(len(lengths), -1), tuple(pooled.shape), logits_alone, pooled_alone, True)
         return part._checked(network, where)
 
     def _checked(self, network: PoolingNetwork, where: str) -> _Collected:

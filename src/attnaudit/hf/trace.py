@@ -302,11 +302,12 @@ def output_names(model: Any, tokenizer: Any, class_names: Sequence[str]) -> tupl
     names = [*tokenizer.convert_ids_to_tokens(list(range(min(size, known)))), *(None for _ in range(size - known))]
     if spells_bytes(tokenizer):
         names = [name if name is None or name in tokenizer.all_special_tokens else of_spelled_bytes(name) for name in names]
+    found: list[str] = []
     taken: set[str] = set()
     for number, name in enumerate(names):
-        names[number] = f"<{number}>" if name is None or name in taken else name
-        taken.add(names[number])
-    return tuple(names)
+        found.append(f"<{number}>" if name is None or name in taken else str(name))
+        taken.add(found[-1])
+    return tuple(found)
 
 
 def _output_size(model: Any) -> int:

@@ -126,7 +126,7 @@ def audit_into(
     return out
 
 
-def _packages(trace: Path, replay: Network | None) -> tuple[str, ...]:
+def _packages(trace: Path, replay: Any) -> tuple[str, ...]:
     """What an audit of this trace uses besides the packages of all."""
     from attnaudit.trace import tail_file, trace_files
 

@@ -213,7 +213,7 @@ class _Search:
         for _ in range(times):
             rows = self.below_bound(singles, rows[box[rows] >= SMALLEST_BOX])
             before, log_p = self.best.value[rows].copy(), self.tangents(singles, rows)
-            made = [self._step_up(singles, row, log_p[row], box[row]) for row in rows.tolist()]
+            made = [self._step_up(singles, row, log_p[row], float(box[row])) for row in rows.tolist()]
             solved = np.array([one is not None for one in made], bool)
             tried = rows[solved]
             segments, start = _of_largest(tried, singles, [one for one in made if one is not None]), np.zeros(len(tried))
