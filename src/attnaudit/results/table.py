@@ -88,12 +88,15 @@ def summarise_ratios(
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
         read = frame.with_columns(pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))).collect()
-        of = read[CLUSTER].to_numpy() if CLUSTER in read.columns else np.arange(read.height)
+        several = CLUSTER in read.columns
+        of = read[CLUSTER].to_numpy() if several else np.arange(read.height)
         for measure, names in ratios.items():
             value, low, high = read.select(names).to_numpy().T
             parts = np.stack([value - low, high - low], axis=1)
             known = ~np.isnan(parts).any(axis=1)
-            rows.append(_of_ratio(experiment, measure, group, parts[known], of[known], seed) | {"undefined": int((~known).sum())})
+            texts = len(np.unique(of[known])) if several else None
+            counts = {"undefined": int((~known).sum()), "texts": texts}
+            rows.append(_of_ratio(experiment, measure, group, parts[known], of[known], seed) | counts)
     return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
 
 

@@ -301,8 +301,8 @@ def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
     y = alt.Y("value:Q", title=chart.y_title, scale=_ENDS, axis=alt.Axis(format=".0%", tickCount=5))
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
-        title=None, orient="right", labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12, symbolSize=500,
-        symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
+        title=None, orient="bottom", direction="vertical", columns=2, labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12,
+        symbolSize=500, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
     )  # fmt: skip
     drawn = alt.Chart(points.rename({"name": "group"}))
     return alt.layer(
