@@ -60,10 +60,10 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     ],
 )
 def test_what_takes_longest_is_compiled_elsewhere_and_run_last(process: Process, trace: Trace, later: list[str]):
-    order = list(ahead.in_turn(trace, NAMES, silent))
+    order = list(ahead.in_turn(trace, NAMES, silent, lambda: process.said.append("something else done")))
     assert process.experiments == later
     assert order == [*(name for name in NAMES if name not in later), *later]
-    assert process.said == ["waited for", "ended"]
+    assert process.said == ["something else done", "waited for", "ended"]
 
 
 def test_an_experiment_that_fails_ends_the_process(process: Process):

@@ -111,12 +111,18 @@ def _run(
     experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The table of every experiment on every shard; ``progress`` reports which runs, and how many rows are done."""
-    done = 0
+    done, heads = 0, dict[str, pl.DataFrame]()
+
+    def compile_summaries() -> None:
+        for name, head in heads.items():
+            experiments[name].summarise(head.lazy())
+
     for shard in shards:
-        for name in in_turn(shard, list(experiments), progress):
+        for name in in_turn(shard, list(experiments), progress, compile_summaries):
             progress(f"audit: {name}", done, rows)
             with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
                 table = experiments[name](shard)
+            heads[name] = table.head(2)
             yield name, table
         done += len(shard)
 

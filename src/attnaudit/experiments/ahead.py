@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from tempfile import TemporaryDirectory
 
@@ -21,11 +21,13 @@ from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace, write_shards
 
 
-def in_turn(trace: Trace, experiments: Sequence[str], progress: Progress) -> Generator[str, None, None]:
+def in_turn(
+    trace: Trace, experiments: Sequence[str], progress: Progress, meanwhile: Callable[[], None] = lambda: None
+) -> Generator[str, None, None]:
     """The names of the experiments as they are to be run: last those whose kernels another process compiles meanwhile.
 
-    With one thread, or with everything compiled, there is no other process. One that fails costs time alone: kernels that it did not
-    compile are compiled here.
+    Before it waits for the other process it calls ``meanwhile``. With one thread, or with everything compiled, there is no other process.
+    One that fails costs time alone: kernels that it did not compile are compiled here.
     """
     later = _slowest(trace, experiments)
     now = [name for name in experiments if name not in later]
@@ -35,6 +37,7 @@ def in_turn(trace: Trace, experiments: Sequence[str], progress: Progress) -> Gen
     with _compiling(trace, later) as process:
         yield from now
         progress(f"compile {' and '.join(later)} (once, on their first use)", 0, 0)
+        meanwhile()
         if process is not None:
             process.wait()
     yield from later
