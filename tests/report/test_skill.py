@@ -43,7 +43,7 @@ AT_CHANCE = {
 def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion() -> None:
     card = verdict(summary_of(**AT_CHANCE, **SHUFFLED), ABOUT)
     quality, shuffled = card.rows
-    assert "no better than always predicting the most frequent class (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
+    assert "not shown to be better than always predicting the most frequent class (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
     assert card.lead.startswith("Claim nothing")
     assert shuffled.sentence == WITHHELD
     assert (shuffled.figure, shuffled.interval) == ("0.300", "[0.290, 0.310]")
@@ -91,7 +91,7 @@ def ranked(auc: tuple[float, float, float], accuracy: tuple[float, float, float]
 def test_accuracy_decides_and_not_the_better_of_two(auc: tuple[float, float, float]) -> None:
     """A ranking far better than chance does not make the decisions of a model better than those of a constant."""
     notice = no_skill_of_run(ranked(auc, (0.52, 0.5, 0.54), 0.51))
-    assert "no better than always predicting the most frequent class (accuracy 0.52 [0.50, 0.54], baseline 0.51)" in notice
+    assert "not shown to be better than always predicting the most frequent class (accuracy 0.52 [0.50, 0.54], baseline 0.51)" in notice
     assert no_skill_of_run(ranked(auc, (0.6, 0.56, 0.64), 0.51)) == ""
 
 
@@ -107,12 +107,14 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(o
     summary = Prediction().summarise(rows)
     found = SummaryRows.of(summary)
     assert found.value("prediction", "accuracy") == found.value("prediction", "majority")
-    assert "no better than always predicting the most frequent class" in no_skill_of_run(found)
+    assert "not shown to be better than always predicting the most frequent class" in no_skill_of_run(found)
     if learned:
         assert "explain its probabilities, not its decisions" in verdict(summary, ABOUT).rows[0].sentence
 
 
-@pytest.mark.parametrize(("low", "told"), [(0.1, "no better than copying the source (BLEU 0.3 [0.1, 0.5], baseline 0.2)"), (0.25, "")])
+@pytest.mark.parametrize(
+    ("low", "told"), [(0.1, "not shown to be better than copying the source (BLEU 0.3 [0.1, 0.5], baseline 0.2)"), (0.25, "")]
+)
 def test_a_translator_is_compared_with_the_copied_source(low: float, told: str) -> None:
     rows = summary_of(translation__bleu={"value": 0.3, "low": low, "high": 0.5}, translation__bleu_copy={"value": 0.2})
     assert told in no_skill_of_run(SummaryRows.of(rows))
@@ -123,7 +125,7 @@ def test_a_translator_that_writes_the_same_for_every_source_has_learned_nothing(
     names = ("translation__bleu", "translation__bleu_copy", "translation__bleu_other")
     figures = ({"value": 0.3, "low": 0.25, "high": 0.35}, {"value": 0.0}, {"value": 0.28})
     notice = no_skill_of_run(SummaryRows.of(summary_of(**dict(zip(names, figures, strict=True)))))
-    assert "no better than its translations of other sources (BLEU 0.3 [" in notice
+    assert "not shown to be better than its translations of other sources (BLEU 0.3 [" in notice
     texts = [f"{one} b c d {one} f g {one}" for one in "xyzw"]
     assert bleu_of_others(texts, texts) < 60 < bleu(bleu_counts(texts, texts).sum(axis=0))
     assert bleu_of_others(["a b c d e"] * 4, ["a b c d e"] * 4) == pytest.approx(100)

@@ -239,6 +239,7 @@ from pathlib import Path
 from attnaudit.copying import training as copying
 from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.runner import copying_study, run_copying
+from tests.forked import survived
 copying.PAUSE, portions = 0.0, [1]
 advance, settings, kills = SideBySide.advance, eval(sys.argv[2]), 0
 def some(self, *given, **named):
@@ -247,15 +248,7 @@ def some(self, *given, **named):
         os.kill(os.getpid(), 9)
     return advance(self, *given, **named)
 SideBySide.advance = some
-while True:
-    child = os.fork()  # which has imported what it needs
-    if child == 0:
-        run_copying(copying_study("iid", 1, settings), Path(sys.argv[1]), threads=2)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status == 0:
-        break
-    assert os.WTERMSIG(status) == 9, status
+while not survived(lambda: run_copying(copying_study("iid", 1, settings), Path(sys.argv[1]), threads=2)):
     kills += 1
 print(kills)
 """

@@ -197,20 +197,17 @@ _KILLED = """
 import os, random, signal, sys, threading, time
 from pathlib import Path
 from attnaudit.runner import run_study
+from tests.forked import survived
 from tests.studies.test_pairs import tiny
 import torch._dynamo  # by the first optimiser of a process, in seconds
 import attnaudit.models.classifier, attnaudit.tracing.texts, attnaudit.training.texts  # once, before the forks
 kills = 0
 for attempt in range(3):
-    child = os.fork()
-    if child == 0:
+    def work():
         random.seed(attempt)
         threading.Timer(random.uniform(0.05, 1.5), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
         run_study(tiny(sys.argv[3], Path(sys.argv[2])), Path(sys.argv[1]))
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert status == 0 or os.WTERMSIG(status) == 9, status
-    kills += status != 0
+    kills += not survived(work)
 print(kills)
 """
 

@@ -217,29 +217,25 @@ import attnaudit.report.study_page as page
 import torch._dynamo  # by the first optimiser of a process, in seconds
 import attnaudit.experiments, attnaudit.models.classifier, attnaudit.tracing.texts, attnaudit.training.texts  # once, before the forks
 from attnaudit.runner import StudySpec, run_study
+from tests.forked import survived
 page.write_studies = lambda folder, metadata, names: (folder / "report.html").write_text("page")
 page.write_study = lambda folder, metadata, notes, page: page.write_text("page")
 report.write_report = lambda folder, trace, page: page.write_text("page")
 spec = StudySpec.of("{study}", "planted-decisive", full=True, vectors="random", device="cpu", settings={settings})
 chance, kills, rename = random.Random(1), 0, Path.replace
-while True:
-    left = chance.randint(4, 16 + kills // 4)  # a step of many files gets done at last
-    child = os.fork()
-    if child == 0:
-        def replace(self, target):
-            global left
-            left -= 1
-            if left == 0:
-                os.kill(os.getpid(), 9)
-            return rename(self, target)
-        Path.replace = replace
-        run_study(spec, sys.argv[1])
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    if status == 0:
-        break
-    assert os.WTERMSIG(status) == 9, status
+def replace(self, target):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), 9)
+    return rename(self, target)
+def work():
+    Path.replace = replace
+    run_study(spec, sys.argv[1])
+left = chance.randint(4, 16)
+while not survived(work):
     kills += 1
+    left = chance.randint(4, 16 + kills // 4)  # a step of many files gets done at last
 print(kills)
 """
 

@@ -149,7 +149,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
             if auc is None
             else f" It does rank {rows.text}s (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
         )
-        return f"{correct}Its decisions are hardly better than always predicting the most frequent class.{ranks}"
+        return f"{correct}Its decisions are not shown to be better than always predicting the most frequent class.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
 
 

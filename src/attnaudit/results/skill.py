@@ -65,8 +65,8 @@ def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
             return ""
         reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
         return (
-            f"Claim nothing: the model is no better than {does} ({one.label} {reached}, baseline {figure(baseline, one.places)}). "
-            "Figures are shown, conclusions withheld."
+            f"Claim nothing: the model is not shown to be better than {does} ({one.label} {reached}, baseline "
+            f"{figure(baseline, one.places)}). Figures are shown, conclusions withheld."
         )
     return ""
 

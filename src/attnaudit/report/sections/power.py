@@ -12,6 +12,7 @@ from attnaudit.results.card import CardRow
 from attnaudit.results.words import figure, thousands
 
 WIDTHS = (0.05, 0.02, 0.01)  # half the width of the interval
+FEWEST = 30  # below it widths do not shrink as 1/√n, and no number is given
 
 
 class Needed(NamedTuple):
@@ -40,4 +41,9 @@ def _needed(row: CardRow, documents: int) -> Needed | None:
         return None
     half = 0.5 * (row.high - row.low)
     counts = documents_needed(documents, half)
-    return Needed(f"{row.question} {row.measure}", f"± {figure(half, 3)}", thousands(documents), tuple(map(thousands, counts)))
+    return Needed(
+        f"{row.question} {row.measure}",
+        f"± {figure(half, 3)}",
+        thousands(documents),
+        tuple(thousands(count) if count >= FEWEST else f"< {FEWEST}" for count in counts),
+    )
