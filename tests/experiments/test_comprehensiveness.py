@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 
 import numpy as np
@@ -84,6 +85,20 @@ def test_the_extreme_means_are_those_of_exhaustive_search(zeros: float) -> None:
                 sets = [list(chosen) for chosen in combinations(range(size), kept) if weights[list(chosen)].sum() > 0]
                 means = [weights[chosen] @ value[chosen] / weights[chosen].sum() for chosen in sets]
                 assert extreme_means(weights, value, kept) == pytest.approx((min(means), max(means)), abs=1e-12)
+
+
+def test_the_extreme_means_are_exact_where_weights_differ_by_many_orders_of_magnitude() -> None:
+    random = np.random.default_rng(11)
+    for size in (4, 7):
+        for _ in range(30):
+            weights, value = 10.0 ** random.uniform(-30, 0, size), random.normal(size=size)
+            weights[random.integers(size)] = 1.0
+            exact = [(Fraction(w), Fraction(v)) for w, v in zip(weights.tolist(), value.tolist(), strict=True)]
+            for kept in range(1, size):
+                means = [
+                    float(sum(w * v for w, v in chosen) / sum(w for w, _ in chosen)) for chosen in combinations(exact, kept)
+                ]  # fmt: skip
+                assert extreme_means(weights, value, kept) == pytest.approx((min(means), max(means)), abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "two", "zeros"])

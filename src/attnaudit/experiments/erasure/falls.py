@@ -21,6 +21,7 @@ from attnaudit.stats.ordering import ascending, largest
 from attnaudit.trace.readout import Readout
 
 SHARES = np.array(ERASED_SHARES)
+MOST_STEPS = 100  # of Dinkelbach's; a handful suffice, but rounding could make two equal choices take turns
 
 
 def falls(readout: Readout, alpha: Ragged, score: Ragged) -> np.ndarray:
@@ -145,18 +146,28 @@ def extreme_means(weights, value, kept):
 
 @subroutine
 def _largest_mean(weights, value, kept):
-    reached = _mean_of(weights, value, largest(weights, kept))
-    while True:
-        better = _mean_of(weights, value, largest(weights * (value - reached), kept))
-        if not better > reached:
-            return reached
-        reached = better
+    """Values are taken from that of the heaviest position kept: a weight close to 1 would hide those that are many times smaller."""
+    chosen = largest(weights, kept)
+    for _ in range(MOST_STEPS):
+        heaviest = chosen[0]
+        for t in chosen:
+            heaviest = t if weights[t] > weights[heaviest] else heaviest
+        centred = value - value[heaviest]
+        mass, moment = _sums(weights, centred, chosen)
+        if not mass > 0.0:
+            return np.nan
+        reached = moment / mass
+        better = largest(weights * (centred - reached), kept)
+        if not _sums(weights, centred - reached, better)[1] > 0.0:
+            break
+        chosen = better
+    return value[heaviest] + reached
 
 
 @subroutine
-def _mean_of(weights, value, chosen):
+def _sums(weights, value, chosen):
     mass, moment = 0.0, 0.0
     for t in chosen:
         mass += weights[t]
         moment += weights[t] * value[t]
-    return moment / mass if mass > 0.0 else np.nan
+    return mass, moment
