@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
+from attnaudit.calibration.separation import Separation
 from attnaudit.report import verdict
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
@@ -66,6 +67,36 @@ def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     (row,) = verdict(summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT).rows
     assert word in row.sentence
     assert f"{value:.3f}" in row.sentence
+
+
+EVERY = {
+    "prediction": "f1", "correlation": "tau_gradient", "permutation": "median_delta_y", "maximal_change": "max_delta_y",
+    "adversary": "emax_jsd", "ranges": "mean_possible", "identifiability": "max_tvd_alpha",
+    "comprehensiveness": "comprehensiveness_attention",
+}  # fmt: skip
+AUC = {"ranges": 0.9, "comprehensiveness": 0.8, "adversary": 0.7, "permutation": 0.6, "correlation": 0.5, "identifiability": 0.4}
+
+
+def test_a_card_has_seven_lines_in_the_order_in_which_measures_separate(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {(name, EVERY[name]): Separation(auc, auc - 0.1, auc + 0.1, 9, 11) for name, auc in AUC.items()}
+    monkeypatch.setattr("attnaudit.report.card.separations", lambda: {**known, ("prediction", "f1"): Separation(0.0, 0.0, 0.0, 9, 11)})
+    monkeypatch.setattr("attnaudit.report.card.shipped", lambda: None)
+    numbers = {f"{name}__{measure}": {"value": 0.5, "low": 0.4, "high": 0.6} for name, measure in EVERY.items()}
+    compared = ("comprehensiveness__comprehensiveness_random", "ranges__mean_possible_upper", "identifiability__identifiable")
+    summary = summary_of(**numbers, **{name: {"value": 0.5, "low": 0.4, "high": 0.6} for name in compared})
+    card = verdict(summary, ABOUT)
+    shown = ["prediction", *AUC]
+    assert [row.experiment for row in card.rows] == shown
+    assert [row.experiment for row in card.further] == ["maximal_change"], "what nobody measured comes last"
+    assert [row.separates for row in card.rows] == ["", *(f"AUC {auc:.2f} [{auc - 0.1:.2f}, {auc + 0.1:.2f}]" for auc in AUC.values())]
+    assert "classifiers of two classes" in card.footnote
+    assert "another kind" not in card.footnote
+    assert "another kind" in verdict(summary, About(class_names=("a", "b", "c"))).footnote
+    printed = Console(width=220, record=True)
+    card.print(printed)
+    text = printed.export_text()
+    assert "AUC 0.90 [0.80, 1.00]" in text
+    assert "Further measures: mean largest Δŷ found 0.500 [0.400, 0.600]." in text
 
 
 def _by_class(measure: str, **classes: tuple[float, int]) -> pl.DataFrame:

@@ -17,13 +17,18 @@ def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> Card
 
     The constructions are such classifiers: of others nothing is known.
     """
-    if degree is None or rows.audited is not None or about.translates or about.has_question or len(about.class_names) > 2:
+    if degree is None or not is_of_a_calibrated_kind(rows, about):
         return None
     found = standing(degree, {key: float(row["value"]) for key, row in rows.rows.items()})
     if found is None:
         return None
     row = {"value": found.degree, "low": found.low, "high": found.high, "experiment": "calibration", "measure": "degree"}
     return card_row(QUESTION, MEASURE, row, _between(found), f"{_judgement(found)}{_quality(degree)}")
+
+
+def is_of_a_calibrated_kind(rows: SummaryRows, about: About) -> bool:
+    """Whether the constructions are models like this one: classifiers of two classes with one attention a text."""
+    return rows.audited is None and not about.translates and not about.has_question and len(about.class_names) <= 2
 
 
 def _between(found: Standing) -> str:

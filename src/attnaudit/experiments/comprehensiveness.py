@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,17 +25,22 @@ from attnaudit.experiments.rows import (
     importance_scores,
     keys,
     no_single_decision,
+    of_kept_words,
     require,
     row_streams,
     vector_column,
 )
 from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
+from attnaudit.results.about import About
+from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.measures import Measure
+from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS
 from attnaudit.trace import Trace
 
 NO_SPAN = 1e-12
+NEARLY = 0.8  # of what a choice of as many tokens can do: from here on attention is supported
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
     ("normalised_comprehensiveness", "comprehensiveness between its bounds", "higher"),
     ("normalised_sufficiency", "sufficiency between its bounds", "lower"),
@@ -125,11 +131,39 @@ class Comprehensiveness:
         return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
 
     @staticmethod
+    def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
+        row, chance = (rows.get("comprehensiveness", f"comprehensiveness_{name}") for name in ("attention", "random"))
+        if row is None or chance is None:
+            return
+        place = rows.value("comprehensiveness", "normalised_comprehensiveness_attention")
+        sentence = (
+            f"Without the tokens of most attention{rows.of_head} (the top 1 to 50 %) the probability of the predicted class falls by "
+            f"{figure(row['value'], 3)} on average, without random ones by {figure(chance['value'], 3)}"
+            f"{'' if place is None else f'; of what a choice of as many tokens can do that is {percent(place)}'}."
+            f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 3)}{of_kept_words(rows)}"
+        )
+        yield card_row(
+            "Does the output need the tokens of most attention?", "fall without the top tokens, by attention", row,
+            f"random tokens {figure(chance['value'], 3)} {interval(chance, 3)}".rstrip(), sentence, mark=float(chance["value"]),
+            scale=(-1.0, 1.0) if row["value"] < 0 else (0.0, 1.0), places=3, claim=_claim(rows, place),
+        )  # fmt: skip
+
+    @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
         """What the table has besides lists, and how far attention is ahead of every other score."""
         families = [kind for kind, _, _ in _KINDS]
         found = table.select(cs.starts_with(*families) & ~cs.nested())
         return found.with_columns(differences(*against_attention(found.collect_schema().names(), families)))
+
+
+def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
+    gap = rows.get("comprehensiveness", "comprehensiveness_attention_minus_comprehensiveness_random")
+    if gap is None or gap["low"] is None or gap["n"] < FEWEST_OF_CLASS:
+        return None
+    if gap["low"] <= 0:
+        return Claim(False, f"the output is not shown to need the tokens of most attention{rows.of_head} more than random ones")
+    needed = place is not None and place >= NEARLY
+    return Claim(True, f"the output needs the tokens of most attention{rows.of_head}, nearly as much as any") if needed else None
 
 
 def _of_input(trace: Trace) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from attnaudit.calibration.card import standing_row
+from attnaudit.calibration.card import is_of_a_calibrated_kind, standing_row
 from attnaudit.calibration.degree import shipped
+from attnaudit.calibration.separation import NOTE, UNKNOWN_HERE, Separation, separations
 from attnaudit.core.printable import as_markup
 from attnaudit.experiments import EXPERIMENTS, facts
 from attnaudit.report.sections.provenance import corpus_title
@@ -20,10 +22,13 @@ from attnaudit.results.heads import Head, Heads, named
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.results.words import INSTANCE, count
 
+LINES = 7  # of a card; further measures are listed below it
+
 
 @dataclass(frozen=True)
 class Card:
-    """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each.
+    """``title`` names model and corpus, ``subtitle`` what was counted; ``rows`` answer one question each, ``further`` those that separate
+    faithful from unfaithful attention less well. ``footnote`` says what that means.
 
     ``notices`` say why nothing is concluded from some of them. ``model`` is what the line on top calls the model of the heatmaps, and
     ``scope`` says which attention of it the card is not about. ``unit`` is what the numbers are means over, ``drawn`` what their
@@ -39,6 +44,8 @@ class Card:
     unit: str = INSTANCE
     drawn: str = "instances"
     audited: Heads | None = None
+    further: tuple[CardRow, ...] = ()
+    footnote: str = ""
 
     @property
     def lead(self) -> str:
@@ -61,9 +68,15 @@ class Card:
         for column, ratio in (("question", 2), ("this model", 2), ("to compare with", 2), ("what it says", 5)):
             table.add_column(column, ratio=ratio)
         for row in self.rows:
-            answer = f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{as_markup(row.measure)}[/]"
+            measure = "\n".join(as_markup(line) for line in (row.measure, row.separates) if line)
+            answer = f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{measure}[/]"
             table.add_row(as_markup(row.question), answer, as_markup(row.yardstick), as_markup(row.sentence))
         console.print(table if self.rows else as_markup(f"{self.title}: no experiment gave a figure"))
+        if self.further:
+            listed = "; ".join(f"{row.measure} {row.figure} {row.interval}".rstrip() for row in self.further)
+            console.print(as_markup(f"Further measures: {listed}."), highlight=False)
+        if self.footnote:
+            console.print(as_markup(self.footnote), style="dim", highlight=False)
 
 
 def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) -> Card:
@@ -71,24 +84,56 @@ def verdict(summary: pl.DataFrame, about: About | dict[str, Any] | None = None) 
     about = about if isinstance(about, About) else About.of(about)
     found = SummaryRows.of(summary)
     notice = no_skill_of_run(found)
-    rows, notices = _rows(found, about, withheld=bool(notice)), (notice,) if notice else ()
+    notices = (notice,) if notice else ()
     among = None if notice else standing_row(found, about, shipped())
-    rows = (*rows, among) if among else rows
+    rows, further = _first(_rows(found, about, withheld=bool(notice)), LINES - (among is not None))
     drawn = about.drawn if found.audited is None else "texts"
-    subtitle = _subtitle(summary, found, about, drawn)
-    return Card(_title(about), subtitle, rows, notices, _audited_part(found), _scope(found, about), found.unit, drawn, found.audited)
+    subtitle, footnote = _subtitle(summary, found, about, drawn), _footnote((*rows, *further), found, about)
+    rows = (*rows, among) if among else rows
+    return Card(
+        _title(about), subtitle, rows, notices, _audited_part(found), _scope(found, about), found.unit, drawn, found.audited, further,
+        footnote,
+    )  # fmt: skip
 
 
 def head_cards(summary: pl.DataFrame, about: About) -> dict[Head, Card]:
     """The card of every head of a summary, of what is measured of it alone."""
     found = SummaryRows.of(summary)
     withheld = bool(no_skill_of_run(found))
-    return {head: Card(named(head), "", _rows(rows, about, withheld), unit=rows.unit) for head, rows in found.by_head.items()}
+    cards = {}
+    for head, own in found.by_head.items():
+        rows, further = _first(_rows(own, about, withheld), LINES)
+        cards[head] = Card(named(head), "", rows, unit=own.unit, further=further)
+    return cards
 
 
-def _rows(found: SummaryRows, about: About, withheld: bool) -> tuple[CardRow, ...]:
+def _rows(found: SummaryRows, about: About, withheld: bool) -> Sequence[CardRow]:
+    """The model's quality first, then measures in the order in which they separate faithful from unfaithful attention; the unknown last."""
+    known = separations()
     rows = [row for name in EXPERIMENTS for row in facts(name).card_rows(found, about)]
-    return tuple(without_conclusions(rows) if withheld else rows)
+    rows = [_separating(row, known.get((row.experiment, row.name))) for row in sorted(rows, key=_place)]
+    return without_conclusions(rows) if withheld else rows
+
+
+def _separating(row: CardRow, known: Separation | None) -> CardRow:
+    return row if row.of_model or known is None else replace(row, separates=str(known))
+
+
+def _place(row: CardRow) -> tuple[bool, float]:
+    known = separations().get((row.experiment, row.name))
+    return (not row.of_model, -known.auc if known is not None and known.auc is not None else 0.0)
+
+
+def _first(rows: Iterable[CardRow], lines: int) -> tuple[tuple[CardRow, ...], tuple[CardRow, ...]]:
+    rows = tuple(rows)
+    return rows[:lines], rows[lines:]
+
+
+def _footnote(rows: Iterable[CardRow], found: SummaryRows, about: About) -> str:
+    """What the separation of the rows means, and whether it was measured on models like this one."""
+    if not any(row.separates for row in rows):
+        return ""
+    return NOTE if is_of_a_calibrated_kind(found, about) else f"{NOTE} {UNKNOWN_HERE}"
 
 
 def _audited_part(found: SummaryRows) -> str:

@@ -64,7 +64,8 @@ def write_studies(out: Path, metadata: Mapping[str, Any], names: Collection[str]
     about = About.of(read_with_digest(out / found[0] / "spec.json"), metadata)
     card = study_card(summary, about)
     audit = verdict(summary, about)
-    card = replace(card, rows=(*audit.rows, *card.rows), notices=(*audit.notices, *card.notices))
+    rows, notices = (*audit.rows, *card.rows), (*audit.notices, *card.notices)
+    card = replace(card, rows=rows, notices=notices, further=audit.further, footnote=audit.footnote)
     missing = [
         (study.question, f"run attnaudit study {name}") for name, study in EVERY_STUDY.items() if name in names and name not in found
     ]

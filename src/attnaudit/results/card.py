@@ -33,7 +33,8 @@ class CardRow:
 
     ``value``, ``low``, ``high`` and ``mark`` (a reference value) lie on ``scale``, for drawing; ``figure``, ``interval`` and
     ``yardstick`` are their texts. ``experiment`` and ``name`` are those of the summary row. A row ``of_model`` is about the model's own
-    quality, and draws no conclusion about its attention.
+    quality, and draws no conclusion about its attention. ``separates`` says how well the measure tells faithful from unfaithful attention
+    where the truth is known; empty where nobody knows.
     """
 
     question: str
@@ -51,6 +52,7 @@ class CardRow:
     name: str = ""
     claim: Claim | None = None
     of_model: bool = False
+    separates: str = ""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ class Needed(NamedTuple):
 
 def power_section(card: Card, documents: int) -> Section | None:
     """A row for each measure of the card that has an interval; ``documents`` are what the intervals draw. None without any."""
-    rows = [row for row in (_needed(one, documents) for one in card.rows) if row is not None]
+    rows = [row for row in (_needed(one, documents) for one in (*card.rows, *card.further)) if row is not None]
     widths = tuple(f"± {width}" for width in WIDTHS)
     return Section("power", {"rows": rows, "widths": widths, "drawn": card.drawn}) if rows and documents > 1 else None
 
