@@ -43,7 +43,7 @@ AT_CHANCE = {
 def test_a_run_at_the_majority_class_keeps_its_figures_and_draws_no_conclusion() -> None:
     card = verdict(summary_of(**AT_CHANCE, **SHUFFLED), ABOUT)
     quality, shuffled = card.rows
-    assert "not shown to be better than always predicting the most frequent class (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
+    assert "not shown to be better than always predicting the most frequent label (accuracy 0.52 [0.48, 0.56], baseline 0.51)" in card.lead
     assert card.lead.startswith("Claim nothing")
     assert shuffled.sentence == WITHHELD
     assert (shuffled.figure, shuffled.interval) == ("0.300", "[0.290, 0.310]")
@@ -91,7 +91,7 @@ def ranked(auc: tuple[float, float, float], accuracy: tuple[float, float, float]
 def test_accuracy_decides_and_not_the_better_of_two(auc: tuple[float, float, float]) -> None:
     """A ranking far better than chance does not make the decisions of a model better than those of a constant."""
     notice = no_skill_of_run(ranked(auc, (0.52, 0.5, 0.54), 0.51))
-    assert "not shown to be better than always predicting the most frequent class (accuracy 0.52 [0.50, 0.54], baseline 0.51)" in notice
+    assert "not shown to be better than always predicting the most frequent label (accuracy 0.52 [0.50, 0.54], baseline 0.51)" in notice
     assert no_skill_of_run(ranked(auc, (0.6, 0.56, 0.64), 0.51)) == ""
 
 
@@ -107,7 +107,7 @@ def test_a_model_that_always_predicts_the_frequent_class_is_not_concluded_from(o
     summary = Prediction().summarise(rows)
     found = SummaryRows.of(summary)
     assert found.value("prediction", "accuracy") == found.value("prediction", "majority")
-    assert "not shown to be better than always predicting the most frequent class" in no_skill_of_run(found)
+    assert "not shown to be better than always predicting the most frequent label" in no_skill_of_run(found)
     if learned:
         assert "explain its probabilities, not its decisions" in verdict(summary, ABOUT).rows[0].sentence
 

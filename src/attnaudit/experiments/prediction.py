@@ -51,7 +51,7 @@ class Prediction:
             "area under the ROC curve of random scores",
             "Area under the ROC curve of scores that are independent of the label; undefined where a row allows only some classes.",
         ),
-        Measure("majority", "accuracy of always predicting the most frequent class", "Share of the most frequent label."),
+        Measure("majority", "accuracy of always predicting the most frequent label", "Share of the most frequent label."),
     )
     seed: int = 0
 
@@ -135,7 +135,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
     accuracy, auc, majority = rows.get("prediction", "accuracy"), rows.get("prediction", "roc_auc"), rows.value("prediction", "majority")
     correct = f"Correct on {percent(accuracy['value'])} of {_labelled(accuracy, rows)}" if accuracy else ""
     if accuracy:
-        correct += f" (always predicting the most frequent class: {percent(majority)}). " if majority is not None else ". "
+        correct += f" (always predicting the most frequent label: {percent(majority)}). " if majority is not None else ". "
     if about.assumed_classes and (worse := _worse_than_chance(accuracy, auc, len(about.class_names))):
         return (
             f"{correct}{worse}, and which output of the model is which class was assumed: the names may be exchanged. State them, in the "
@@ -149,7 +149,7 @@ def _sentence(rows: SummaryRows, about: About) -> str:
             if auc is None
             else f" It does rank {rows.text}s (ROC-AUC {figure(auc['value'])}): explain its probabilities, not its decisions."
         )
-        return f"{correct}Its decisions are not shown to be better than always predicting the most frequent class.{ranks}"
+        return f"{correct}Its decisions are not shown to be better than always predicting the most frequent label.{ranks}"
     return correct + "The rows below describe this one model; another model trained on the same texts can give other answers."
 
 

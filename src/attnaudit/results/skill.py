@@ -17,7 +17,7 @@ BASE = "base_"  # before the names of a study's rows of the models that it is ab
 CHANCE = 0.5  # ROC-AUC of scores that are independent of the label
 OF_BASE = (
     Measure("base_accuracy", "accuracy of the models under study", "Mean accuracy of the ordinary models that the study is about."),
-    Measure("base_majority", "accuracy of always predicting the most frequent class", "Share of the most frequent label of test."),
+    Measure("base_majority", "accuracy of always predicting the most frequent label", "Share of the most frequent label of test."),
     Measure("base_roc_auc", "ROC-AUC of the models under study", "Mean area under the ROC curve of the ordinary models under study."),
     Measure("base_roc_auc_chance", "ROC-AUC of random scores", "Area under the ROC curve of scores that are independent of the label."),
     Measure("base_bleu", "BLEU of the models under study", "Mean BLEU of the ordinary translators that the study is about, 0 to 100."),
@@ -42,7 +42,7 @@ class Yardstick:
 
 
 YARDSTICKS = (
-    Yardstick("accuracy", (("majority", "always predicting the most frequent class"),), "accuracy", 2),
+    Yardstick("accuracy", (("majority", "always predicting the most frequent label"),), "accuracy", 2),
     Yardstick("bleu", (("bleu_copy", "copying the source"), ("bleu_other", "its translations of other sources")), "BLEU", 1),
 )
 OF_RUN = ("prediction", "translation")
