@@ -170,6 +170,16 @@ def test_texts_alone_are_audited(models: Path, tmp_path: Path, capsys: Any) -> N
     assert "note: no labels (column 'label'), so how well the model predicts is not measured" in shown
 
 
+def test_the_seed_of_a_generated_corpus_is_its_own(models: Path, tmp_path: Path) -> None:
+    found = []
+    for number in (0, 1):
+        generated = ["planted-prior", "--set", "corpus.size=40", "--set", f"corpus.seed={number}"]
+        out = tmp_path / str(number)
+        assert main(["hf", str(models / WRITER), *generated, *LITTLE, "--task", "causal-lm", "--sample", "2", "--out", str(out)]) == 0
+        found.append(Trace.read(out / "trace").tokens(0))
+    assert found[0] != found[1]
+
+
 def test_names_of_outputs_are_shown_and_can_be_stated(models: Path, tmp_path: Path, capsys: Any) -> None:
     corpus = tmp_path / "mine.csv"
     pl.DataFrame({"text": ["the baker", "a mill", "one"], "label": ["x", "y", "z"]}).write_csv(corpus)

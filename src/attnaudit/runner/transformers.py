@@ -15,7 +15,8 @@ from attnaudit.core.errors import AttnauditError, InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
-from attnaudit.core.settings import check_settings, override, setting
+from attnaudit.core.settings import check_settings, from_plain, override, setting
+from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
 from attnaudit.runner.hf_training import TRAINING
@@ -105,6 +106,12 @@ class TransformerSpec:
     def name(self) -> str:
         """``<corpus>-<model>``, the default name of the run's folder."""
         return f"{Path(self.source).name.split('.')[0] or 'corpus'}-{self.model.resolve().name}"
+
+    @property
+    def seed_of_corpus(self) -> int:
+        """That of a split or of generated texts: ``corpus.seed``, by default the run's."""
+        given = from_plain(CorpusSpec, {"source": self.source, "seed": self.corpus.get("seed")}, "corpus").seed
+        return self.seed if given is None else given
 
     def to_json(self) -> dict[str, Any]:
         """What ``spec.json`` holds, apart from the fingerprints of corpus and model."""
@@ -200,7 +207,8 @@ class _Work:
         chosen = choose_layers(gate, spec.collect.numbers("layers"), spec.collect.numbers("heads"), spec.cross)
         assert known is not None  # else no layer could be chosen
         positions = positions_of(known, spec.collect.positions)
-        texts = read_texts(spec.source, known, split=spec.collect.split, seed=spec.seed, progress=progress, **spec.corpus)
+        options = {name: value for name, value in spec.corpus.items() if name != "seed"}
+        texts = read_texts(spec.source, known, split=spec.collect.split, seed=spec.seed_of_corpus, progress=progress, **options)
         outputs = outputs_of(model, texts, spec.collect.classes)
         texts = _sampled(_not_trained_on(texts, spec.model), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip", outputs=outputs)
