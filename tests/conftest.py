@@ -1,4 +1,4 @@
-"""Array shapes are checked at run time in the tests, outside modules with compiled kernels."""
+"""Array shapes are checked at run time in the tests, in the modules that state some, outside those with compiled kernels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if any(word in path.read_text() for word in ("@kernel", "@subroutine"))]
 
 
-def _modules_without_kernels() -> list[str]:
-    """Modules that the hook may wrap; a package's own file would stand for all below it."""
-    files = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" and path not in KERNELS]
+def _modules_with_shapes() -> list[str]:
+    """Modules that the hook is to wrap, which makes calls dear; a package's own file would stand for all below it."""
+    files = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" and path not in KERNELS and "jaxtyping" in path.read_text()]
     return [".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files]
 
 
 threads.take_one()
-install_import_hook(_modules_without_kernels(), f"{typecheck.__name__}.checked")
+install_import_hook(_modules_with_shapes(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")
 
