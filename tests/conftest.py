@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,3 +37,16 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real corpora at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def one_registry() -> Iterator[None]:
+    """The functions of torch that have a form in ONNX, which the exporter collects from their sources for every graph, collected once.
+
+    An export reads them, and adds only what `torch.onnx.export` is given.
+    """
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
+        yield
