@@ -309,8 +309,8 @@ for line in sys.argv[1:]:
 
 def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported() -> None:
     commands = [
-        "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs", "audit nowhere",
-        "report no",
+        "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs",
+        "audit nowhere", "report no",
     ]  # fmt: skip
     done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY, *commands], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -345,7 +345,7 @@ print(json.dumps({"statuses": statuses, "wanted": wanted}))
 
 
 def without_extras(*commands: list[str], cwd: Path) -> tuple[list[int], list[str], list[list[str]]]:
-    """Of commands, one after another in a process that has no extra: the statuses, what was to be imported, and the lines of each on stderr."""
+    """Of commands, run one after another without extras: the statuses, what was to be imported, and the lines of each on stderr."""
     program = [sys.executable, "-c", WITHOUT_EXTRAS, json.dumps(commands)]
     done = subprocess.run(program, capture_output=True, text=True, check=False, cwd=cwd)
     assert done.returncode == 0, done.stderr
