@@ -10,9 +10,9 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
 	$(BIN)/attnaudit demo
 
-# Two processes, each with one thread an operation, so that neither waits for threads of the other.
+# Two processes, each with one thread an operation, so that neither waits for threads of the other. Bytecode is kept: tests start many more.
 test: $(VENV)/.installed-dev chromium
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

@@ -31,7 +31,7 @@ from attnaudit.results.charts import Drawing, FigureSpec
 from attnaudit.results.measures import Measure
 from attnaudit.results.record import read_record
 from attnaudit.trace import Trace
-from tests.test_cli import answers
+from tests.test_cli import answers, fails
 from tests.traces import make_trace
 
 PAGE = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def examples(heading: str) -> list[str]:
 
 
 def install(folder: Path, heading: str, group: str, entry: str) -> None:
-    """Make the first program of ``heading`` an installed package, with ``entry`` (``name = module:value``) as its entry point."""
+    """Make the first program of ``heading`` a package for ``sys.path``, with ``entry`` (``name = module:value``) as its entry point."""
     module = entry.split()[2].split(":")[0]
     (folder / f"{module}.py").write_text(examples(heading)[0], encoding="utf-8")
     package = folder / f"{module}-1.0.dist-info"
@@ -64,9 +64,11 @@ def python(code: list[str], path: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers is known to no other."""
-    for registry in (EXPERIMENTS, CORPORA):
+    for registry in (EXPERIMENTS, CORPORA, ENCODERS):
         monkeypatch.setattr(registry, "_entries", dict(registry.items()))
-    monkeypatch.delitem(sys.modules, "concentration", raising=False)
+        monkeypatch.setattr(registry, "_complete", True)
+    for name in ("concentration", "films", "my_encoders"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
 
 
 def test_an_experiment_of_an_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,24 +158,23 @@ def test_two_tables_with_a_column_of_one_name_are_refused(tmp_path: Path) -> Non
         read_record(tmp_path).columns(("max_alpha",))
 
 
-def test_an_encoder_registered_in_one_call_runs_to_a_report_that_names_it(tmp_path: Path) -> None:
-    encoder, call = examples("An encoder")
-    program = f"{encoder}\n{call}\nfrom attnaudit.cli import main\nraise SystemExit(main({[*RUN, '--out', str(tmp_path / 'run')]!r}))"
-    done = python(["-c", program], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "gated + additive on planted-decisive" in done.stdout
+def test_an_encoder_registered_in_one_call_runs_to_a_report_that_names_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exec("\n".join(examples("An encoder")), {"__name__": "my_program"})
+    assert "gated + additive on planted-decisive" in answers(capsys, *RUN, "--out", tmp_path / "run")
     assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
 
 
-def test_an_encoder_of_an_installed_package_is_known_to_every_command(tmp_path: Path) -> None:
+def test_an_encoder_of_an_installed_package_is_known_to_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """To the help of a process that begins, too."""
     install(tmp_path, "An encoder", "attnaudit.encoders", "gated = my_encoders:GATED")
-    done = python(["-m", "attnaudit", *RUN, "--set", "model.attention_units=3", "--out", str(tmp_path / "run")], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "gated" in python(["-m", "attnaudit", "run", "--help"], tmp_path).stdout
-    near = python(["-m", "attnaudit", "run", "planted-decisive", "--encoder", "gatd"], tmp_path)
-    assert near.returncode == 2
-    assert "did you mean gated?" in near.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(ENCODERS, "_complete", False)
+    answers(capsys, *RUN, "--set", "model.attention_units=3", "--out", tmp_path / "run")
+    assert "gated + additive" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "did you mean gated?" in fails(capsys, "run", "planted-decisive", "--encoder", "gatd")
 
 
 @pytest.mark.parametrize("encoder", list(ENCODERS))
@@ -231,13 +232,16 @@ def test_a_registered_corpus_goes_all_the_way_to_the_page(data: Path, tmp_path: 
     assert "title = {Reviews of Silent Films}" in page
 
 
-def test_a_corpus_of_another_package_is_known_to_the_command_line(data: Path, tmp_path: Path) -> None:
+def test_a_corpus_of_another_package_is_known_to_the_command_line(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     install(tmp_path, "A corpus", "attnaudit.corpora", "films = films:FILMS")
+    monkeypatch.syspath_prepend(tmp_path)
     for command, said in (("list", "Doe 2024"), ("check", "negative")):
+        monkeypatch.setattr(CORPORA, "_complete", False)
+        monkeypatch.delitem(CORPORA._entries, "films", raising=False)
         arguments = ["corpora", command, *(["films"] if command == "check" else []), "--data-dir", str(data)]
-        done = python(["-m", "attnaudit", *arguments], tmp_path)
-        assert done.returncode == 0, done.stderr
-        assert said in done.stdout
+        assert said in answers(capsys, *arguments)
 
 
 def test_an_entry_is_checked_and_its_name_is_taken_once() -> None:

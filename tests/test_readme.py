@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -26,16 +27,21 @@ def reviews(path: Path) -> None:
     path.write_text("text,label\n" + "\n".join(rows) + "\n", encoding="utf-8")
 
 
-def test_what_the_readme_shows_works(tmp_path: Path) -> None:
-    """All marked blocks, one after another, in one folder, as a reader would try them."""
+def test_what_the_readme_shows_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """All marked blocks, one after another, in one folder, as a reader would try them; the last command by the shell, with its script."""
     reviews(tmp_path / "reviews.csv")
+    monkeypatch.chdir(tmp_path)
     blocks = [match.groupdict() for match in MARKED.finditer((ROOT / "README.md").read_text(encoding="utf-8"))]
     assert [block["language"] for block in blocks] == ["sh"] * 6 + ["python"]
+    *commands, last, program = (block["body"] for block in blocks)
+    for command in commands:
+        name, *arguments = shlex.split(command)  # a block is one command: `main` refuses more arguments than it takes
+        assert name == "attnaudit"
+        assert main(arguments) == 0, f"{command}\n{capsys.readouterr().err}"
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for block in blocks:
-        command = ["bash", "-euc", block["body"]] if block["language"] == "sh" else [sys.executable, "-c", block["body"]]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{block['body']}\n{done.stderr}"
+    done = subprocess.run(["bash", "-euc", last], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{last}\n{done.stderr}"
+    exec(program, {})
     runs = ("runs/demo/report.html", "runs/reviews/manifest.json", "runs/questions/report.html")
     made = (*runs, "runs/reviews-audit/summary.json", "site/index.html")
     assert all((tmp_path / name).stat().st_size > 0 for name in made)

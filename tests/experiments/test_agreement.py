@@ -115,7 +115,7 @@ def test_experiments_agree(kind: str):
 
 
 @pytest.fixture(scope="module")
-def replayed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
+def replayed(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Trace]:
     """Traces of tiny models, whose attended sums leave some weights open."""
     made = {}
     for name in ("LlamaForCausalLM", "BartForConditionalGeneration"):

@@ -42,7 +42,7 @@ def tiny(study: str, source: str | Path = CORPUS, config: str = "tiny-bert", **s
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("studies") / "all"
     for study in TRANSFORMER_STUDIES:
         run_study(tiny(study), out)
@@ -205,7 +205,8 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     rows = [f"a {word} film number {k},{label}" for k in range(30) for word, label in (("good", 1), ("bad", 0))]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     generated = {"corpus.size", "corpus.length"}
-    settings = {key: value for key, value in TINY.items() if key not in generated and not key.startswith("uniform")}
+    known = TINY | {"deceive.seeds": 1, "training.epochs": 1}
+    settings = {key: value for key, value in known.items() if key not in generated and not key.startswith("uniform")}
     spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
     with pytest.raises(InputError, match="rationale"):
         run_study(spec, tmp_path / "out")
