@@ -1,4 +1,4 @@
-"""The playground in a real browser: by mouse and keyboard, its figures, its link and files, hostile tokens, and the fragment of a notebook."""
+"""The playground in a browser: by mouse and keyboard, its figures, link and files, hostile tokens, the fragment of a notebook."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ from attnaudit.trace.readout import TanhTail
 READ = (
     "instance", "tokens", "question", "alpha", "readout", "offset", "prediction", "candidates", "label", "layer", "head",
 )  # fmt: skip
+SCRIPTS = ("playground_model.js", "playground_plane.js", "playground.js", "playground_save.js")
 MOST_TOKENS = 120
 MOST_NUMBERS = 24_000  # of the readout of one instance, 128 kB of a page
 FEWEST = 5  # tokens that are worth a playground
@@ -76,8 +77,7 @@ def playground_section(rows: Trace, facts: pl.DataFrame, epsilon: float, unit: s
         "reason": None, "names": [one["title"] for one in data["instances"]], "unit": unit, "epsilon": epsilon,
         "rest": any(one["rest"] for one in data["instances"]), "left_out": data.pop("left_out"),
     }  # fmt: skip
-    scripts = ("playground_model.js", "playground_plane.js", "playground.js", "playground_save.js")
-    return Section("playground", content, link, scripts, {"playground-data": data}, ("playground.css",))
+    return Section("playground", content, link, SCRIPTS, {"playground-data": data}, ("playground.css",))
 
 
 def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[str, Any]:
