@@ -130,6 +130,24 @@ def test_pictures_and_weights_are_saved(context: BrowserContext, report: Path, t
     assert complaints == []
 
 
+def test_figures_and_heatmaps_are_saved(context: BrowserContext, report: Path, tmp_path: Path):
+    page, _, complaints = open_page(context, report)
+    for name, start in (("Save figure-emax as SVG", b"<svg"), ("Save figure-emax as PNG", b"\x89PNG")):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=name, exact=True).click()
+        saved.value.save_as(tmp_path / "figure")
+        assert (tmp_path / "figure").read_bytes().startswith(start)
+    heatmap = page.locator("#heatmaps .heatmap").first
+    for kind, start in (("SVG", b"<svg"), ("PNG", b"\x89PNG"), ("CSV", b'"weights","token","weight"')):
+        with page.expect_download() as saved:
+            heatmap.get_by_role("button", name=re.compile(f"as {kind}")).click()
+        saved.value.save_as(tmp_path / f"heatmap.{kind}")
+        assert (tmp_path / f"heatmap.{kind}").read_bytes().startswith(start)
+    rows = (tmp_path / "heatmap.CSV").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 1 + heatmap.locator(".token").count()
+    assert complaints == []
+
+
 def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
     page, _, complaints = open_page(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
     page.locator(".play-bar").first.press("PageUp")

@@ -84,7 +84,7 @@ def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Sectio
 
 def figures_section(figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()) -> Section | None:
     """Figures with the legend that they share; None without any."""
-    return Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),)) if figures else None
+    return Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),), ("save.js",)) if figures else None
 
 
 @cache
