@@ -15,14 +15,20 @@ ARGUMENTS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+def chromium() -> str:
+    """The path of a Chromium; without one the test is skipped, or fails where all must run."""
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))), None)
     if found is None:
         reason = "no Chromium on the PATH: install it, on Debian with `apt-get install -y chromium`"
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    found = chromium()
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=found, args=ARGUMENTS)
         yield running

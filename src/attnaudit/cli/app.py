@@ -179,6 +179,30 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
     typer.echo(printable(str(page)))
 
 
+@app.command(short_help="Serve the pages of runs, and type sentences to their models.")
+def serve(
+    runs: o.Runs, port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Port to listen on; 0: any that is free.")] = 8765
+) -> None:
+    """Serve the pages of finished runs to this machine, until Ctrl-C.
+
+    Prints an address on 127.0.0.1 with a random token, new each time: whoever does not have it sees nothing. Where a run has its model
+    (classifiers and question answering that attnaudit trained), a sentence of your own can be typed: its tokens, attention and prediction,
+    and the playground with the exact adversary, ranges and smallest flipping set. Needs pip install 'attnaudit[serve]', and for sentences
+    attnaudit[train].
+
+    \b
+    Examples:
+      attnaudit serve runs/demo
+      attnaudit serve runs/* --port 0
+    """
+    from attnaudit.core.extras import require
+
+    require("serve", "serve")
+    from attnaudit.server.serve import serve as listen
+
+    listen(runs, port, typer.echo)
+
+
 @app.command(short_help="Compare runs with each other, or with published numbers.")
 def compare(
     runs: o.Runs, to: Annotated[str | None, typer.Option("--to", show_default=False, help="Paper to compare with: jain2019.")] = None,

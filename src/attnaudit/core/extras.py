@@ -12,6 +12,7 @@ PACKAGES = {
     "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
     "hf": ("torch", "transformers", "sentencepiece", "onnx", "onnxscript", "onnxruntime"),
     "onnx": ("onnx", "onnxruntime"),
+    "serve": ("starlette", "uvicorn"),
 }  # the modules of the extras in pyproject.toml
 
 

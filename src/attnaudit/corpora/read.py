@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -124,6 +124,14 @@ def _gathering(entry: CorpusEntry | None, task: Task, spec: CorpusSpec, preset: 
     clean = entry.clean or str
     classes = tuple(map(str, range(len(entry.class_names)))) or None
     return Gathering(lambda text: tokeniser(clean(text)), bounds=entry.of_preset(entry.bounds, preset, NO_BOUNDS), classes=classes, **given)
+
+
+def word_rules(spec: CorpusSpec, preset: str) -> Callable[[str], list[str]]:
+    """The rules by which this corpus finds the words of a text: for texts typed to a model that was trained on it. Raises InputError."""
+    entry = CORPORA.get(spec.source)
+    if entry is not None and entry.generate is not None:
+        return str.split
+    return _gathering(entry, entry.task if entry else "classification", spec, preset, silent, raw=False).tokenise
 
 
 def dialect_of(spec: CorpusSpec) -> Dialect:

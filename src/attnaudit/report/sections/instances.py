@@ -66,7 +66,7 @@ def instance_sections(
     data = {"instance-data": [picture.as_json() for picture in pictures]}
     styles = ("heads.css",) if heatmaps["has_special"] else ()
     return (
-        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), styles=styles),
+        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), ("save.js",), styles=styles),
         Section("instances", listed, ((listed["heading"], "#instances"),), ("report.js",), data),
         np.unique(np.concatenate([chosen.striking, chosen.random])),
     )

@@ -1,0 +1,89 @@
+"""What every request passes before it is answered: the host, the token, how many there are; and the headers of every answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from secrets import compare_digest
+from typing import Any
+
+from starlette.responses import JSONResponse
+
+HEADERS = {
+    "Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}  # fmt: skip
+NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"  # the policy of all that is no page
+HOSTS = ("127.0.0.1", "localhost")  # any other name is a page of elsewhere that resolves to this machine
+
+
+def problem(status: int, message: str, **headers: str) -> JSONResponse:
+    """An error as JSON: what is wrong, and what to do."""
+    return JSONResponse({"error": message}, status, headers)
+
+
+@dataclass
+class Allowance:
+    """``rate`` requests a second, after ``burst`` at once."""
+
+    rate: float
+    burst: float
+    clock: Callable[[], float] = time.monotonic
+    left: float = field(init=False)
+    at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.left, self.at = self.burst, self.clock()
+
+    def takes(self) -> bool:
+        """Whether one more is allowed now."""
+        now = self.clock()
+        self.left, self.at = min(self.burst, self.left + (now - self.at) * self.rate), now
+        if self.left < 1:
+            return False
+        self.left -= 1
+        return True
+
+
+@dataclass
+class Guard:
+    """An ASGI application around another, which sees only requests with the right host and token, few enough."""
+
+    app: Any
+    token: str
+    requests: Allowance
+    readings: Allowance
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                given = {name.lower() for name, _ in message["headers"]}
+                usual = {**HEADERS, "Content-Security-Policy": NOTHING}
+                kept = [(name.lower().encode(), value.encode()) for name, value in usual.items() if name.lower().encode() not in given]
+                message = {**message, "headers": [*message["headers"], *kept]}
+            await send(message)
+
+        refused = self._refused(scope)
+        if refused is not None:
+            await refused(scope, receive, send_with_headers)
+            return
+        root = f"/{self.token}"
+        below = {**scope, "path": scope["path"].removeprefix(root) or "/", "root_path": "", "raw_path": b""}
+        await self.app(below, receive, send_with_headers)
+
+    def _refused(self, scope: Any) -> JSONResponse | None:
+        host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").partition(":")[0]
+        if host not in HOSTS:
+            return problem(421, "this server answers to 127.0.0.1 and localhost alone")
+        given = scope["path"].split("/")[1].encode("utf-8", "surrogateescape")
+        if not compare_digest(given, self.token.encode()):
+            return problem(404, "no such page; the address with its token is in the terminal that runs attnaudit serve")
+        if not self.requests.takes() or (scope["method"] == "POST" and not self.readings.takes()):
+            return problem(429, "too many requests; wait a second", **{"Retry-After": "1"})
+        return None

@@ -1,0 +1,67 @@
+"""Listen on 127.0.0.1 until Ctrl-C or SIGTERM."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import secrets
+import signal
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import uvicorn
+
+from attnaudit.core.errors import RunError
+from attnaudit.runner.store import require_finished
+from attnaudit.server.app import make_app
+
+HOST = "127.0.0.1"
+PORT = 8765
+
+
+class _Server(uvicorn.Server):
+    """Ends on the first signal, once the answers under way are given, and raises none again."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def serve(runs: Sequence[str | Path], port: int = PORT, tell: Callable[[str], None] = print) -> None:
+    """Serve the pages of finished runs until a signal; ``tell`` is given the address, whose token is new each time.
+
+    Port 0 is any that is free. Raises RunError for a folder that is no finished run, and for a port in use.
+    """
+    folders = [Path(run) for run in runs]
+    for folder in folders:
+        require_finished(folder)
+        if not (folder / "report.html").is_file():
+            raise RunError("serve", str(folder), "no report.html there", "a run with its page", f"attnaudit report {folder}")
+    with _listening(port) as listening:
+        token = secrets.token_urlsafe(24)
+        config = uvicorn.Config(
+            make_app(folders, token), http="h11", ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
+            limit_concurrency=64, timeout_keep_alive=5, timeout_graceful_shutdown=3, h11_max_incomplete_event_size=16_384,
+        )  # fmt: skip
+        tell(f"http://{HOST}:{listening.getsockname()[1]}/{token}/")
+        _Server(config).run(sockets=[listening])
+
+
+def _listening(port: int) -> socket.socket:
+    """A socket that listens. Raises RunError for a port in use, or one that may not be used."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((HOST, port))
+        listening.listen(64)
+    except (OSError, OverflowError) as error:
+        listening.close()
+        got = "in use" if getattr(error, "errno", None) == errno.EADDRINUSE else str(getattr(error, "strerror", None) or error)
+        raise RunError("serve", f"port {port}", got, "a free port", "choose another by --port, or --port 0 for any") from error
+    return listening

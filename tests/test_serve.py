@@ -1,0 +1,265 @@
+"""The server: pages and sentences for whoever has the token, a clear answer to everything else, and a clean end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import expect, sync_playwright
+from schemathesis import GenerationMode
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+from starlette.testclient import TestClient
+
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import write_json, write_with_digest
+from attnaudit.report import write_report
+from attnaudit.server.app import MOST_BYTES, make_app
+from attnaudit.server.guard import Allowance
+from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not
+from attnaudit.server.serve import serve
+from attnaudit.tracing.texts import collect_shards
+from tests.models.tiny import tiny_model, tiny_split
+from tests.report.conftest import ARGUMENTS, chromium
+from tests.report.runs import write_run
+from tests.traces import make_trace
+
+TOKEN = "t0ken"
+SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
+
+
+def write_served(folder: Path, has_question: bool = False) -> Path:
+    """A finished run with its model, which is not trained."""
+    write_run(folder, make_trace(5, (3, 6)), experiments=["adversary"])
+    write_report(folder)
+    tiny_model("bilstm", "additive", 3 if has_question else 2, has_question=has_question).save(folder / "model")
+    corpus = {"source": "planted-decisive"}
+    model = {"encoder": "bilstm", "attention": "additive"}
+    spec = {"kind": "run", "schema": 1, "corpus": corpus, "model": model, "preset": "paper", "seed": 0, "experiments": {}}
+    write_with_digest(folder / "spec.json", spec)
+    write_json(folder / "manifest.json", {"files": {}})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    place = tmp_path_factory.mktemp("runs")
+    without = write_served(place / "without")
+    (without / "model" / "weights.safetensors").unlink()
+    return [write_served(place / "own"), write_served(place / "asked", has_question=True), without]
+
+
+@pytest.fixture(scope="module")
+def client(folders: list[Path]) -> Iterator[TestClient]:
+    with TestClient(make_app(folders, TOKEN, rate=1e6, burst=1e6), f"http://127.0.0.1/{TOKEN}/", raise_server_exceptions=False) as made:
+        made.app.requests.rate = made.app.requests.burst = made.app.requests.left = 1e6  # type: ignore[attr-defined]
+        yield made
+
+
+def test_pages_have_a_policy_that_lets_their_own_script_run_alone(client: TestClient):
+    for address in ("", "runs/0", "runs/0/type"):
+        answer = client.get(address)
+        assert answer.status_code == 200, answer.text
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe-inline" not in policy.partition("script-src")[2]
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert 'href="runs/0/type"' in client.get("").text
+    assert [run["untyped"] is None for run in client.get("runs").json()] == [True, True, False]
+    assert "connect-src 'self'" in client.get("runs/0/type").headers["content-security-policy"]
+
+
+def test_a_page_without_a_policy_runs_no_script(client: TestClient, folders: list[Path]):
+    page = folders[2] / "report.html"
+    before = page.read_text(encoding="utf-8")
+    page.write_text('<script>alert(1)</script><meta http-equiv="Content-Security-Policy" content="script-src \'unsafe-inline\'">')
+    policy = client.get("runs/2").headers["content-security-policy"]
+    page.unlink()
+    assert client.get("runs/2").status_code == 404
+    page.write_text(before, encoding="utf-8")
+    assert "script-src" not in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_a_sentence_is_read_as_the_collector_reads_it(client: TestClient, folders: list[Path]):
+    words = tiny_split([7]).tokens[0]
+    found = client.post("runs/0/read", json={"text": " ".join([*words, "unheard"])}).json()
+    assert found["unknown"] == ["unheard"]
+    split = tiny_split([8])
+    split.tokens[0] = [*words, "unheard"]
+    trace = next(collect_shards(Reader.of(folders[0]).model, split, scores=()))
+    one = found["instances"][0]
+    assert one["tokens"] == split.tokens[0]
+    assert one["predicted"] == trace.class_names[trace.predicted[0]]
+    assert one["adversary"] is not None
+    assert len(one["frontier"]) > 20
+    asked = client.post("runs/1/read", json={"text": " ".join(words), "question": "w1 w2"})
+    assert asked.status_code == 200, asked.text
+    assert asked.json()["model"]["tail"] is not None
+    single = client.post("runs/0/read", json={"text": "w1"}).json()
+    assert single["instances"] == []
+    assert "one word" in single["remark"]
+
+
+@pytest.mark.parametrize(
+    ("run", "body", "status", "said"),
+    [
+        (0, {"text": "x" * (MOST_CHARACTERS + 1)}, 422, "at most 10000"),
+        (0, {"text": "w " * (MOST_WORDS + 1)}, 422, f"{MOST_WORDS + 1} words"),
+        (0, {"text": "   "}, 422, "0 words"),
+        (0, {"text": 3}, 422, "strings"),
+        (0, {"text": "w1", "path": "/etc/passwd"}, 422, "expected"),
+        (0, {"text": "w1 w2", "question": "w3"}, 422, "reads texts alone"),
+        (1, {"text": "w1 w2"}, 422, "a question"),
+        (0, ["w1"], 422, "expected"),
+        (2, {"text": "w1 w2"}, 404, "model in the run"),
+        (9, {"text": "w1 w2"}, 404, "no such run"),
+        ("..%2f..%2fetc", {"text": "w1"}, 404, ""),
+        ("-1", {"text": "w1"}, 404, "no such run"),
+    ],
+)
+def test_a_bad_request_gets_a_clear_answer(client: TestClient, run: Any, body: Any, status: int, said: str):
+    answer = client.post(f"runs/{run}/read", json=body)
+    assert answer.status_code == status, answer.text
+    assert said in answer.json()["error"]
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(client: TestClient):
+    json_type = {"content-type": "application/json"}
+    for content, status in (
+        (b"{", 400),
+        (b"\xff", 400),
+        (b"[" * 60_000, 400),
+        (b"x" * (MOST_BYTES + 1), 413),
+        (b'{"text":"\\ud800"}', 422),
+    ):
+        answer = client.post("runs/0/read", content=content, headers=json_type)
+        assert answer.status_code == status, answer.text
+        assert set(answer.json()) == {"error"}
+    assert client.post("runs/0/read", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert client.get("runs/0/read").status_code == 405
+    assert client.get("/", headers={"host": "evil.example"}).status_code == 421
+    for address in ("/", "/wrong/", "/wrong/runs/0", f"/{TOKEN}x/runs", "/%ff"):
+        assert client.get(f"http://127.0.0.1{address}").status_code == 404
+    assert client.get("runs").status_code == 200
+
+
+def test_too_many_requests_are_told_to_wait(folders: list[Path]):
+    with TestClient(make_app(folders, TOKEN, rate=0.001, burst=2), f"http://127.0.0.1/{TOKEN}/") as few:
+        status = [few.post("runs/0/read", content=b"{}").status_code for _ in range(4)]
+        assert status == [415, 415, 429, 429]
+        assert few.post("runs/0/read").headers["retry-after"] == "1"
+        assert few.get("runs").status_code == 200
+    now = [0.0]
+    allowance = Allowance(2, 1, lambda: now[0])
+    assert [allowance.takes(), allowance.takes()] == [True, False]
+    now[0] = 0.5
+    assert allowance.takes()
+
+
+def test_the_interface_is_what_its_description_says(folders: list[Path]):
+    app = make_app(folders, TOKEN, rate=1e6, burst=1e6)
+    app.requests.rate = app.requests.burst = app.requests.left = 1e6
+    schema = schemathesis.openapi.from_asgi(f"/{TOKEN}/openapi.json", app, headers={"host": "127.0.0.1"})
+    operations: list[Any] = [found.ok() for found in schema.get_all_operations()]  # pyright: ignore[reportAttributeAccessIssue]
+    assert len(operations) == 5  # all but the description itself
+
+    valid = [operation.as_strategy() for operation in operations]
+    broken = [operations[-1].as_strategy(generation_mode=GenerationMode.NEGATIVE)]
+
+    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=SLOW, phases=[Phase.generate])
+    @given(case=st.one_of(valid + broken))
+    def fuzz(case: Any) -> None:
+        # how many words a text has, and whether a model reads questions, is no part of a schema
+        case.call_and_validate(
+            headers={"host": "127.0.0.1"}, base_url=f"http://127.0.0.1/{TOKEN}", excluded_checks=[positive_data_acceptance]
+        )
+
+    fuzz()
+
+
+def test_who_cannot_be_typed_to_is_told_why(folders: list[Path], tmp_path: Path):
+    assert why_not(folders[0]) is None
+    write_with_digest(tmp_path / "spec.json", {"kind": "hf", "model": {}})
+    assert "classifiers" in (why_not(tmp_path) or "")
+
+
+def test_bad_runs_and_a_port_in_use_are_one_line(folders: list[Path], tmp_path: Path):
+    with pytest.raises(RunError, match="no such folder"):
+        serve([tmp_path / "nothing"])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(RunError, match=r"port \d+: in use; expected a free port; choose another"):
+            serve(folders, taken.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def served(folders: list[Path]) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The command, and the address that it printed."""
+    command = [sys.executable, "-u", "-m", "attnaudit", "serve", *map(str, folders), "--port", "0"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert process.stdout is not None
+    yield process, process.stdout.readline().strip()
+    process.kill()
+    process.wait()
+    for stream in filter(None, (process.stdout, process.stderr)):
+        stream.close()
+
+
+def test_a_sentence_is_typed_in_a_browser_and_the_command_ends_cleanly(served: tuple[subprocess.Popen[str], str]):
+    process, address = served
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{32}/", address)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 390, "height": 844})
+        complaints: list[str] = []
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(address)
+        page.get_by_role("link", name="own", exact=True).click()
+        expect(page.locator("#playground")).to_be_visible()
+        page.go_back()
+        page.get_by_role("link", name="Type a sentence for own").click()
+        page.get_by_label("Text").fill("w1 <img src=x onerror=alert(1)> w2 w3")
+        page.get_by_role("button", name="Read it").click()
+        expect(page.locator("#live-said")).to_contain_text("read in")
+        page.locator(".play-bar").nth(1).press("PageUp")
+        assert float(page.locator("#play-jsd").inner_text()) > 0
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_label("Text").fill("x " * 500)
+        page.get_by_role("button", name="Read it").click()
+        expect(page.locator("#live-said")).to_contain_text("500 words")
+        assert [said for said in complaints if "422" not in said] == []
+        browser.close()
+    with socket.create_connection(("127.0.0.1", int(address.split(":")[2].split("/")[0]))) as half:
+        half.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9999\r\n\r\n{")
+    assert httpx.get(f"{address}runs").status_code == 200
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+
+
+def test_numbers_that_the_page_gets_are_json(client: TestClient):
+    answer = client.post("runs/0/read", json={"text": "w1 w2 w3 w1"})
+    assert "NaN" not in answer.text
+    assert np.isfinite([point for row in json.loads(answer.text)["instances"][0]["frontier"] for point in row]).all()
