@@ -15,7 +15,7 @@ from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
 from attnaudit.corpora.formats.tables import Dialect
 
 
-def keep_table(source: Any, folder: Path, columns: Columns, dialect: Dialect = Dialect(), name: str = "") -> Path:
+def keep_table(source: Any, folder: Path, columns: Columns, dialect: Dialect, name: str = "") -> Path:
     """Write a table, or a mapping of splits to tables, below ``folder`` and return the file, or the folder of splits.
 
     Only ``columns`` are written. The name, by default the table's own, ends in a digest of the texts: another table is another file, the

@@ -34,7 +34,7 @@ def frame_name(source: object) -> str:
     return str(getattr(getattr(first, "info", None), "dataset_name", None) or "frame")
 
 
-def frame_sources(source: Any, columns: Columns, dialect: Dialect = Dialect()) -> dict[str, SplitSource]:
+def frame_sources(source: Any, columns: Columns, dialect: Dialect) -> dict[str, SplitSource]:
     """The rows of a table, as split ``all``, or of each split of a mapping of tables; other names of a mapping are left alone.
 
     Raises InputError for an object that is none of these, for a mapping without train or test, or with two of one split, and for an option
