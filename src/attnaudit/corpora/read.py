@@ -58,7 +58,7 @@ def read_corpus(
     Raises InputError with file and row, or for an option. Preparation follows Jain & Wallace 2019, section 2.
     """
     in_memory = not isinstance(source, CorpusSpec | str | Path)
-    spec = source if isinstance(source, CorpusSpec) else _spec(_IN_MEMORY if in_memory else source, options)
+    spec = source if isinstance(source, CorpusSpec) else _spec(source if isinstance(source, str | Path) else _IN_MEMORY, options)
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
     entry = CORPORA.get(spec.source)
