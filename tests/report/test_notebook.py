@@ -177,3 +177,13 @@ def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(context: B
     assert set(colours) == {"rgb(221, 222, 223)"}
     assert page.evaluate("() => getComputedStyle(document.querySelector('.attnaudit-shown')).backgroundColor") == "rgba(0, 0, 0, 0)"
     assert asked == []
+
+
+def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> None:
+    shown = trace.playground(3, results)
+    frames = [given for tag, given in Tags(shown.html).seen if tag == "iframe"]
+    assert len(frames) == 1
+    assert "allow-same-origin" not in (frames[0]["sandbox"] or "")
+    assert "Playground of instance 3" in repr(shown)
+    with pytest.raises(InputError, match="playground: instance 99: no row of the trace"):
+        trace.playground(99)

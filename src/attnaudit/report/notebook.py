@@ -23,6 +23,7 @@ from attnaudit.experiments import columns_of_figures, measure_label
 from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.charts.svg import Figure
+from attnaudit.report.fragment import playground
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import environment, style_of
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
@@ -87,10 +88,8 @@ def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> S
 
 def playground_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
     """The playground of a text in a frame of its own. Raises InputError."""
-    from attnaudit import report
-
     _rows_of(trace, instance, results, "playground")
-    frame = report.playground(trace, instance, results)
+    frame = playground(trace, instance, results)
     return Shown(_fragment("frame", frame=frame), f"Playground of instance {instance}: open it in a notebook, or in the report of a run")
 
 

@@ -50,12 +50,21 @@ def write_page(
 
     ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation.
     """
+    write_text(path, page_text(sections, heading, subtitle, title=title, links=links, styles=styles))
+    return path
+
+
+def page_text(
+    sections: Iterable[Section | None], heading: str, subtitle: str = "", *, title: str = "", links: Sequence[tuple[str, str]] = (),
+    styles: Sequence[str] = ("report.css",), bare: bool = False, connects: bool = False,
+) -> str:  # fmt: skip
+    """The page as text; ``bare`` without its head, for a page within another; with ``connects`` its script may ask the page's server."""
     shown = [section for section in sections if section is not None]
     scripts = {name: section for section in shown for name in section.scripts}
     script = "".join(_script(name, section) for name, section in scripts.items())
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
-        "heading": heading, "subtitle": subtitle, "title": title or heading,
+        "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
         "style": Markup("\n".join(map(style_of, styles))),
         "links": [*(link for section in shown for link in section.links), *links],
         "parts": [Markup(environment().get_template(f"{section.template}.html.j2").render(section.content)) for section in shown],
@@ -64,8 +73,7 @@ def write_page(
         # the hash by which the page's policy lets this script run and no other
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }  # fmt: skip
-    write_text(path, environment().get_template("page.html.j2").render(content))
-    return path
+    return environment().get_template("page.html.j2").render(content)
 
 
 def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Section:

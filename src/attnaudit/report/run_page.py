@@ -13,8 +13,9 @@ from attnaudit.report.sections.comparison import comparison_section
 from attnaudit.report.sections.gate import gate_section
 from attnaudit.report.sections.head_cards import head_view
 from attnaudit.report.sections.heads import heads_section
-from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview
+from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview, rows_shown
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
+from attnaudit.report.sections.playground import READ, epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
 from attnaudit.results.record import RunRecord, read_record
@@ -45,7 +46,8 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
         check_same_instances(seen, rows)
         heatmaps, instances, pictured = instance_sections(trace, seen, rows, record, card.unit)
-        of_instances = heatmaps, erasure_section(trace, record, pictured, card.unit), instances
+        played = playground_section(rows_shown(trace, pictured, READ), record.rows(pictured), epsilon_of(about, first.task), card.unit)
+        of_instances = heatmaps, played, erasure_section(trace, record, pictured, card.unit), instances
     missing, heads = left_out(record, first), card.audited
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."

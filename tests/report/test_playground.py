@@ -1,0 +1,167 @@
+"""The playground in a real browser: by mouse and keyboard, its figures, its link and files, hostile tokens, and the fragment of a notebook."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Page, expect
+
+from attnaudit.core.errors import InputError
+from attnaudit.experiments import audit
+from attnaudit.report import playground, write_report
+from attnaudit.trace import Trace
+from tests.report.runs import write_run
+from tests.report.test_browser import open_page
+from tests.report.test_page import EVIL, evil_trace
+from tests.tails import opaque
+from tests.traces import make_trace
+
+TRACE = make_trace(14, (6, 18), sharpness=1.2, seed=2)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE, experiments=["adversary", "erasure", "ranges"]))
+
+
+def shown(page: Page) -> dict[str, str]:
+    return {name: page.locator(f"#play-{name}").inner_text() for name in ("tvd", "jsd", "decision")}
+
+
+def in_python(trace: Trace, page: Page) -> np.ndarray:
+    """The readout of the weights that the page has now."""
+    name, weights = page.evaluate("[playground.state.entry.id, Array.from(playground.now())]")
+    one = trace.take(np.flatnonzero(trace.instance == int(name)))
+    return one.readout(one.alpha.with_values(np.array(weights, float)))[0]
+
+
+def test_bars_are_dragged_and_keyed_and_the_output_is_the_readout(context: BrowserContext, report: Path):
+    page, asked, complaints = open_page(context, report)
+    assert shown(page) == {"tvd": "0", "jsd": "0", "decision": "the same"}
+    bar = page.locator(".play-bar").nth(2)
+    bar.scroll_into_view_if_needed()
+    box = bar.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 5, box["y"] + 40)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 5, box["y"] + 10, steps=3)
+    page.mouse.up()
+    assert float(bar.get_attribute("aria-valuenow") or 0) > TRACE.alpha.values.min() + 0.05
+    for key in ("ArrowUp", "PageUp", "ArrowRight", "End", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+        found, p = in_python(TRACE, page), page.evaluate("Array.from(playground.measured(playground.now()).p)")
+        np.testing.assert_allclose(p, found, atol=1e-6)
+    assert page.evaluate("document.activeElement.name") == "weight"
+    page.keyboard.type("0.25")
+    page.keyboard.press("Enter")
+    assert page.locator(".play-bar").nth(3).get_attribute("aria-valuetext", timeout=1000).startswith("0.250")  # type: ignore[union-attr]
+    page.get_by_label("stay").check()
+    page.locator(".play-bar").nth(3).press("PageUp")
+    assert shown(page)["jsd"] == "–"
+    expect(page.locator("#play-scale")).to_contain_text("no distribution")
+    page.get_by_label("renormalise").check()
+    assert page.evaluate("playgroundModel.sum(playground.now())") == pytest.approx(1)
+    page.keyboard.press("Tab")
+    page.locator(".play-bar").nth(3).press("Control+z")
+    assert shown(page)["jsd"] == "–"
+    page.locator("[name=redo]").click()
+    assert shown(page)["jsd"] != "–"
+    assert [url for url in asked if url not in (report.as_uri(), "data:,")] == []
+    assert complaints == []
+
+
+def test_buttons_plane_and_the_best_of_the_reader(context: BrowserContext, report: Path):
+    page, _, complaints = open_page(context, report)
+    best = page.locator("#play-best")
+    assert "No move of yours" in best.inner_text()
+    page.get_by_role("button", name="Adversary").click()
+    optimum = float(shown(page)["jsd"])
+    assert float(shown(page)["tvd"]) <= 0.0101
+    assert f"JSD {optimum:.3f}, the proven maximum" in best.inner_text(), "what the program found is not the reader's"
+    page.get_by_role("button", name="The model's own").click()
+    page.locator(".play-bar").first.press("ArrowUp")
+    page.locator(".play-bar").first.press("ArrowDown")
+    for _ in range(3):
+        page.get_by_role("button", name="Shuffle", exact=True).click()
+    page.get_by_role("button", name="Uniform").click()
+    reached = re.search(r"JSD ([\d.]+) at TVD", best.inner_text())
+    assert reached is None or float(reached[1]) <= optimum
+    assert page.locator("#play-plane circle").count() >= 6
+    for index in range(page.locator("#play-form option").count()):
+        page.locator("#play-form select").select_option(index=index)
+        button = page.get_by_role("button", name="Smallest flipping set")
+        if button.is_enabled():
+            button.click()
+            assert shown(page)["decision"] == "flipped"
+        page.get_by_role("button", name=re.compile("Most possible")).click()
+        assert float(shown(page)["tvd"]) <= 0.0101
+    page.get_by_role("button", name="Remove the top").click()
+    assert page.evaluate("Math.min(...playground.now())") == 0
+    assert complaints == []
+
+
+def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: BrowserContext, report: Path):
+    page, _, complaints = open_page(context, report)
+    page.locator("#play-form select").select_option(index=2)
+    page.locator(".play-bar").nth(1).press("PageUp")
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.locator("#play-shared")).not_to_be_empty()
+    named, weights = page.url, page.evaluate("Array.from(playground.now())")
+    page.goto("about:blank")
+    page.goto(named)
+    np.testing.assert_allclose(page.evaluate("Array.from(playground.now())"), weights, atol=1e-6)
+    for damaged in ("#play-999=AAAA", "#play-%3Cb%3E=x", f"#play-{page.evaluate('playground.state.entry.id')}=AAAA"):
+        page.goto(f"{report.as_uri()}{damaged}")
+        assert shown(page)["decision"] == "the same"
+    assert complaints == []
+
+
+def test_pictures_and_weights_are_saved(context: BrowserContext, report: Path, tmp_path: Path):
+    page, _, complaints = open_page(context, report)
+    for ending, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("csv", b"token,own,weight")):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=f"Save {ending.upper()}").click()
+        path = tmp_path / f"saved.{ending}"
+        saved.value.save_as(path)
+        assert path.read_bytes().replace(b'"', b"").startswith(start)
+    assert complaints == []
+
+
+def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
+    page, _, complaints = open_page(context, write_report(write_run(tmp_path, evil_trace(), corpus=EVIL)))
+    page.locator(".play-bar").first.press("PageUp")
+    with page.expect_download():
+        page.get_by_role("button", name="Save SVG").click()
+    assert page.locator("#playground img, #playground script").count() == 0
+    assert complaints == []
+
+
+def test_a_phone_shows_all_of_it(browser: Browser, report: Path):
+    context = browser.new_context(viewport={"width": 390, "height": 844}, offline=True)
+    page, _, _ = open_page(context, report)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+def test_the_fragment_stands_alone(context: BrowserContext, tmp_path: Path):
+    place = tmp_path / "notebook.html"
+    place.write_text(f"<!doctype html><h1>Notebook</h1>{playground(TRACE, 3)}{playground(TRACE, 4, audit(TRACE, ['adversary']))}")
+    page, _, complaints = open_page(context, place)
+    for frame in (page.frame_locator("iframe").nth(0), page.frame_locator("iframe").nth(1)):
+        frame.get_by_role("button", name="Adversary").click()
+        assert float(frame.locator("#play-jsd").inner_text()) > 0
+        assert frame.get_by_role("button", name="Copy link").count() == 0
+    assert complaints == []
+
+
+def test_the_fragment_refuses_what_is_not_there_and_says_what_cannot_be_computed():
+    with pytest.raises(InputError, match="instance 99: no row of the trace"):
+        playground(TRACE, 99)
+    with pytest.raises(InputError, match="results of this trace"):
+        playground(TRACE, 3, audit(TRACE.take(np.arange(5)), ["adversary"]))
+    hidden = opaque(make_trace(3, (2, 6), 3, hidden=4))
+    deep = Trace(hidden.table, {**hidden.metadata, "tail": "onnx"}, hidden.tail)
+    assert "a page cannot compute" in playground(deep, 1)
