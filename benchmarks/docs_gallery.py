@@ -34,7 +34,8 @@ GALLERY = {
         "The deciding words are known: does attention find them?",
     ),
     "planted-copy": Shown(
-        "planted-copy", attnaudit.translate, {"settings": {"training.epochs": 3}}, "A translator that copies: attention and known alignments.",
+        "planted-copy", attnaudit.translate, {"settings": {"training.epochs": 3}},
+        "A translator that copies: attention and known alignments.",
     ),
     "sst": Shown("sst", attnaudit.run, {}, "Film reviews of one sentence, BiLSTM with additive attention, as in Jain & Wallace 2019."),
     "20news_sports": Shown("20news_sports", attnaudit.run, {}, "Long posts on baseball or hockey."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from html import escape
 from pathlib import Path
 
 import altair as alt
@@ -23,7 +24,7 @@ from attnaudit.results.words import INSTANCE, ROW
 from benchmarks.docs_gallery import make
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images" / "experiments"
-INK, PAPER, MARGIN = "#1d1f24", "#ffffff", 16
+INK, PAPER, MARGIN, TITLE = "#1d1f24", "#ffffff", 16, 22
 MOST = 9  # measures of an experiment without a figure
 _SIZE = re.compile(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"')
 
@@ -32,7 +33,7 @@ def picture(experiment: str, record: RunRecord) -> str:
     """The first figure of an experiment, its panels side by side, on paper of its own."""
     unit = ROW if record.summary["group"].str.starts_with("head:").any() else INSTANCE
     figures, _ = draw_figures(record.columns(columns_of_figures()), record.about.class_names, unit, (experiment,))
-    panels = [panel.svg for panel in figures[0].panels if panel.svg] if figures else [measures(experiment, record)]
+    panels = [(panel.title, panel.svg) for panel in figures[0].panels if panel.svg] if figures else [("", measures(experiment, record))]
     return side_by_side(panels)
 
 
@@ -53,14 +54,15 @@ def measures(experiment: str, record: RunRecord) -> str:
     return render(alt.layer(spans, points).properties(width=300, height=24 * rows.height), experiment, f"Measures of {experiment}")
 
 
-def side_by_side(panels: list[str]) -> str:
-    """Drawings next to each other as one file that needs no page."""
-    sizes = [tuple(map(float, found.groups())) for panel in panels if (found := _SIZE.search(panel))]
-    left, parts = MARGIN, []
-    for panel, (width, _) in zip(panels, sizes, strict=True):
-        parts.append(panel.replace("<svg ", f'<svg x="{left}" y="{MARGIN}" overflow="visible" ', 1))
+def side_by_side(panels: list[tuple[str, str]]) -> str:
+    """Drawings with their titles next to each other, as one file that needs no page."""
+    sizes = [tuple(map(float, found.groups())) for _, panel in panels if (found := _SIZE.search(panel))]
+    left, top, parts = MARGIN, MARGIN + (TITLE if any(title for title, _ in panels) else 0), []
+    for (title, panel), (width, _) in zip(panels, sizes, strict=True):
+        parts.append(f'<text x="{left}" y="{MARGIN + 10}" font-family="sans-serif" font-size="13" fill="{INK}">{escape(title)}</text>')
+        parts.append(panel.replace("<svg ", f'<svg x="{left}" y="{top}" overflow="visible" ', 1))
         left += int(width) + MARGIN
-    height = int(max(height for _, height in sizes)) + 2 * MARGIN
+    height = int(max(height for _, height in sizes)) + top + MARGIN
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{left}" height="{height}" viewBox="0 0 {left} {height}" color="{INK}">'
         f'<rect width="{left}" height="{height}" rx="6" fill="{PAPER}"/>{"".join(parts)}</svg>\n'
