@@ -5,7 +5,8 @@ DATA ?= $(or $(ATTNAUDIT_DATA),data)
 VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
-.PHONY: demo test lint bench mutants docs clean chromium
+.PHONY: demo test lint bench mutants docs dist clean chromium
+GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de
 
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
 	$(BIN)/attnaudit demo
@@ -27,10 +28,18 @@ SEED ?= 0
 mutants: $(VENV)/.installed-dev ## make mutants N=40 SEED=0 ONLY=stats/: N changes of the source that a test must notice, into docs/mutants.md
 	OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 nice -n 19 $(BIN)/python -m benchmarks.mutants --number $(N) --seed $(SEED) --only "$(ONLY)"
 
-docs: $(VENV)/.installed        ## what in docs/ is generated
+docs: $(VENV)/.installed-docs   ## make docs DATA=dir/with/corpora: what in docs/ is generated, the gallery's runs, and the site, in build/docs
 	$(BIN)/python docs/cli_reference.py
 	$(BIN)/python docs/measures_reference.py
 	$(BIN)/python docs/settings_reference.py
+	$(BIN)/python -m benchmarks.docs_gallery --data-dir $(DATA) --only $(GALLERY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+dist: $(VENV)/.installed-release ## wheel and sdist, checked; a tag on this commit must be the version in pyproject.toml
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	@for tag in $$(git tag --points-at HEAD 'v*' 2>/dev/null); do ls dist/attnaudit-$${tag#v}.tar.gz >/dev/null || { echo "the tag is $$tag, the version in pyproject.toml another"; exit 1; }; done
 
 clean:                          ## caches and builds; runs/ and the virtual environment stay
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis
@@ -47,6 +56,14 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-release: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e '.[release]'
+	@touch $@
 
 # The report's pages are opened in a headless browser.
 chromium:

@@ -3,6 +3,7 @@
     trace = attnaudit.collect(attnaudit.load_model("RUN/model"), corpus)      # or Trace.read(path)
     results = attnaudit.audit(trace)
     results["adversary"].table
+    results.show()      # in a notebook the verdict card; trace.heatmap(0), results.figure("adversary")
 
     folder = attnaudit.run("planted-decisive", settings={"training.epochs": 4})      # as attnaudit run does
     attnaudit.study("uniform", "planted-decisive", settings={"uniform.seeds": 2})    # as attnaudit study does
@@ -18,6 +19,8 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
+
+from attnaudit.core.display import draw_by
 
 if TYPE_CHECKING:
     from attnaudit.core.errors import AttnauditError, InputError, RunError, TraceError
@@ -48,6 +51,7 @@ __all__ = [
     "audit", "collect", "compare", "load_model", "read_corpus", "register_corpus", "register_encoder", "register_experiment", "run",
     "study", "translate", "write_report",
 ]  # fmt: skip
+draw_by("attnaudit.report.notebook")
 _OF_TORCH = ("collect", "load_model")
 _PARTS = {"hf": "hf", "torch": "train"}  # modules with functions of their own, and the extras that they need
 

@@ -95,31 +95,22 @@ def test_pairs_need_one_split_and_have_any_length(tmp_path: Path) -> None:
     assert "1 of 2 texts were longer than the model reads, and cut" in notes_of(texts, encoded, None)
 
 
-class Column:
-    def __init__(self, values: list[Any]) -> None:
-        self.to_list = lambda: values
-
-
-class Frame(dict[str, Column]):
-    """What is read of a DataFrame of pandas."""
-
-    columns = property(lambda self: list(self))
-
-
-Frame.__module__, Frame.__name__ = "pandas.core.frame", "DataFrame"
-
-
 def test_what_a_program_has_is_read(tmp_path: Path) -> None:
     frame = pl.DataFrame({"text": EXPECTED[0], "label": ["b", "a", "b"]})
     assert read(read_texts(frame)) == EXPECTED
     assert read(read_texts(frame.rename({"text": "body"}), text="body")) == EXPECTED
     assert read(read_texts(frame.drop("label"), "causal-lm")) == WITHOUT
-    assert read(read_texts(Frame(text=Column(EXPECTED[0]), label=Column([1, 0, float("nan")]))))[1:3] == ([1, 0, -1], ("0", "1"))
     assert read(read_texts(EXPECTED[0])) == WITHOUT
     pairs = [("the baker", "a mill"), ("one", "two")]
     assert read_texts(pairs).second == read_texts(pairs, "seq2seq").second == ["a mill", "two"]
     texts = read_texts(frame)
     assert read_texts(texts) is texts
+
+
+def test_a_frame_of_pandas_is_read() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": EXPECTED[0], "label": [1, 0, float("nan")]})
+    assert read(read_texts(frame))[1:3] == ([1, 0, -1], ("0", "1"))
 
 
 def test_a_corpus_is_read_in_its_test_split(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reading a corpus: a named one, one file, or a folder of split files."""
+"""Reading a corpus: a named one, one file, a folder of split files, or a table in memory."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import coerce, from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, Split, Task, fingerprint, row_digests
 from attnaudit.corpora.entry import NO_BOUNDS, USUAL_PARTING, CorpusEntry, Parting
+from attnaudit.corpora.formats.frames import frame_name, frame_sources
 from attnaudit.corpora.formats.lines import require_utf8
 from attnaudit.corpora.formats.rows import Columns, SplitSource, column_option
 from attnaudit.corpora.formats.tables import Dialect, file_source, folder_sources, stem_and_format
@@ -26,17 +27,26 @@ from attnaudit.corpora.prepare.tokenise import Tokeniser
 from attnaudit.corpora.registry import CORPORA, corpus_sources, missing_corpus
 from attnaudit.corpora.spec import CorpusSpec, Preset, generated, refuse_generated, refuse_own
 
+_IN_MEMORY = "(a table in memory)"  # the source in the specification of such a corpus
 _UNTELLING = {"all", "data"}  # names of files that say nothing about the corpus
 _MIN_DF = ((20_000, 10), (10_000, 5), (0, 1))  # train rows from, min_df; about as the paper chose for its corpora
 
 
 def read_corpus(
-    source: CorpusSpec | str | Path, *, seed: int = 0, preset: str = "paper", progress: Progress = silent, raw: bool = False, **options: Any
+    source: CorpusSpec | str | Path | Any,
+    *,
+    seed: int = 0,
+    preset: str = "paper",
+    progress: Progress = silent,
+    raw: bool = False,
+    **options: Any,
 ) -> Corpus:
     """Read and tokenise a corpus, or generate a planted one.
 
     ``source`` is a registered name (``sst``, ``babi1``, ``planted-decisive``, …), one csv, tsv, jsonl or parquet file, also gzipped
-    (split 80/10/10 by class), a folder with such files named train, test and perhaps dev (else 15 % of train), or a `CorpusSpec`;
+    (split 80/10/10 by class), a folder with such files named train, test and perhaps dev (else 15 % of train), or a `CorpusSpec`. A
+    table in memory is read as a file is: a DataFrame of polars or pandas, a Table of pyarrow, a Dataset of Hugging Face, whose labels are
+    the names that it has for them; a mapping of train and test to such tables, as a DatasetDict, is read as a folder is.
     ``options`` are fields of `CorpusSpec`, as ``text="body", max_tokens=400``. A ``question`` column makes the task question answering;
     the spans of a ``rationale`` column should end at white space. The splits are drawn with the spec's own seed, else with ``seed``.
     ``preset`` chooses the filters of a registered corpus: the paper's, or those of its released code. ``progress`` is called now and then.
@@ -47,7 +57,8 @@ def read_corpus(
 
     Raises InputError with file and row, or for an option. Preparation follows Jain & Wallace 2019, section 2.
     """
-    spec = source if isinstance(source, CorpusSpec) else _spec(source, options)
+    in_memory = not isinstance(source, CorpusSpec | str | Path)
+    spec = source if isinstance(source, CorpusSpec) else _spec(source if isinstance(source, str | Path) else _IN_MEMORY, options)
     coerce(preset, Preset, "preset")
     seed = seed if spec.seed is None else spec.seed
     entry = CORPORA.get(spec.source)
@@ -57,7 +68,11 @@ def read_corpus(
         refuse_own(spec)
     if raw:
         refuse_words(spec)
-    place = _located(spec.source, spec.data_dir, Columns(spec.text, spec.label, spec.question, spec.rationale), dialect_of(spec))
+    columns, dialect = Columns(spec.text, spec.label, spec.question, spec.rationale), dialect_of(spec)
+    if in_memory:
+        place = _Place(frame_name(source), frame_sources(source, columns, dialect))
+    else:
+        place = _located(spec.source, spec.data_dir, columns, dialect)
     refuse_generated(spec)
     task: Task = entry.task if entry else "classification" if spec.question is None else "question_answering"
     how = _gathering(entry, task, spec, preset, progress, raw)

@@ -95,7 +95,7 @@ def audit(
     for name, rows in tables.items():
         progress("summarise", len(results), len(tables))
         results[name] = Result(name, rows, taken[name].summarise(rows))
-    return Results(results, skipped)
+    return Results(results, skipped, first.metadata)
 
 
 def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trace]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,8 @@ from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus
-from attnaudit.corpora.formats.rows import Columns, Row, SplitSource, require_columns
+from attnaudit.corpora.formats.frames import frame_source, is_table
+from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
 from attnaudit.corpora.formats.tables import stem_and_format
 from attnaudit.corpora.own import WHOLE, gather_own, read_own
 from attnaudit.corpora.parallel import read_pairs
@@ -32,7 +33,6 @@ TAKEN = (
     "a path, the name of a corpus, a Corpus, a list of texts or of (text, second text), a DataFrame of pandas or polars, "
     "or what attnaudit.hf.read_texts gives"
 )
-_TABLES = {"pandas": "DataFrame", "polars": "DataFrame", "datasets": "Dataset"}
 
 
 def read_texts(
@@ -110,8 +110,8 @@ def in_memory(source: Any, kind: Kind, split: str | None, options: Mapping[str, 
         return _of_corpus(source, kind, split)
     if split not in (None, WHOLE):
         raise InputError(OPERATION, f"split {split!r}", f"a {type(source).__name__}, which has no splits", "none")
-    if _is_table(source):
-        return _of_rows(partial(_table_rows, source), type(source).__name__, kind, options)
+    if is_table(source):
+        return _of_rows(partial(frame_source, source), type(source).__name__, kind, options)
     values = source.to_list() if hasattr(source, "to_list") else source
     if not isinstance(values, list | tuple) or not values:
         got = f"an empty {type(source).__name__}" if isinstance(values, list | tuple) else f"a {_full_name(source)}"
@@ -134,37 +134,19 @@ def _of_corpus(source: Corpus | ParallelCorpus | Texts, kind: Kind, split: str |
     return texts if kind == "classification" else _without_labels(texts, kind)
 
 
-def _is_table(source: Any) -> bool:
-    return any(_TABLES.get(base.__module__.partition(".")[0]) == base.__name__ for base in type(source).__mro__)
-
-
 def _full_name(source: Any) -> str:
     kind = type(source)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]} {kind.__name__}"
 
 
-def _table_rows(table: Any, columns: Columns) -> Iterator[Row]:
-    names = list(map(str, getattr(table, "column_names", None) or table.columns))
-    columns = columns.among(names)
-    require_columns(Path(type(table).__name__), names, columns)
-    cells = {"evidence" if option == "rationale" else option: _values(table[name]) for option, name in columns}
-    for row, values in enumerate(zip(*cells.values(), strict=True)):
-        yield Row(row, None, **dict(zip(cells, values, strict=True)))
-
-
-def _values(column: Any) -> list[Any]:
-    return column.to_list() if hasattr(column, "to_list") else list(column)
-
-
-def _of_rows(rows: Any, name: str, kind: Kind, options: Mapping[str, Any]) -> Texts:
-    """Texts of ``rows``, a function of `Columns`."""
+def _of_rows(source_of: Callable[[Columns], SplitSource], name: str, kind: Kind, options: Mapping[str, Any]) -> Texts:
+    """Texts of the source that ``source_of`` gives for `Columns`."""
     if kind == "seq2seq":
         raise InputError(OPERATION, "corpus", f"a {name} for an encoder–decoder", "a list of (source, target), or a folder of pairs")
     spec = from_plain(CorpusSpec, {"source": name, **options}, "corpus")
     reads = labelled(spec, kind, options)
     columns = Columns(spec.text, spec.label if reads["labelled"] else None, spec.question, spec.rationale, reads.get("label_needed", False))
-    source = SplitSource(Path(name), partial(rows, columns))
-    return texts_of_rows("texts", kind, WHOLE, gather_own(source, WHOLE, spec, reads["labelled"]), spec)
+    return texts_of_rows("texts", kind, WHOLE, gather_own(source_of(columns), WHOLE, spec, reads["labelled"]), spec)
 
 
 def _of_list(values: Sequence[Any], kind: Kind, options: Mapping[str, Any]) -> Texts:
@@ -188,4 +170,6 @@ def _of_list(values: Sequence[Any], kind: Kind, options: Mapping[str, Any]) -> T
         for row, value in enumerate(values):
             yield Row(row, None, value[0], question=value[1]) if second else Row(row, None, value)
 
-    return _of_rows(rows, "list", kind, {"question": "question"} if second else {})
+    return _of_rows(
+        lambda columns: SplitSource(Path("list"), partial(rows, columns)), "list", kind, {"question": "question"} if second else {}
+    )

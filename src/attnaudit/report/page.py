@@ -65,7 +65,7 @@ def page_text(
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
         "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
-        "style": Markup("\n".join(map(_template, styles))),
+        "style": Markup("\n".join(map(style_of, styles))),
         "links": [*(link for section in shown for link in section.links), *links],
         "parts": [Markup(environment().get_template(f"{section.template}.html.j2").render(section.content)) for section in shown],
         "data": {name: data for section in shown for name, data in section.data.items()},
@@ -102,5 +102,6 @@ def _script(name: str, section: Section) -> str:
     return environment().get_template(name).render(section.content) + "\n"
 
 
-def _template(name: str) -> str:
+def style_of(name: str) -> str:
+    """A style sheet of the package."""
     return files("attnaudit").joinpath(TEMPLATES).joinpath(name).read_text(encoding="utf-8")

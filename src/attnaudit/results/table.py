@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
+from attnaudit.core.display import Shown, drawn, in_notebook, show
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
@@ -180,6 +181,9 @@ class Result:
     def __repr__(self) -> str:
         return "\n".join([f"Result {self.experiment}: {_count(self.summary)}", *_lines(self.summary)])
 
+    def _repr_html_(self) -> str:
+        return drawn("result_html", self)
+
     @property
     def table(self) -> pl.DataFrame:
         """All rows, in memory."""
@@ -188,14 +192,21 @@ class Result:
 
 @dataclass(frozen=True)
 class Results(Mapping[str, Result]):
-    """All experiments of an audit by name; ``left_out`` has the reason for each experiment that was skipped."""
+    """All experiments of an audit by name; ``left_out`` has the reason for each experiment that was skipped.
+
+    ``metadata`` is that of the trace: names of its corpus, model and classes.
+    """
 
     results: Mapping[str, Result]
     left_out: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         skipped = [f"  skipped: {name}: {reason}" for name, reason in self.left_out.items()]
         return "\n".join([f"Results of {', '.join(self) or 'no experiment'}: {_count(self.summary)}", *_lines(self.summary), *skipped])
+
+    def _repr_html_(self) -> str:
+        return drawn("results_html", self)
 
     def __getitem__(self, experiment: str) -> Result:
         return self.results[experiment]
@@ -220,8 +231,18 @@ class Results(Mapping[str, Result]):
         write_json(folder / "summary.json", self.summary.to_dicts())
         return folder
 
+    def figure(self, experiment: str) -> Shown:
+        """The figures of ``experiment`` as the report has them, for a notebook. Raises InputError for an experiment without results."""
+        return drawn("figures_of", self, experiment)
+
     def show(self, console: Console | None = None) -> None:
-        """Print the summary over all instances as a table, with the measures of each experiment below its name."""
+        """Print the summary over all instances as a table, with the measures of each experiment below its name.
+
+        In a notebook, without a ``console``, show the verdict card.
+        """
+        if console is None and in_notebook():
+            show(self)
+            return
         console = console or Console()
         table = Table(title="attnaudit", title_justify="left")
         table.add_column("measure", overflow="fold")

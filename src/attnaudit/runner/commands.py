@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,11 @@ import polars as pl
 
 from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress
+from attnaudit.core.settings import from_plain
+from attnaudit.corpora.formats.rows import Columns
+from attnaudit.corpora.kept import keep_table
+from attnaudit.corpora.read import dialect_of
+from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.published.compare import compare as compare_records
 from attnaudit.results.record import read_record
@@ -22,16 +28,19 @@ from attnaudit.trace import Trace
 PUBLISHED = "jain2019"  # what a single run is compared with
 
 
-def run(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
+def run(source: str | Path | Any, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
     """Train a classifier on the corpus ``source``, record its attention, audit it and write the report; returns the run's folder.
 
     ``source`` is a registered name, a file, a folder or ``planted-<kind>``; ``options`` are those of ``attnaudit run``: ``encoder``,
     ``attention``, ``preset``, ``vectors``, ``seed``, ``device``, ``settings`` by dotted name (``{"training.epochs": 4}``), ``data_dir``,
-    ``text``, ``label``, …. ``out`` is by default ``runs/<corpus>-<encoder>-<attention>-s<seed>``. A run that was stopped is resumed, a
+    ``text``, ``label``, …. A table in memory, as `read_corpus` takes it, is first written next to the run's folder, under a name that ends
+    in a digest of its texts. ``out`` is by default ``runs/<corpus>-<encoder>-<attention>-s<seed>``. A run that was stopped is resumed, a
     finished one left as it is. Models and preparation follow Jain & Wallace 2019.
 
     Raises InputError for bad input, and RunError where ``out`` holds something else or cannot be written.
     """
+    if not isinstance(source, str | Path):
+        source = _kept(source, Path("runs") if out is None else Path(out).parent, "" if out is None else Path(out).name, options)
     spec = RunSpec.of(source, **options)
     return pipeline.run(spec, out or Path("runs") / spec.name, progress)
 
@@ -85,6 +94,14 @@ def compare(runs: str | Path | Iterable[str | Path], to: str | None = None) -> p
     for folder in folders:
         require_finished(folder)
     return compare_records(folders, PUBLISHED if to is None else to)
+
+
+def _kept(source: Any, folder: Path, name: str, options: Mapping[str, Any]) -> Path:
+    """The file of a table in memory. Raises InputError, also for an option that does not go with it."""
+    corpus = {key: value for key, value in options.items() if key in {field.name for field in fields(CorpusSpec)} - {"seed"}}
+    spec = from_plain(CorpusSpec, {"source": name, **corpus}, "corpus")
+    columns = Columns(spec.text, spec.label, spec.question, spec.rationale)
+    return keep_table(source, folder, columns, dialect_of(spec), name and f"{name}-texts")
 
 
 def _folders(runs: str | Path | Iterable[str | Path]) -> list[Path]:

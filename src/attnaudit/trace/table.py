@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from attnaudit.core.display import Shown, drawn
 from attnaudit.core.errors import TraceError
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
@@ -47,6 +48,24 @@ class Trace:
         positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
         classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
         return f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}"
+
+    def _repr_html_(self) -> str:
+        return drawn("trace_html", self)
+
+    def heatmap(self, instance: int, results: Any = None) -> Shown:
+        """The text ``instance`` shaded by its attention, by gradient and by leave-one-out, a picture for each of its rows.
+
+        With ``results`` of this trace also by the adversary's attention. In a terminal a bar behind each token. Raises InputError for an
+        unknown instance, and for results of another trace.
+        """
+        return drawn("heatmap_of", self, instance, results)
+
+    def playground(self, instance: int, results: Any = None) -> Shown:
+        """The text ``instance`` with weights that a reader can change, and the output under them; for a notebook.
+
+        Without ``results`` of this trace the adversary and the ranges of its rows are computed. Raises InputError as `heatmap`.
+        """
+        return drawn("playground_of", self, instance, results)
 
     @classmethod
     def from_arrays(

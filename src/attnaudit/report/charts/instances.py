@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -311,16 +311,18 @@ def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
     ).properties(width=_WIDTH, height=_HEIGHT)
 
 
-def draw_figures(rows: pl.DataFrame, class_names: Sequence[str] = (), unit: str = INSTANCE) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
+def draw_figures(
+    rows: pl.DataFrame, class_names: Sequence[str] = (), unit: str = INSTANCE, experiments: Iterable[str] | None = None
+) -> tuple[list[Figure], tuple[LegendEntry, ...]]:
     """All figures of registered experiments that the columns of ``rows`` (their tables joined) allow, and the legend they share.
 
-    ``unit`` is what a row is called.
+    ``unit`` is what a row is called; with ``experiments`` the figures of these alone.
     """
     if rows.height == 0 or "predicted" not in rows.columns:
         return [], ()
     grouped, palette = group_rows(rows, class_names)
     with debug_mode(False):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
-        made = [_figure(spec, grouped, palette, unit) for name in EXPERIMENTS for spec in facts(name).figures]
+        made = [_figure(spec, grouped, palette, unit) for name in experiments or EXPERIMENTS for spec in facts(name).figures]
     return [figure for figure in made if figure is not None], legend(grouped, palette, unit)
 
 

@@ -1,0 +1,72 @@
+"""Real reports for the documentation: ``python -m benchmarks.docs_gallery --data-dir DIR [--only NAME…]``.
+
+The planted corpora always, corpora of the literature where DIR has them. A run that is finished is left as it is, so that a second call
+costs nothing. ``make docs`` puts the reports of runs/gallery into the documentation (`benchmarks/docs_site.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import attnaudit
+from attnaudit.core.errors import InputError
+from attnaudit.corpora.registry import CORPORA, corpus_sources
+
+FOLDER = Path("runs/gallery")
+
+
+class Shown(NamedTuple):
+    """A report of the gallery: what makes it, and what there is to see."""
+
+    corpus: str
+    make: Callable[..., Path]
+    options: dict[str, Any]
+    look_at: str
+
+
+GALLERY = {
+    "planted": Shown(
+        "planted-decisive", attnaudit.run, {"encoder": "bilstm", "vectors": "random", "settings": {"training.epochs": 4}},
+        "The deciding words are known: does attention find them?",
+    ),
+    "planted-copy": Shown(
+        "planted-copy", attnaudit.translate, {"settings": {"training.epochs": 3}},
+        "A translator that copies: attention and known alignments.",
+    ),
+    "sst": Shown("sst", attnaudit.run, {}, "Film reviews of one sentence, BiLSTM with additive attention, as in Jain & Wallace 2019."),
+    "20news_sports": Shown("20news_sports", attnaudit.run, {}, "Long posts on baseball or hockey."),
+    "babi1": Shown("babi1", attnaudit.run, {}, "Question answering: which sentence says where Mary is?"),
+    "multi30k_en_de": Shown("multi30k_en_de", attnaudit.translate, {}, "English to German, with attention as a matrix of words."),
+}  # fmt: skip
+
+
+def make(name: str, data_dir: str | None) -> Path | None:
+    """The finished run of one entry; None where its corpus is not there. Raises InputError."""
+    shown = GALLERY[name]
+    entry = CORPORA[shown.corpus]
+    if entry.generate is None:
+        try:
+            corpus_sources(entry, data_dir)
+        except InputError as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return None
+    options = shown.options | ({"data_dir": data_dir} if entry.generate is None and data_dir else {})
+    return shown.make(shown.corpus, FOLDER / name, **options)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("--data-dir", help="folder with the corpora of the literature")
+    parser.add_argument("--only", nargs="+", choices=list(GALLERY), default=list(GALLERY))
+    arguments = parser.parse_args()
+    for name in arguments.only:
+        if (run := make(name, arguments.data_dir)) is not None:
+            print(f"{name}: {run / 'report.html'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""A table in memory is read as a file with the same rows is: the same corpus, the same errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from attnaudit import run
+from attnaudit.core.errors import InputError
+from attnaudit.corpora import read_corpus
+
+from .writing import ROWS, write, write_folder
+
+COLUMNS: dict[str, list[Any]] = {"text": [text for text, _ in ROWS], "label": [label for _, label in ROWS]}
+HALF = {name: cells[:12] for name, cells in COLUMNS.items()}
+
+
+def of_pandas(columns: dict[str, list[Any]]) -> Any:
+    frame = pytest.importorskip("pandas").DataFrame(columns)
+    return frame.set_index(frame.index + 7)  # rows are known by position, whatever the index
+
+
+def of_datasets(columns: dict[str, list[Any]]) -> Any:
+    return pytest.importorskip("datasets").Dataset.from_dict(columns)
+
+
+KINDS = {
+    "polars": pl.DataFrame, "lazy": lambda columns: pl.DataFrame(columns).lazy(), "pyarrow": pa.table, "pandas": of_pandas,
+    "datasets": of_datasets,
+}  # fmt: skip
+kinds = pytest.mark.parametrize("make", KINDS.values(), ids=KINDS)
+
+
+def refused(source: Any, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read_corpus(source, **options)
+    return str(caught.value)
+
+
+@kinds
+def test_a_table_is_read_as_a_file(make: Any, tmp_path: Path) -> None:
+    corpus = read_corpus(make(COLUMNS))
+    assert corpus.fingerprint == read_corpus(write(tmp_path / "a.jsonl")).fingerprint
+    assert corpus.name == "frame"
+
+
+@kinds
+def test_a_mapping_is_read_as_a_folder(make: Any, tmp_path: Path) -> None:
+    write_folder(tmp_path, {"train": ROWS, "test": ROWS[:12]})
+    read = read_corpus({"train": make(COLUMNS), "Test": make(HALF), "unlabelled": None})
+    assert read.fingerprint == read_corpus(tmp_path).fingerprint
+
+
+@kinds
+def test_bad_rows_and_columns_are_named(make: Any) -> None:
+    texts = [*COLUMNS["text"][:3], None, "  ", *COLUMNS["text"][5:]]
+    table = make({"text": texts, "label": COLUMNS["label"]})
+    assert ": row 3: no text (null); expected a text and a label; correct the row" in refused(table)
+    skipped = read_corpus(table, on_bad_row="skip").skipped
+    assert [(row.row, row.reason) for row in skipped] == [(3, "no text (null)"), (4, "an empty text")]
+    assert "columns text, label; expected one column 'Text'; did you mean text? name it with --text-column" in refused(table, text="Text")
+    assert "encoding= for a table in memory; expected a csv or tsv file; leave it out" in refused(table, encoding="latin-1")
+
+
+def test_what_pandas_has_for_missing_values_is_null_and_categories_are_their_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    names = ["good" if label else "bad" for label in COLUMNS["label"]]
+    frame = pandas.DataFrame({"text": COLUMNS["text"], "label": pandas.Categorical(names), 3: pandas.array([None, *COLUMNS["label"][1:]])})
+    assert read_corpus(frame).class_names == ("bad", "good")
+    assert "pandas.DataFrame: row 0: no label (null)" in refused(frame, label="3")
+    dates = frame.assign(label=pandas.Timestamp("2020-01-01"))
+    assert "row 0: a label of type Timestamp" in refused(dates)
+    twice = pandas.DataFrame([["a", 1, "b"]], columns=["text", "label", "text"])
+    assert "2 columns of that name; expected one column 'text'; rename the others" in refused(twice)
+
+
+def test_labels_of_a_data_set_are_its_names() -> None:
+    datasets = pytest.importorskip("datasets")
+    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["neg", "pos"])})
+    train, test = (datasets.Dataset.from_dict(columns, features=features) for columns in (COLUMNS, HALF))
+    corpus = read_corpus(datasets.DatasetDict(train=train, validation=test, test=test))
+    assert corpus.class_names == ("neg", "pos")
+    assert [len(corpus.splits[name]) for name in ("train", "dev", "test")] == [24, 12, 12]
+    unlabelled = datasets.Dataset.from_dict(HALF | {"label": [-1] * 12}, features=features)
+    assert "datasets.DatasetDict/test: row 0: no label (null)" in refused(datasets.DatasetDict(train=train, test=unlabelled))
+    assert "no test split among train; expected a table test; to split one table 80/10/10" in refused(datasets.DatasetDict(train=train))
+    assert "take rows of it into a Dataset" in refused(train.to_iterable_dataset())
+
+
+def test_rationales_and_questions_are_columns_too() -> None:
+    spans = [[[0, 1]] for _ in ROWS]
+    frame = pl.DataFrame(COLUMNS | {"why": spans, "asked": ["what is it ?"] * len(ROWS)})
+    corpus = read_corpus(frame, rationale="why", question="asked")
+    assert corpus.task == "question_answering"
+    assert corpus.splits["test"].rationale is not None
+
+
+@pytest.mark.parametrize("source", [3, None, ["a text"], {"train": 1, "test": 2}, {}])
+def test_what_is_no_table_is_refused(source: Any) -> None:
+    assert refused(source).startswith("read corpus: ")
+
+
+def test_no_library_of_tables_is_imported_to_read_another() -> None:
+    code = """
+import sys, polars, attnaudit
+attnaudit.read_corpus(polars.DataFrame({"text": ["a", "b"] * 20, "label": [0, 1] * 20}), tokenizer="whitespace")
+print([name for name in ("pandas", "datasets") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sources: list[Any] = []
+    monkeypatch.setattr("attnaudit.runner.pipeline.run", lambda spec, out, progress: sources.append(spec.corpus.source) or out)
+    for table in (
+        pl.DataFrame(COLUMNS),
+        pl.DataFrame(COLUMNS),
+        pl.DataFrame(HALF),
+        {"train": pl.DataFrame(COLUMNS), "test": pl.DataFrame(HALF)},
+    ):
+        run(table, tmp_path / "mine", encoder="average")
+    assert sources[0] == sources[1] != sources[2]
+    for source, again in zip(sources[1:], (COLUMNS, HALF, None), strict=True):
+        if again is not None:
+            assert read_corpus(source).fingerprint == read_corpus(pl.DataFrame(again)).fingerprint
+    assert sorted(path.name for path in Path(sources[3]).iterdir()) == ["test.jsonl", "train.jsonl"]
+    assert all(Path(source).name.startswith("mine-texts-") for source in sources)
+    with pytest.raises(InputError, match="expected one column 'body'"):
+        run(pl.DataFrame(COLUMNS), tmp_path / "mine", text="body")

@@ -1,0 +1,189 @@
+"""What a notebook shows of traces and results: fragments that load nothing, run nothing, and keep their style to themselves."""
+
+from __future__ import annotations
+
+import re
+import time
+from html.parser import HTMLParser
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from playwright.sync_api import BrowserContext
+
+from attnaudit.core import display
+from attnaudit.core.errors import InputError
+from attnaudit.experiments import audit
+from attnaudit.results import Results
+from attnaudit.trace import Trace
+from tests.report.test_page import EVIL, evil_trace
+from tests.traces import make_trace
+
+
+@pytest.fixture(scope="module")
+def trace() -> Trace:
+    return make_trace(24, (3, 12), seed=2)
+
+
+@pytest.fixture(scope="module")
+def results(trace: Trace) -> Results:
+    return audit(trace, ["prediction", "permutation", "adversary"])
+
+
+@pytest.fixture(scope="module")
+def fragments(trace: Trace, results: Results) -> dict[str, str]:
+    return {
+        "trace": trace._repr_html_(), "results": results._repr_html_(), "result": results["permutation"]._repr_html_(),
+        "figure": results.figure("adversary").html, "heatmap": trace.heatmap(3, results).html,
+    }  # fmt: skip
+
+
+class Tags(HTMLParser):
+    """The tags of a fragment, and those that are open."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.seen: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append((tag, dict(attrs)))
+
+
+def test_fragments_load_nothing_and_run_nothing(fragments: dict[str, str]) -> None:
+    for html in fragments.values():
+        tags = Tags(html).seen
+        assert not {"script", "link", "iframe", "img", "object"} & {tag for tag, _ in tags}
+        assert not [name for _, given in tags for name in given if name.startswith("on") or name in ("src", "href")]
+        assert not re.search(r"url\((?!#)|@import", html)
+
+
+def test_every_rule_of_the_style_is_of_the_fragment_alone(fragments: dict[str, str]) -> None:
+    style = fragments["trace"].partition("<style>")[2].partition("</style>")[0]
+    selectors = [selector.strip() for rule in re.findall(r"([^{}]+)\{", style) for selector in rule.split(",")]
+    assert len(selectors) > 20
+    assert [selector for selector in selectors if ".attnaudit-shown" not in selector] == []
+
+
+def test_what_is_shown(fragments: dict[str, str]) -> None:
+    assert fragments["trace"].count('class="aa-tokens"') == 6
+    assert "24 rows" in fragments["trace"]
+    assert "How different can attention be with nearly the same output?" in fragments["results"]
+    assert "<svg" in fragments["result"]
+    assert "median Δŷ under shuffling" in fragments["result"]
+    assert "<svg" in fragments["figure"]
+    assert all(caption in fragments["heatmap"] for caption in ("attention α", "Adversarial attention", "Gradient", "Leave-one-out"))
+
+
+def test_ids_of_drawings_are_their_own(results: Results) -> None:
+    ids = [re.findall(r'\bid="([^"]+)"', results.figure(name).html) for name in ("permutation", "adversary")]
+    assert all(ids)
+    assert not set(ids[0]) & set(ids[1])
+    html = results.figure("adversary").html
+    assert set(re.findall(r"url\(#([^)]+)\)", html)) | set(re.findall(r'aria-labelledby="([^"]+)"', html)) <= set(ids[1])
+
+
+def test_hostile_texts_are_escaped() -> None:
+    trace = evil_trace()
+    instance = int(trace.instance[0])
+    results = audit(trace, ["prediction", "permutation"])
+    for html in (trace._repr_html_(), results._repr_html_(), results["permutation"]._repr_html_(), trace.heatmap(instance).html):
+        assert EVIL not in html
+        assert not {"script", "img"} & {tag for tag, _ in Tags(html).seen}
+    assert "\x1b" not in repr(trace.heatmap(instance))
+
+
+def test_a_long_token_and_other_directions_keep_their_place() -> None:
+    alpha = np.array([0.25, 0.75])
+    trace = Trace.from_arrays(
+        activation="sigmoid", class_names=["a", "b"], instance=[5], tokens=[["x" * 10_000, "\u202eشالوم"]], alpha=[alpha],
+        readout=[np.zeros((2, 1))], offset=np.zeros((1, 1)), prediction=np.full((1, 1), 0.5),
+    )  # fmt: skip
+    shown = trace.heatmap(5)
+    assert len(shown.html) < 6000
+    assert "(10000 characters)" in shown.html
+    assert "unicode-bidi: isolate" in shown.html
+    assert "\u202e" not in repr(shown)
+
+
+def test_a_terminal_has_plain_text(trace: Trace, results: Results) -> None:
+    lines = repr(trace.heatmap(3)).splitlines()
+    assert lines[0].startswith("Instance 3: predicted ")
+    assert "█" in lines[2] or "▇" in lines[2] or "▄" in lines[2]
+    assert all(line.isprintable() for line in lines)
+    assert "adversary.emax_jsd = " in repr(results.figure("adversary"))
+
+
+def test_a_million_rows_show_the_first_at_once() -> None:
+    rows = 1_000_000
+    offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * 2)
+    words = pa.array(["some", "words"]).take(pa.array(np.arange(2 * rows) % 2))
+    ones = np.full(2 * rows, 0.5, np.float32)
+    table = pa.table({
+        "instance": np.arange(rows), "tokens": pa.ListArray.from_arrays(offsets, words),
+        "alpha": pa.ListArray.from_arrays(offsets, pa.array(ones)),
+        "prediction": pa.FixedSizeListArray.from_arrays(pa.array(ones[:rows]), 1),
+    })  # fmt: skip
+    trace = Trace(table, {"activation": "sigmoid", "tail": "identity", "class_names": ["a", "b"]})
+    start = time.process_time()
+    html = trace._repr_html_()
+    assert time.process_time() - start < 1
+    assert "1,000,000 rows" in html
+    assert html.count('class="aa-tokens"') == 6
+
+
+def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
+    with pytest.raises(InputError, match="show heatmap: instance 99: no row of the trace; expected the id of an instance, as 0, 1"):
+        trace.heatmap(99)
+    with pytest.raises(InputError, match="results: other instances than those of the trace; expected results of this trace"):
+        trace.heatmap(3, audit(make_trace(12, (3, 9)), ["permutation"]))
+    with pytest.raises(InputError, match=r"experiment 'adversry': no such result; expected one of .*; did you mean adversary\?"):
+        results.figure("adversry")
+    with pytest.raises(InputError, match="the trace has no column"):
+        audit(make_trace(8, (2, 4), loo=False)).figure("correlation")
+
+
+def test_results_without_rows_and_parts_of_traces_are_shown(trace: Trace) -> None:
+    assert "No experiment has a result" in Results({})._repr_html_()
+    assert "24 rows" in Trace(trace.table.select(["instance"]), trace.metadata)._repr_html_()
+    assert "0 rows" in trace.take(np.zeros(0, np.int64))._repr_html_()
+
+
+def test_show_is_the_card_in_a_notebook_and_a_table_elsewhere(
+    results: Results, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results.show()
+    assert "emax_jsd" in capsys.readouterr().out
+    shown: list[object] = []
+    monkeypatch.setattr("attnaudit.results.table.in_notebook", lambda: True)
+    monkeypatch.setattr("attnaudit.results.table.show", shown.append)
+    results.show()
+    assert shown == [results]
+    assert not display.in_notebook()
+
+
+def test_the_notebooks_style_and_the_fragments_leave_each_other_alone(context: BrowserContext, fragments: dict[str, str]) -> None:
+    host = "<p id=p>text</p><table id=t class=table><tr><td id=c>1</td></tr></table><div class=card id=k>card</div>"
+    page = context.new_page()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    measure = """() => [...document.querySelectorAll('#p, #t, #c, #k')].map(e => { const s = getComputedStyle(e);
+        return [s.color, s.font, s.padding, s.margin, s.border, s.backgroundColor, e.getBoundingClientRect().height] })"""
+    page.set_content(f"<body style='background:#111;color:rgb(221, 222, 223)'>{host}</body>")
+    before = page.evaluate(measure)
+    page.set_content(f"<body style='background:#111;color:rgb(221, 222, 223)'>{host}{''.join(fragments.values())}</body>")
+    assert page.evaluate(measure) == before
+    colours = page.evaluate("() => [...document.querySelectorAll('.aa-title, .aa-table td')].map(e => getComputedStyle(e).color)")
+    assert set(colours) == {"rgb(221, 222, 223)"}
+    assert page.evaluate("() => getComputedStyle(document.querySelector('.attnaudit-shown')).backgroundColor") == "rgba(0, 0, 0, 0)"
+    assert asked == []
+
+
+def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> None:
+    shown = trace.playground(3, results)
+    frames = [given for tag, given in Tags(shown.html).seen if tag == "iframe"]
+    assert len(frames) == 1
+    assert "allow-same-origin" not in (frames[0]["sandbox"] or "")
+    assert "Playground of instance 3" in repr(shown)
+    with pytest.raises(InputError, match="playground: instance 99: no row of the trace"):
+        trace.playground(99)
