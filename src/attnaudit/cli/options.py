@@ -144,7 +144,7 @@ Encoder = Annotated[
 Attention = Annotated[
     str | None,
     typer.Option(
-        "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T and learns nothing.",
+        "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T and log_odds that of each word: both learn nothing.",
         autocompletion=_begin(lambda: ATTENTIONS),
     ),
 ]  # fmt: skip
