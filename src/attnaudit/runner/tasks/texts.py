@@ -91,9 +91,9 @@ def _training_key(job: Job) -> Sequence[Any]:
 
 
 def _build(job: Job) -> tuple[AttentionModel, Notes]:
-    from attnaudit.corpora import Vocabulary, word_vectors
     import torch
 
+    from attnaudit.corpora import Vocabulary, word_vectors
     from attnaudit.models.attention import LogOdds
     from attnaudit.models.classifier import build_model
     from attnaudit.models.log_odds import word_log_odds
