@@ -2,9 +2,10 @@
 
     python docs/transformers_tables.py --data-dir DIR [--out runs/transformers] [--only NAME...] [--done]
 
-Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary: three small transformers
-trained on SST and an audit of each. They belong to no paper; the studies `uniform` and `deceive` of transformers do, and the page shows their
-records (`attnaudit reproduce wiegreffe2019` and `pruthi2020`). Finished ones are not rerun; ``--only`` and ``--done`` select what to run. The
+Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary: three small
+transformers trained on SST and an audit of each. They belong to no paper; the studies `uniform` and `deceive` of transformers do, and the
+page shows their records
+(`attnaudit reproduce wiegreffe2019` and `pruthi2020`). Finished ones are not rerun; ``--only`` and ``--done`` select what to run. The
 tables have all records, whatever was run now.
 """
 

@@ -17,8 +17,7 @@ class Cell:
 
     A run is made once with each of ``seeds`` seeds; a study sets its own. ``settings`` are dotted, as of ``--set``. A cell with ``quick``
     is a study at the smaller scale that two cores finish in minutes. ``variant`` tells cells with other settings apart; ``config`` names a
-    transformer that is trained in place of a classifier. With ``vectors`` false the word vectors are not those of the call. ``folder``: the
-    corpus is a folder of that name among the data, not a registered one.
+    transformer that is trained in place of a classifier. With ``vectors`` false the word vectors are not those of the call.
     """
 
     corpus: str
@@ -33,7 +32,6 @@ class Cell:
     seeds: int = field(default=1, compare=False)
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
     vectors: bool = field(default=True, compare=False)
-    folder: bool = field(default=False, compare=False)
 
     @property
     def model(self) -> str:
@@ -76,8 +74,9 @@ class Declaration:
 
     ``quick`` are the cells of ``--quick``; ``settings`` hold for all cells. ``tables`` are those of the page; without any the numbers
     are compared with two runs of the authors (`published.compare`). ``reasons`` say why a number is not the published one: by the key of a
-    cell, by its corpus, by ``corpus/measure`` or ``key/measure``; a longer name comes before a shorter one. ``missing`` says of corpora
-    that no cell has why. ``page`` is where the tables are in the documentation.
+    cell, by its corpus, by ``corpus/measure`` or ``key/measure``; a longer name comes before a shorter one. ``missing`` says why
+    corpora have no record here. A run of a corpus with
+    another number of classes than ``classes`` says is of another task, and not compared. ``page`` is where the tables are in the documentation.
     """
 
     paper: Paper
@@ -89,6 +88,7 @@ class Declaration:
     settings: Mapping[str, Any] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
+    classes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

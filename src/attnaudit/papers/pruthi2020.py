@@ -9,6 +9,7 @@ from attnaudit.papers.declaration import Cell, Declaration, Table
 
 TEXTS: dict[str, dict[str, Any]] = {
     "deceptive_pronoun": {"deceive.models": ("embedding", "bilstm", "transformer")},
+    "deceptive_occupation": {"deceive.models": ("embedding", "bilstm")},
     "deceptive_sst_wiki": {"deceive.models": ("embedding", "bilstm"), "deceive.seeds": 3},
 }
 _PLANTED = {"corpus.size": 5000, "corpus.symbols": 50, "training.epochs": 10, "deceive.seeds": 1}
@@ -43,5 +44,4 @@ DECLARATION = Declaration(
         "planted-bigram_flip": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
         "deceptive_en_de": "three tenths of train, ten epochs and bilinear attention of an LSTM here",
     },
-    missing={},
 )  # fmt: skip

@@ -26,7 +26,8 @@ AGREEMENTS: dict[Agreement, tuple[str, str]] = {
 NEAR = 0.05  # of what the measure can span
 RULE = (
     f"{'; '.join(f'{mark} {words}' for mark, words in AGREEMENTS.values())}. An interval that is wider than half of what the measure can "
-    "span holds nothing. In brackets the published value: ° quoted from our notes, not checked against the paper; ≈ read off a plot or a slide."
+    "span holds nothing. In brackets the published value: ° quoted from our notes, not checked against the paper; ≈ read off a plot or "
+    "slide. A reason names what differs; it was not tested by an experiment unless it says so."
 )
 
 

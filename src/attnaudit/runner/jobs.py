@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 
 from attnaudit.copying.study import NAME as COPYING
-from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_json
 from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
@@ -60,7 +59,7 @@ class RunJob:
         own = corpus_settings(cell.corpus, cell.encoder, cell.preset)
         vectors = None if "vectors" in own or not cell.vectors else options.vectors  # a corpus may ask for its own
         return RunSpec.of(
-            source_of(cell, options), encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed, vectors=vectors,
+            cell.corpus, encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed, vectors=vectors,
             settings={**self.paper.settings, **cell.settings, **options.settings}, data_dir=options.data_dir,
         )  # fmt: skip
 
@@ -103,7 +102,7 @@ class StudyJob:
             given["vectors"] = options.vectors
         settings = {**self.paper.settings, **cell.settings, **options.settings}
         return StudySpec.of(
-            cell.study, source_of(cell, options), full=not cell.quick, data_dir=options.data_dir, settings=settings, **given
+            cell.study, cell.corpus, full=not cell.quick, data_dir=options.data_dir, settings=settings, **given
         )  # fmt: skip
 
     def finished(self) -> bool:
@@ -158,29 +157,19 @@ def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:
     return (CopyingJob if cell.study == COPYING else StudyJob)(paper, cell, out, options)
 
 
-def source_of(cell: Cell, options: Options) -> str:
-    """The name of the cell's corpus, or its folder among the data. Raises InputError where that is asked for and no data are named."""
-    if not cell.folder:
-        return cell.corpus
-    if options.data_dir is None:
-        raise InputError("reproduce", f"corpus {cell.corpus}", "no folder of data", "a folder of that name among them", "--data-dir DIR")
-    return str(Path(options.data_dir) / cell.corpus)
-
-
 def command_of(paper: Declaration, cell: Cell) -> str:
     """The command that makes a cell, wherever data and vectors are."""
-    corpus = f"DATA/{cell.corpus}" if cell.folder else cell.corpus
     chosen = {
         "preset": "" if cell.preset == "paper" else cell.preset,
         "encoder": cell.encoder,
         "attention": cell.attention,
         "config": cell.config,
     }
-    parts = ["attnaudit", *(("study", cell.study) if cell.study else ("run",)), corpus]
+    parts = ["attnaudit", *(("study", cell.study) if cell.study else ("run",)), cell.corpus]
     parts += ["--full"] if cell.study and not cell.quick else []
     parts += [f"--{name} {value}" for name, value in chosen.items() if value]
     if cell.study != COPYING:
-        parts += ["--data-dir DATA"] if cell.corpus in REGISTERED or cell.folder else []
+        parts += ["--data-dir DATA"] if cell.corpus in REGISTERED else []
         parts += ["--vectors VECTORS"] if cell.vectors else []
     settings = {**paper.settings, **cell.settings}
     parts += [f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple) else value}" for key, value in settings.items()]

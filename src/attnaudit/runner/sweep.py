@@ -96,13 +96,7 @@ class _Work:
 
     def finished(self, cell: Cell) -> bool:
         """Whether the cell is done. Raises RunError where its folder holds something else."""
-        try:
-            return self.sweep.job(cell).finished()
-        except InputError as error:
-            if not cell.folder:
-                raise
-            self._skip(cell.name, [cell], error)
-            return True
+        return self.sweep.job(cell).finished()
 
     def do_all(self, cells: Sequence[Cell]) -> None:
         """Do cells that share a corpus and a seed; runs read the corpus once."""
@@ -177,7 +171,8 @@ def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
         place = place_of(sweep.kept, cell)
         if place.exists() and len(load(place).get("seeds", [])) > len(seeds):
             continue
-        save(place, command_of(paper, cell), kept(paper, cell, over_seeds(summaries)), seeds=seeds)
+        classes = len(runs[0].manifest["corpus"]["class_names"])
+        save(place, command_of(paper, cell), kept(paper, cell, over_seeds(summaries)), seeds=seeds, classes=classes)
     for cell in (cell for cell in paper.every_cell if cell.study):
         job = sweep.job(cell)
         if (job.folder / "manifest.json").exists():

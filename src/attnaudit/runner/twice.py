@@ -104,7 +104,9 @@ def _record_corpus(paper: Declaration, corpus: str, runs: Sequence[Finished], re
     made = sorted([*kept, *(_identity(run.name, run.about) for run in found.runs)], key=lambda run: (*_model(run), run["seed"]))
     notes = [note for notes in found.corpus_notes.values() for note in notes]
     notes = list(dict.fromkeys([*notes, *(former["notes"] if kept else [])]))
-    save(place, COMMAND.format(paper.name, corpus, paper.name), made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers))
+    save(
+        place, COMMAND.format(paper.name, corpus, paper.name), made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers)
+    )
 
 
 def _model(run: dict[str, Any]) -> tuple[str, str]:

@@ -74,8 +74,8 @@ def write_once(found: Once, folder: Path) -> Path:
     comparison(found).write_csv(folder / "reproduction.csv")
     links = [("Verdict", "#verdict"), *((table.title.partition(":")[0], f"#table-{k}") for k, table in enumerate(content["tables"], 1))]
     return write_page(
-        folder / "index.html", [Section("reproduction_once", content, tuple(links))], f"Did “{paper.paper.title}” reproduce?", paper.question,
-        title=f"Reproduction of {paper.paper.citation}", styles=("report.css", "reproduction.css"),
+        folder / "index.html", [Section("reproduction_once", content, tuple(links))], f"Did “{paper.paper.title}” reproduce?",
+        paper.question, title=f"Reproduction of {paper.paper.citation}", styles=("report.css", "reproduction.css"),
     )  # fmt: skip
 
 
@@ -86,7 +86,7 @@ def markdown_of(found: Once) -> str:
         f"{paper_of(found.paper.paper)}: {found.paper.question}",
         *content["verdict"],
         content["rule"],
-        *(f"- {note}" for note in found.notes),
+        *(f"- {note}" for note in content["notes"]),
     ]
     for table in content["tables"]:
         rows = [
@@ -111,7 +111,8 @@ def _content(found: Once) -> dict[str, Any]:
     tables = [table for table in (_filled(found, table) for table in found.paper.tables) if table.rows]
     return {
         "tables": tables, "rule": RULE, "verdict": verdict(found), "agreements": AGREEMENTS, "missing": list(_missing(found)),
-        "notes": found.notes, "commands": [(key, record["command"], record["commit"]) for key, record in found.records.items()],
+        "notes": [*found.notes, *_other_tasks(found)],
+        "commands": [(key, record["command"], record["commit"]) for key, record in found.records.items()],
     }  # fmt: skip
 
 
@@ -149,7 +150,8 @@ def comparison(found: Once) -> pl.DataFrame:
             None,
         )
         record = None if cell is None else _record(found, cell)[0]
-        own = {_column(row): row for row in record["summary"] if row["group"] == "all"} if record else {}
+        same = cell is not None and record is not None and is_same_task(found.paper, cell, record)
+        own = {_column(row): row for row in record["summary"] if row["group"] == "all"} if same and record else {}
         row = own.get(theirs["measure"])
         agreement = judged(row, Number(theirs["value"], theirs["where"], theirs["read_off"]))
         ours = {name: None if row is None else row[name] for name in ("value", "low", "high", "n")}
@@ -157,6 +159,11 @@ def comparison(found: Once) -> pl.DataFrame:
     known = numbers(found.paper.name).schema
     ours = {"our_value": pl.Float64, "our_low": pl.Float64, "our_high": pl.Float64, "our_n": pl.Int64, "agreement": pl.String}
     return pl.DataFrame(rows, schema={**known, **ours})
+
+
+def is_same_task(paper: Declaration, cell: Cell, record: Mapping[str, Any]) -> bool:
+    """Whether a record is of as many classes as the paper has."""
+    return record.get("classes") in (None, paper.classes.get(cell.corpus, record.get("classes")))
 
 
 def _column(row: Mapping[str, Any]) -> str:
@@ -171,16 +178,26 @@ def _record(found: Once, cell: Cell) -> tuple[Mapping[str, Any] | None, str]:
     return found.records.get(replace(cell, quick=True).key), "--quick"
 
 
+def _other_tasks(found: Once) -> list[str]:
+    """A line for each corpus that has another number of classes here than in the paper."""
+    shown = {cell: record for cell in found.paper.cells if (record := _record(found, cell)[0]) is not None}
+    return list(dict.fromkeys(
+        f"{cell.corpus} has {record['classes']} classes here and {found.paper.classes[cell.corpus]} in the paper: not compared"
+        for cell, record in shown.items()
+        if not is_same_task(found.paper, cell, record)
+    ))  # fmt: skip
+
+
 def _missing(found: Once) -> Iterator[tuple[str, str]]:
-    """The cells without a record, and corpora of the paper that no cell has, each with the reason."""
-    absent = [cell.key for cell in found.paper.cells if _record(found, cell)[0] is None]
-    for key in dict.fromkeys(absent):
-        if key in found.failed:
+    """The cells without a record, each with the reason; those of a corpus that is not here are one line."""
+    absent = {cell.key: cell.corpus for cell in found.paper.cells if _record(found, cell)[0] is None}
+    for key, corpus in absent.items():
+        if key in found.failed and corpus not in found.paper.missing:
             yield key, found.failed[key]
-    others = [key for key in dict.fromkeys(absent) if key not in found.failed]
+    others = [key for key, corpus in absent.items() if key not in found.failed and corpus not in found.paper.missing]
     if others:
         yield ", ".join(others), f"not run yet: attnaudit reproduce {found.paper.name}"
-    yield from found.paper.missing.items()
+    yield from ((corpus, reason) for corpus, reason in found.paper.missing.items() if corpus in absent.values())
 
 
 def _filled(found: Once, table: Table) -> Filled:
@@ -195,7 +212,7 @@ def _filled(found: Once, table: Table) -> Filled:
     for cell, record, scale in shown:
         if record is None:
             continue
-        theirs = numbers_of(paper.name, cell.corpus, cell.study, cell.model)
+        theirs = numbers_of(paper.name, cell.corpus, cell.study, cell.model) if is_same_task(paper, cell, record) else {}
         for label, own in _rows_of(table, record["summary"]):
             entries = tuple(_entry(own, measure, head, theirs, label) for measure, head in table.columns.items())
             labels = (cell.corpus, *([cell.model or "–"] if with_model else []), *([label[1]] if table.by else []))
@@ -204,7 +221,7 @@ def _filled(found: Once, table: Table) -> Filled:
             )
             for entry, (measure, head) in zip(entries, table.columns.items(), strict=True):
                 if entry.agreement == "farther":
-                    why = paper.reason(cell, measure) or NO_REASON
+                    why = paper.reason(cell, f"{measure}_{label[0]}" if table.by == "model" else measure) or NO_REASON
                     reasons.setdefault(why, []).append(f"○ {', '.join(filter(None, (*labels[:1], *labels[2:], head)))}")
     heads = (
         "corpus",
