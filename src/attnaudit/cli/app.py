@@ -22,7 +22,6 @@ app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
 app.add_typer(hf.app, name="hf", short_help="Transformers saved on disk.")
 app.command("calibrate", short_help="Score every measure on models of known truth.")(calibration.calibrate)
-app.command("reproduce", short_help="Reproduce a paper, or list all that can be.")(reproduce)
 
 
 def _version(expected: bool) -> bool:
@@ -304,3 +303,6 @@ def settings(
     from attnaudit.runner.settings import sections
 
     show_settings(sections(prefix), as_json)
+
+
+app.command("reproduce", short_help="Reproduce a paper, or list all that can be.")(reproduce)

@@ -14,7 +14,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.prepare.vocabulary import SPECIAL
 
 UNKNOWN = -1e4
-"""The score of a word that train lacks: no weight beside any other word, and uniform weights where a text has no other."""
+"""The score of a word that train lacks: no weight in a text with other words, and uniform weights where a text has no other."""
 
 
 def word_log_odds(ids: Ragged, label: Int[np.ndarray, " n"], words: int, classes: int) -> Float[np.ndarray, " V"]:

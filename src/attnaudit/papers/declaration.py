@@ -75,8 +75,8 @@ class Declaration:
     ``quick`` are the cells of ``--quick``; ``settings`` hold for all cells. ``tables`` are those of the page; without any the numbers
     are compared with two runs of the authors (`published.compare`). ``reasons`` say why a number is not the published one: by the key of a
     cell, by its corpus, by ``corpus/measure`` or ``key/measure``; a longer name comes before a shorter one. ``missing`` says why
-    corpora have no record here. A run of a corpus with
-    another number of classes than ``classes`` says is of another task, and not compared. ``page`` is where the tables are in the documentation.
+    corpora have no record here. A run of a corpus with another number of classes than ``classes`` says is of another task, and not
+    compared. ``page`` is where the tables are in the documentation.
     """
 
     paper: Paper

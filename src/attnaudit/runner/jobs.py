@@ -97,7 +97,7 @@ class StudyJob:
     @property
     def spec(self) -> StudySpec:
         cell, options = self.cell, self.options
-        given = {"config": cell.config} if cell.config else {}
+        given: dict[str, Any] = {"config": cell.config} if cell.config else {}
         if not (cell.config or is_parallel(cell.corpus)) and cell.vectors:
             given["vectors"] = options.vectors
         settings = {**self.paper.settings, **cell.settings, **options.settings}
@@ -206,7 +206,7 @@ def by_delta_alpha(run: Path) -> list[dict[str, Any]]:
 
 
 def _negative(inside: pl.DataFrame, low: float, high: float) -> dict[str, Any]:
-    share = (inside["delta_js"] < 0).mean() if inside.height else None
+    share = float((inside["delta_js"].to_numpy() < 0).mean()) if inside.height else None
     return summary_row("erasure", "negative_delta_js", share, n=inside.height, group=f"delta_alpha:{low:g} to {min(high, 1):g}")
 
 
