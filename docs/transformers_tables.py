@@ -1,10 +1,12 @@
-"""Run the audits and studies of docs/transformers.md that are missing and write the page's tables.
+"""Run the audits of docs/transformers.md that are missing and write the page's tables.
 
     python docs/transformers_tables.py --data-dir DIR [--out runs/transformers] [--only NAME...] [--done]
 
-Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary (`records`): three small
-transformers trained on SST, an audit of each, the study `uniform` of them, and the study `deceive` of the pronoun task. Finished ones are
-not rerun; ``--only`` and ``--done`` select what to run. The tables have all records, whatever was run now.
+Each is an ordinary command, which its record in docs/records/transformers names, with the commit and the summary: three small
+transformers trained on SST and an audit of each. They belong to no paper; the studies `uniform` and `deceive` of transformers do, and the
+page shows their records
+(`attnaudit reproduce wiegreffe2019` and `pruthi2020`). Finished ones are not rerun; ``--only`` and ``--done`` select what to run. The
+tables have all records, whatever was run now.
 """
 
 from __future__ import annotations
@@ -16,17 +18,15 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from records import PLACE, load, save
-from studies_tables import cell, table, write_tables
 
-from attnaudit.core.files import read_json
+from attnaudit.core.files import write_text
 from attnaudit.experiments import measure_label
 from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
 from attnaudit.results.record import read_summary
 from attnaudit.runner.hf_training import train_transformer
-from attnaudit.runner.studies import StudySpec, run_study
+from attnaudit.runner.records import load, save
 from attnaudit.runner.transformers import audit_transformer
 from attnaudit.stats.bootstrap import means_over_seeds, percentile_interval
 from attnaudit.stats.kendall import kendall_tau
@@ -35,7 +35,7 @@ from attnaudit.studies.over_seeds import figure_and_model, model_label
 from attnaudit.trace import Trace
 
 PAGE = Path(__file__).parent / "transformers.md"
-RECORDS = PLACE / "transformers"
+RECORDS = Path(__file__).parent / "records" / "transformers"
 CONFIG, SEEDS = "small-bert", (0, 1, 2)
 COLLECTED = tuple(name for name in SCORES if name != "flow")  # a linear program for each text and head
 MEASURES = (
@@ -50,20 +50,17 @@ OF_HEADS = {
     "adversary.emax_jsd": "ε-max JSD", "erasure.never_minimum": "never flips", "correlation.tau_gradient": "τ to gradient",
     "correlation.tau_loo": "τ to leave-one-out",
 }  # fmt: skip
-STUDIES: dict[str, tuple[str, str, bool, dict[str, Any]]] = {  # the study, its corpus, whether its scale is the full one, its settings
-    "uniform": ("uniform", "sst", False, {"uniform.layers": ("all",)}),
-    "pronoun": (
-        "deceive", "deceptive_pronoun", True,
-        {"training.epochs": 2, "collect.sample": 300, "deceive.seeds": 2, "corpus.train_kept": 0.5},
-    ),
-}  # fmt: skip
+STUDIES = {  # the study, and the record of the paper that it belongs to
+    "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
+    "pronoun": ("deceive", "pruthi2020/deceptive_pronoun-deceive-small-bert"),
+}
 PRONOUN = {
     "accuracy": "accuracy", "mass": "attention on the pronoun", "found_attention": "named by attention", "found_gradient": "by gradient",
     "found_loo": "by leave-one-out", "found_change": "by maximal change", "found_random": "at random",
     "max_delta_y": "largest Δŷ found", "found_erasure": "in the smallest set",
     "flips": "flipped by a head", "flips_all": "by all heads",
 }  # fmt: skip
-NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores", *STUDIES]
+NAMES = [*(f"sst-s{seed}" for seed in SEEDS), "scores"]
 
 
 def run_missing(options: argparse.Namespace) -> None:
@@ -75,8 +72,6 @@ def run_missing(options: argparse.Namespace) -> None:
     runs = [options.out / f"sst-s{seed}" for seed in SEEDS]
     if "scores" in options.only and all((run / "manifest.json").exists() for run in runs):
         save(RECORDS / "scores.json", "python docs/transformers_tables.py --only scores", agreement([taus_of(run) for run in runs]))
-    for name in set(STUDIES) & set(options.only):
-        _study(name, options)
 
 
 def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
@@ -95,19 +90,6 @@ def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
         scores = " ".join(f"--score {score}" for score in COLLECTED)
         train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
         save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA {scores}", rows)
-
-
-def _study(name: str, options: argparse.Namespace) -> None:
-    study, corpus, full, settings = STUDIES[name]
-    out = options.out / corpus
-    if not options.done:
-        spec = StudySpec.of(study, corpus, config=CONFIG, full=full, data_dir=str(options.data_dir), settings=settings)
-        run_study(spec, out, say=print)
-    if (out / study / "manifest.json").exists():
-        rows = [row for row in read_json(out / study / "summary.json") if row["group"] == "all"]
-        given = {key: ",".join(value) if isinstance(value, tuple) else value for key, value in settings.items()}
-        shown = " ".join([*(["--full"] if full else []), *(f"--set {key}={value}" for key, value in given.items())])
-        save(RECORDS / f"{name}.json", f"attnaudit study {study} {corpus} --data-dir DATA --config {CONFIG} {shown}", rows)
 
 
 def taus_of(run: Path) -> dict[str, np.ndarray]:
@@ -191,27 +173,47 @@ def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str])
     )
 
 
-def made_by(*names: str) -> str:
+def made_by(*places: str) -> str:
     """The commits of the records, and where the commands are."""
-    records = {name: load(RECORDS / f"{name}.json") for name in names}
-    commits = ", ".join(dict.fromkeys(record["commit"] for record in records.values()))
-    listed = ", ".join(f"[{name}](records/transformers/{name}.json)" for name in names)
+    commits = ", ".join(dict.fromkeys(load(RECORDS.parent / f"{place}.json")["commit"] for place in places))
+    listed = ", ".join(f"[{place.partition('/')[2]}](records/{place}.json)" for place in places)
     return f"Commands and figures: {listed}; code of commit {commits}."
+
+
+def cell(row: Mapping[str, Any] | None) -> str:
+    """Value and interval."""
+    if row is None or row["value"] is None:
+        return "–"
+    interval = "" if row["low"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]"
+    return f"{row['value']:.3f}{interval}"
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *rows))
+
+
+def write_tables(page: Path, parts: Sequence[tuple[str, str]], block: str) -> None:
+    """Write texts and tables between the markers of a block of a page, separated by blank lines."""
+    made = "\n\n".join(part for pair in parts for part in pair if part)
+    begin, end = f"<!-- {block} -->", f"<!-- end of {block} -->"
+    before, rest = page.read_text(encoding="utf-8").split(begin)
+    write_text(page, f"{before}{begin}\n\n{made}\n\n{end}{rest.split(end)[1]}")
 
 
 def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The tables of every block of the page that has its records."""
     audits = {name: load(RECORDS / f"{name}.json") for name in NAMES[: len(SEEDS)] if (RECORDS / f"{name}.json").exists()}
     if audits:
-        yield "audits", [(of_seeds(audits), made_by(*audits))]
+        yield "audits", [(of_seeds(audits), made_by(*(f"transformers/{name}" for name in audits)))]
         yield "heads", [(of_heads(audits), "")]
     if (RECORDS / "scores.json").exists():
-        yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("scores"))]
+        yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))]
     columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",
                "difference_f1": "F1, minus learned attention"}  # fmt: skip
     for name, shown in (("uniform", columns), ("pronoun", PRONOUN)):
-        if (RECORDS / f"{name}.json").exists():
-            yield name, [(of_models(STUDIES[name][0], load(RECORDS / f"{name}.json"), shown), made_by(name))]
+        study, place = STUDIES[name]
+        if (RECORDS.parent / f"{place}.json").exists():
+            yield name, [(of_models(study, load(RECORDS.parent / f"{place}.json"), shown), made_by(place))]
 
 
 def main() -> None:

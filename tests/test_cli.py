@@ -152,7 +152,7 @@ def test_help_of_study_lists_the_studies_and_their_scales(capsys: pytest.Capture
         ("attnaudit run sst --encoder bi", {"bilstm", "bigru"}),
         ("attnaudit run sst --attention a", {"additive"}),
         ("attnaudit audit t --experiment per", {"permutation"}),
-        ("attnaudit reproduce --corpus sn", {"snli"}),
+        ("attnaudit reproduce jain2019 --corpus sn", {"snli"}),
     ],
 )
 def test_a_shell_completes_values(

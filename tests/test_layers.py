@@ -22,7 +22,7 @@ LAYERS = (
     {"tracing", "hf", "torch"},
     {"experiments"},
     {"plans"},
-    {"published"},
+    {"published", "papers"},
     {"studies", "copying"},
     {"calibration"},
     {"report"},

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import html
-import importlib
 import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import polars as pl
 import pytest
@@ -16,10 +14,15 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.corpora import CORPORA as REGISTERED
-from attnaudit.runner import Sweep, plan, reproduce
-from attnaudit.runner.cells import CORPORA, ENCODERS, QUICK, RUNS, Cell, found_in
+from attnaudit.papers import PAPERS, Cell
+from attnaudit.runner import Sweep, reproduce, write_markdown
+from attnaudit.runner.cells import RUNS, found_in
+from attnaudit.runner.records import load
 from attnaudit.runner.sweep import Outcome
+from attnaudit.runner.twice import recorded
 
+JAIN = PAPERS["jain2019"]
+plan, QUICK = JAIN.plan, JAIN.quick
 TINY = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1, "permutation.permutations": 5}
 WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm", "quick", "fine", "bold"]}
 
@@ -51,8 +54,8 @@ def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
     cells = plan()
-    assert {cell.corpus for cell in cells} == set(CORPORA) <= set(REGISTERED)
-    assert len({cell.parts for cell in cells}) == len(CORPORA) * 6
+    assert {cell.corpus for cell in cells} == set(JAIN.corpora) <= set(REGISTERED)
+    assert len({cell.key for cell in cells}) == len(JAIN.corpora) * 6
     assert len(set(cells)) == len(cells)
     assert {cell.seed for cell in cells if cell.corpus == "sst"} == {0, 1, 2}
     assert {cell.seed for cell in cells if cell.corpus == "imdb"} == {0}
@@ -60,7 +63,7 @@ def test_the_whole_plan_has_every_cell_of_the_paper() -> None:
 
 def test_quick_is_a_part_of_the_whole_with_every_encoder_and_every_task() -> None:
     assert set(plan(quick=True)) == set(QUICK) <= set(plan())
-    assert {cell.encoder for cell in QUICK} == set(ENCODERS)
+    assert {cell.encoder for cell in QUICK} == {"bilstm", "cnn", "average"}
     assert {REGISTERED[cell.corpus].task for cell in QUICK} == {"classification", "question_answering", "inference"}
 
 
@@ -72,7 +75,6 @@ def test_a_plan_is_narrowed_by_names() -> None:
 @pytest.mark.parametrize(
     ("chosen", "message"),
     [
-        ({"source": "jain2018"}, "source: 'jain2018'; expected one of jain2019; did you mean jain2019?"),
         ({"corpora": ["stt"]}, "--corpus: 'stt'"),
         ({"encoders": ["lstm"]}, "--encoder: 'lstm'; expected one of bilstm, cnn, average; did you mean bilstm?"),
         ({"quick": True, "corpora": ["imdb"]}, "--quick: no cell of what is named; expected some of sst bilstm additive, "),
@@ -146,15 +148,15 @@ def test_the_command_prints_where_table_and_page_are(finished: Path, data: Path,
     told = json.loads(capsys.readouterr().out)
     assert {row["corpus"] for row in told["rows"]} == {"sst"}
     assert (told["not_run"], told["notes"]) == ([], [])
-    assert main(["reproduce", "serrano2019"]) == 2
-    assert "attnaudit: reproduce: source: 'serrano2019'; expected one of jain2019" in capsys.readouterr().err
+    assert main(["reproduce", "jain2018"]) == 2
+    assert "attnaudit: reproduce: PAPER: 'jain2018'; expected one of jain2019, serrano2019, " in capsys.readouterr().err
 
 
 def command(data: Path, out: Path, *chosen: str, vectors: str = "random", seeds: int = 1) -> list[str]:
     """A call of `reproduce` for the smallest models."""
     settings = [part for key, value in TINY.items() for part in ("--set", f"{key}={value}")]
     small = ["--encoder", "average", "--attention", "additive", "--seeds", str(seeds), "--vectors", vectors]
-    return ["reproduce", *chosen, *small, "--data-dir", str(data), "--out", str(out), *settings]
+    return ["reproduce", "jain2019", *chosen, *small, "--data-dir", str(data), "--out", str(out), *settings]
 
 
 def copied(folder: Path, to: Path) -> Path:
@@ -183,12 +185,12 @@ def test_nothing_that_was_asked_for_could_be_run(data: Path, tmp_path: Path, cap
     assert [one["corpus"] for one in json.loads(shown.out)["not_run"]] == ["adr"]
     assert "adr is skipped: read corpus adr" in shown.err
     assert "attnaudit: reproduce: " in shown.err
-    assert "none of the 1 requested runs could be done" in shown.err
+    assert "none of the 1 requested cells could be done" in shown.err
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"index.html", "reproduction.csv", "reproduction.md"}
 
 
 def test_no_cell_was_chosen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]) == 2
+    assert main(["reproduce", "jain2019", "--quick", "--corpus", "imdb", "--out", str(tmp_path / "out")]) == 2
     assert "--quick: no cell" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -241,7 +243,7 @@ def test_splits_drawn_with_the_seed_are_averaged_although_their_fingerprints_dif
     data, out = tmp_path / "data", tmp_path / "out"
     _write_babi(data, stories=20)
     reproduce(small_sweep(out, data, ("babi1",)))
-    runs, averaged, notes = found_in(out)
+    runs, averaged, notes = found_in(out, JAIN)
     assert len({run.manifest["corpus"]["fingerprint"] for run in runs}) == 2
     assert (len(averaged), notes) == (2, [])
     _write_babi(data, stories=25)
@@ -325,7 +327,7 @@ def test_every_corpus_without_a_run_is_listed_with_what_is_known_now(finished: P
     assert "| SST |  | its files are here; it was not asked for: --corpus sst |" in markdown(first)
     again = reproduce(small_sweep(copied(finished, tmp_path / "other"), data))
     rows = [line for line in markdown(again).splitlines() if "read corpus" in line]
-    assert len(rows) == len(CORPORA) - 2
+    assert len(rows) == len(JAIN.corpora) - 2
     assert any(row.startswith("| ADR |") for row in rows)
 
 
@@ -336,44 +338,67 @@ def test_a_corpus_that_can_be_read_no_longer_keeps_its_runs(finished: Path, tmp_
 
 
 @pytest.fixture
-def tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """docs/reproduction_tables.py with a page, records and one corpus of the test's own."""
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs")
-    module = importlib.import_module("reproduction_tables")
-    page = tmp_path / "reproduction.md"
-    page.write_text(f"Written text.\n\n{module.MARK}\n\nformer tables\n", encoding="utf-8")
-    for name, value in {"PAGE": page, "RECORDS": tmp_path / "records", "SHOWN": ("sst",)}.items():
-        monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr("records.commit", lambda: "0123abcde")
-    return module
+def page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A page of the documentation with marks, next to a folder of records."""
+    monkeypatch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
+    (tmp_path / "docs" / "records").mkdir(parents=True)
+    page = tmp_path / "docs" / "jain2019.md"
+    page.write_text("Written text.\n\n<!-- reproduce jain2019 -->\n\nformer\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n", "utf-8")
+    return page
 
 
-def test_tables_of_the_documentation_are_those_of_the_page(finished: Path, data: Path, tables: ModuleType) -> None:
-    tables.record(finished)
-    tables.write_page(str(data))
-    made = tables.PAGE.read_text(encoding="utf-8")
+def written(page: Path, finished: Path, data: Path) -> str:
+    sweep = replace(small_sweep(finished, data), records=page.parent / "records" / "jain2019")
+    write_markdown(sweep, page)
+    return page.read_text(encoding="utf-8")
+
+
+def test_tables_of_the_documentation_are_those_of_the_page(finished: Path, data: Path, page: Path) -> None:
+    made = written(page, finished, data)
     title, _, expected = (finished / "reproduction.md").read_text(encoding="utf-8").partition("\n")
     assert title.startswith("# ")
-    assert made.startswith(f"Written text.\n\n{tables.MARK}\n\n")
+    assert made.startswith("Written text.\n\n<!-- reproduce jain2019 -->\n\n")
+    assert made.endswith("\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n")
     added = [line for line in made.splitlines() if "commit 0123abcde" in line]
-    assert added == [f"- Command: {tables.COMMAND.format('sst')}; commit 0123abcde."]
-    kept = made.partition(tables.MARK)[2].replace(f"{added[0]}\n\n", "").strip()
-    assert kept.splitlines() == expected.strip().splitlines()
+    command = "attnaudit reproduce jain2019 --corpus sst --data-dir DATA --vectors VECTORS --out runs/jain2019"
+    assert added == [f"- Command: {command}; commit 0123abcde."]
+    between = made.partition("-->")[2].partition("<!-- end")[0]
+    assert between.replace(f"{added[0]}\n\n", "").strip().splitlines() == expected.strip().splitlines()
 
 
-def test_the_page_waits_for_a_record_of_each_corpus(
-    finished: Path, data: Path, tables: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(tables, "SHOWN", ("imdb", "sst"))
-    tables.record(finished)
-    tables.write_page(str(data))
-    assert capsys.readouterr().out == "reproduction.md is left as it is: no record of imdb\n"
-    assert tables.PAGE.read_text(encoding="utf-8").endswith("former tables\n")
+def test_a_section_without_a_record_is_not_lost(finished: Path, data: Path, page: Path) -> None:
+    page.write_text(page.read_text(encoding="utf-8").replace("former", "## imdb\n\nformer"), encoding="utf-8")
+    before = page.read_bytes()
+    with pytest.raises(InputError, match=r"jain2019\.md: sections without a record: imdb; expected a record for each; run their cells"):
+        written(page, finished, data)
+    assert page.read_bytes() == before
 
 
-def test_numbers_changed_by_hand_are_not_shown(finished: Path, data: Path, tables: ModuleType) -> None:
-    tables.record(finished)
-    numbers = tables.RECORDS / "sst.csv"
+def test_a_partial_call_leaves_other_models_and_more_seeds_as_they_are(finished: Path, data: Path, page: Path, tmp_path: Path) -> None:
+    records = page.parent / "records" / "jain2019"
+    written(page, finished, data)
+    other = tmp_path / "other"
+    outcome = reproduce(replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records))
+    assert outcome.done == 1
+    found = load(records / "sst.json")
+    assert [run["name"] for run in found["summary"]] == [f"sst-average-{name}" for name in ("additive-s0", "additive-s1", "dot-s0")]
+    shutil.copytree(finished / RUNS / "sst-average-additive-s0", other / RUNS / "sst-average-additive-s0")
+    before = (records / "sst.csv").read_bytes()
+    reproduce(replace(small_sweep(other, data, attentions=["dot"], seeds=1), records=records))
+    assert (records / "sst.csv").read_bytes() == before
+
+
+def test_numbers_changed_by_hand_are_not_shown(finished: Path, data: Path, page: Path) -> None:
+    written(page, finished, data)
+    numbers = page.parent / "records" / "jain2019" / "sst.csv"
     numbers.write_text(numbers.read_text(encoding="utf-8").replace("0.", "0.1", 1), encoding="utf-8")
-    with pytest.raises(SystemExit, match=r"sst\.csv: changed since it was recorded"):
-        tables.write_page(str(data))
+    with pytest.raises(InputError, match=r"sst\.csv: missing, or changed since it was recorded"):
+        recorded(JAIN, numbers.parent, None)
+
+
+def test_records_in_the_documentation_are_read(tmp_path: Path) -> None:
+    """Those that an earlier version wrote, too."""
+    records = Path(__file__).parents[1] / "docs" / "records"
+    found = recorded(JAIN, records / "jain2019", str(tmp_path))
+    assert {"sst", "ag_news", "20news_sports"} <= {run.about.corpus for run in found.runs}
+    assert found.table.filter(corpus="sst", measure="tau_gradient")["ours"].is_not_null().all()

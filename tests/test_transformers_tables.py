@@ -24,8 +24,8 @@ def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     page = "Written text.\n\n" + "\n\n".join(f"<!-- {name} -->\nold\n<!-- end of {name} -->" for name in BLOCKS)
     (tmp_path / "transformers.md").write_text(page, encoding="utf-8")
     monkeypatch.setattr(module, "PAGE", tmp_path / "transformers.md")
-    monkeypatch.setattr(module, "RECORDS", tmp_path / "records")
-    monkeypatch.setattr("records.commit", lambda: COMMIT)
+    monkeypatch.setattr(module, "RECORDS", tmp_path / "records" / "transformers")
+    monkeypatch.setattr("attnaudit.runner.records.commit", lambda: COMMIT)
     return module
 
 
@@ -78,12 +78,12 @@ def test_studies_have_a_row_for_each_model(script: ModuleType) -> None:
         summary_row("deceive", "found_loo_small-bert_0.1", 1.0, n=9),
         summary_row("deceive", "accuracy_small-bert_removed", 0.625, n=9), summary_row("deceive", "base_accuracy", 0.5, n=9),
     ]  # fmt: skip
-    script.save(script.RECORDS / "pronoun.json", "attnaudit study deceive", rows)
+    script.save(script.RECORDS.parent / f"{script.STUDIES['pronoun'][1]}.json", "attnaudit study deceive", rows)
     rows = [
         summary_row("uniform", name, 0.5, n=9)
         for name in ("accuracy_base", "accuracy_uniform_layer3", "difference_accuracy_uniform_layer3")
     ]
-    script.save(script.RECORDS / "uniform.json", "attnaudit study uniform", rows)
+    script.save(script.RECORDS.parent / f"{script.STUDIES['uniform'][1]}.json", "attnaudit study uniform", rows)
     page = written(script)
     assert "| small-bert, λ = 0.1 | 0.500 [0.250, 0.750] | – | – | – | 1.000 | – | – | – | – | – | – |" in page
     assert "| small-bert, tokens removed | 0.625 | –" in page

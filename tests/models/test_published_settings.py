@@ -12,8 +12,8 @@ import torch
 from attnaudit.corpora import Corpus
 from attnaudit.models.classifier import AttentionModel, build_model
 from attnaudit.models.presets import ModelSettings, model_preset
+from attnaudit.papers import Cell
 from attnaudit.runner import RunSpec
-from attnaudit.runner.cells import Cell
 from attnaudit.runner.sweep import Sweep
 from attnaudit.training.texts import labels_loss
 from tests.models.tiny import tiny_model, tiny_split, tiny_vocabulary
@@ -151,6 +151,6 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
 
 def test_the_papers_tables_are_rerun_with_as_many_shuffles() -> None:
     """Jain & Wallace 2019, algorithm 2; an ordinary run draws as many as a Monte Carlo error needs."""
-    spec = Sweep(Path("nowhere"), []).spec(Cell("sst", 0, "bilstm", "additive"))
+    spec = Sweep(Path("nowhere"), []).job(Cell("sst", 0, "bilstm", "additive")).spec
     assert value_of(spec, "permutation.permutations") == 100
     assert value_of(RunSpec.of("sst"), "permutation.permutations") is None

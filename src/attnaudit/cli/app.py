@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from attnaudit.cli import calibration, corpora, hf
 from attnaudit.cli import options as o
-from attnaudit.cli.bars import progress
+from attnaudit.cli.bars import progress, show_plan_and_end
+from attnaudit.cli.reproduce import reproduce
 from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora.registry import CORPORA
 from attnaudit.corpora.spec import CorpusSpec
-
-if TYPE_CHECKING:
-    from attnaudit.runner.planning import Plan
 
 app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(corpora.app, name="corpora", short_help="List, check and download corpora.")
@@ -100,23 +97,13 @@ def run_(
     spec = RunSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = Path(out or f"runs/{spec.name}")
     if dry_run:
-        _show_plan(as_json, plan_run, spec, place)
+        show_plan_and_end(as_json, plan_run, spec, place)
     before = (place / "manifest.json").exists()
     with progress() as bar:
         run(spec, place, bar)
     if before and not as_json:
         typer.echo(f"{printable(str(place))} holds this run already\n")
     show_run(place, as_json)
-
-
-def _show_plan(as_json: bool, plan: Callable[..., Plan], *arguments: Any) -> NoReturn:
-    """Print what there is to train, and end."""
-    from attnaudit.cli.show import show_plan
-
-    with progress() as bar:
-        found = plan(*arguments, bar)
-    show_plan(found, as_json)
-    raise typer.Exit
 
 
 class ListsExperiments(TyperCommand):
@@ -277,7 +264,7 @@ def study(
     chosen = o.given(encoder=encoder, attention=attention, config=config, preset=preset, vectors=vectors, device=device, **texts)
     chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
     if dry_run:
-        _show_plan(as_json, partial(plan_study, **chosen), name, corpus, out)
+        show_plan_and_end(as_json, partial(plan_study, **chosen), name, corpus, out)
     with progress() as bar:
         folder = run_study(name, corpus, out, bar, _tell, **chosen)
     show_study(folder, as_json)
@@ -314,7 +301,7 @@ def translate(
     spec = TranslationSpec.of(corpus, seed=seed, settings=o.assigned(settings, epochs), **chosen)
     place = out or Path("runs") / spec.name
     if dry_run:
-        _show_plan(as_json, plan_run, spec, place)
+        show_plan_and_end(as_json, plan_run, spec, place)
     with progress() as bar:
         folder = run(spec, place, bar)
     show_translation(folder, as_json)
@@ -342,44 +329,4 @@ def settings(
     show_settings(sections(prefix), as_json)
 
 
-@app.command(short_help="Reproduce the tables of a paper.")
-def reproduce(
-    source: Annotated[str, typer.Argument(metavar="PAPER", help="The paper: jain2019.")] = "jain2019",
-    quick: Annotated[bool, typer.Option("--quick", help="A representative subset with one seed: under 20 minutes on 2 cores.")] = False,
-    corpora: o.CellCorpora = None,
-    encoders: o.CellEncoders = None,
-    attentions: o.CellAttentions = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1; default: 3, for large corpora 1; not with --quick.")
-    ] = None,
-    vectors: o.Vectors = None,
-    data_dir: o.DataDir = None,
-    settings: o.Settings = None,
-    out: o.Out = None,
-    dry_run: o.DryRun = False,
-    as_json: o.Json = False,
-) -> None:
-    """Train, audit and compare every corpus × encoder × attention × seed of a paper: one page and one table.
-
-    Each is a run in DIR/runs (DIR is runs/jain2019 by default). The same command resumes a sweep that was stopped, and calls with different
-    --corpus add to one page. A corpus whose files are missing is skipped and reported; the exit status is 2 when nothing could be run.
-
-    \b
-    Examples:
-      attnaudit reproduce jain2019 --quick --data-dir data --dry-run
-      attnaudit reproduce jain2019 --corpus sst --corpus babi1 --vectors glove.6B.300d.txt --data-dir data
-    """
-    from attnaudit.cli.show import show_reproduction
-    from attnaudit.runner import Sweep, plan, plan_reproduction
-    from attnaudit.runner import reproduce as run_sweep
-
-    cells = plan(source, quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), seeds=seeds)
-    sweep = Sweep(out or Path("runs") / source, cells, data_dir, vectors, o.assigned(settings))
-    if dry_run:
-        _show_plan(as_json, plan_reproduction, sweep)
-    with progress() as bar:
-        outcome = run_sweep(sweep, bar, _tell)
-    show_reproduction(outcome, as_json)
-    if not outcome.done:
-        got = f"none of the {len(cells)} requested runs could be done"
-        raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", "see the reasons on the page")
+app.command("reproduce", short_help="Reproduce a paper, or list all that can be.")(reproduce)

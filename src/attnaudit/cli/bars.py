@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
 
 from attnaudit.core.printable import printable
 from attnaudit.core.progress import WITHIN, Progress
@@ -15,6 +17,8 @@ from attnaudit.core.progress import WITHIN, Progress
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
     from rich.progress import TaskID
+
+    from attnaudit.runner.planning import Plan
 
 SOON = 2.0  # seconds that a command has before it tells of its work: what is refused by then is one line
 PAUSE = 30.0  # seconds between two lines about one stage
@@ -90,3 +94,13 @@ class _Lines:
 
 def _stage(what: str) -> str:
     return what.partition(", ")[0]
+
+
+def show_plan_and_end(as_json: bool, plan: Callable[..., Plan], *arguments: Any) -> NoReturn:
+    """Print what there is to train, and end the command."""
+    from attnaudit.cli.show import show_plan
+
+    with progress() as bar:
+        found = plan(*arguments, bar)
+    show_plan(found, as_json)
+    raise typer.Exit

@@ -93,10 +93,11 @@ def _studies() -> Iterable[str]:
     return (*EVERY_STUDY, NAME)
 
 
-def _cells() -> Any:
-    from attnaudit.runner import cells
+def _parts_of_cells(part: str) -> list[str]:
+    """Every corpus, encoder, attention or study of the papers' cells."""
+    from attnaudit.papers import PAPERS
 
-    return cells
+    return list(dict.fromkeys(filter(None, (getattr(cell, part) for paper in PAPERS.values() for cell in paper.cells))))
 
 
 def _names(*tasks: str) -> str:
@@ -144,7 +145,7 @@ Encoder = Annotated[
 Attention = Annotated[
     str | None,
     typer.Option(
-        "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T and learns nothing.",
+        "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T, log_odds is fixed by the words.",
         autocompletion=_begin(lambda: ATTENTIONS),
     ),
 ]  # fmt: skip
@@ -192,17 +193,25 @@ DryRun = Annotated[
 ]
 CellCorpora = Annotated[
     list[str] | None,
-    typer.Option("--corpus", metavar="NAME", help="Only this corpus; repeatable.", autocompletion=_begin(lambda: _cells().CORPORA)),
+    typer.Option(
+        "--corpus", metavar="NAME", help="Only this corpus; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("corpus"))
+    ),
 ]
 CellEncoders = Annotated[
     list[str] | None,
-    typer.Option("--encoder", metavar="NAME", help="Only this encoder; repeatable.", autocompletion=_begin(lambda: _cells().ENCODERS)),
+    typer.Option(
+        "--encoder", metavar="NAME", help="Only this encoder; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("encoder"))
+    ),
 ]
 CellAttentions = Annotated[
     list[str] | None,
     typer.Option(
-        "--attention", metavar="NAME", help="Only this attention; repeatable.", autocompletion=_begin(lambda: _cells().ATTENTIONS)
+        "--attention", metavar="NAME", help="Only this attention; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("attention"))
     ),
+]
+CellStudies = Annotated[
+    list[str] | None,
+    typer.Option("--study", metavar="NAME", help="Only this study; repeatable.", autocompletion=_begin(lambda: _parts_of_cells("study"))),
 ]
 Full = Annotated[bool, typer.Option("--full", help="The published scale of the study, which may take hours; see the list below.")]
 Device = Annotated[str | None, typer.Option("--device", show_default="auto", help="auto, cpu or cuda.")]

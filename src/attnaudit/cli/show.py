@@ -36,6 +36,7 @@ from attnaudit.trace import trace_metadata
 
 if TYPE_CHECKING:
     from attnaudit.hf.gate import Check, Gate
+    from attnaudit.report.reproduction.index import Line
     from attnaudit.runner.planning import Plan, Planned
     from attnaudit.runner.settings import Setting
     from attnaudit.runner.sweep import Outcome
@@ -169,6 +170,17 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
         show_json({"rows": rows, "not_run": [asdict(one) for one in outcome.not_run], "notes": list(outcome.notes)})
     else:
         typer.echo("\n".join(map(printable, (f"table: {table}", f"report: {outcome.page}"))))
+
+
+def show_index(lines: Sequence[Line], page: Path, as_json: bool) -> None:
+    """What there is of each paper, and where the page of all is."""
+    if as_json:
+        show_json([asdict(line) for line in lines])
+        return
+    for line in lines:
+        told = (line.title, line.question, f"cells recorded: {line.recorded}; published numbers: {line.agreement}", line.command)
+        typer.echo("\n  ".join(map(printable, told)))
+    typer.echo(printable(f"report: {page}"))
 
 
 def show_json(value: Any) -> None:

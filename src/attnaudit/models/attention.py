@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from attnaudit.core.errors import InputError
 from attnaudit.models.presets import ModelSettings
 from attnaudit.models.product import prepared, product
 
@@ -112,11 +113,34 @@ class Uniform(nn.Module):
         return lambda hidden, runs, rest: rest.new_zeros(runs, len(rest))
 
 
-Attention = Additive | Dot | Uniform
+class LogOdds(Uniform):
+    """Scores that words have by themselves, fixed before training (`log_odds`): the released code of Jain & Wallace 2019."""
+
+    def __init__(self, words: int) -> None:
+        super().__init__()
+        self.odds: Tensor
+        self.register_buffer("odds", torch.zeros(words))
+
+    def forward(self, hidden: Tensor, query: Tensor | None = None) -> Tensor:
+        raise NotImplementedError("scores of words, not of hidden states: see `of_words`")
+
+    def of_words(self, ids: Int[Tensor, "*n"]) -> Float[Tensor, "*n"]:
+        return self.odds[ids]
 
 
-def make_attention(settings: ModelSettings, width: int, has_question: bool = False) -> Attention:
-    """The attention of a model whose hidden states have ``width`` numbers; ``imposed`` weights need no scores of their own."""
+Attention = Additive | Dot | Uniform | LogOdds
+
+
+def make_attention(settings: ModelSettings, width: int, has_question: bool = False, words: int = 0) -> Attention:
+    """The attention of a model whose hidden states have ``width`` numbers; ``imposed`` weights need no scores of their own.
+
+    ``words`` is the size of the vocabulary. Raises InputError for log-odds in a model whose positions are not the words of one text.
+    """
+    if settings.attention == "log_odds":
+        if has_question or settings.hierarchical or settings.heads > 1:
+            got = "a model that reads questions, of sentences, or of several heads"
+            raise InputError("build model", "attention log_odds", got, "a flat classifier with one head", "choose another attention")
+        return LogOdds(words)
     if settings.attention == "additive":
         return Additive(width, has_question, settings.attention_units, settings.heads)
     return Dot(width, has_question, settings.heads) if settings.attention == "dot" else Uniform()

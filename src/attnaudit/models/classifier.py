@@ -20,7 +20,7 @@ from attnaudit.core.files import atomic, read_json, write_json
 from attnaudit.corpora import Vocabulary
 from attnaudit.corpora.corpus import Split
 from attnaudit.corpora.prepare.vocabulary import PAD, SPECIAL
-from attnaudit.models.attention import ALL, attend, make_attention
+from attnaudit.models.attention import ALL, LogOdds, attend, make_attention
 from attnaudit.models.batch import Batch, Inputs
 from attnaudit.models.encoders import Question, Sentence, make_encoder
 from attnaudit.models.presets import ModelSettings
@@ -122,7 +122,7 @@ class AttentionModel(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
         self.encoder = make_encoder(read)
         self.question = Question(settings, len(vocabulary)) if has_question else None
-        self.attention = make_attention(settings, self.encoder.width, has_question)
+        self.attention = make_attention(settings, self.encoder.width, has_question, len(vocabulary))
         self.head = (TanhHead if has_question else LinearHead)(self.encoder.width, self.outputs)
 
     def __repr__(self) -> str:
@@ -173,6 +173,8 @@ class AttentionModel(nn.Module):
         return Forward(embedded, hidden, alpha, self.logits_from_attention(alpha, hidden, terms, batch), terms)
 
     def _attend(self, hidden: Float[Tensor, "B L m"], terms: QuestionTerms, batch: Batch) -> Float[Tensor, "B *H L"]:
+        if isinstance(self.attention, LogOdds):
+            return attend(self.attention.of_words(batch.ids), batch.attended)
         scores = self.attention(hidden, None if terms.query is None else terms.query[:, None])
         return attend(scores, batch.attended) if scores.ndim == 2 else attend(scores.movedim(-1, 1), batch.attended[:, None])
 

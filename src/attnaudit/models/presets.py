@@ -17,7 +17,7 @@ from attnaudit.corpora.spec import Preset
 
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 ERASURE_PRESETS = ("flan", "han")
-ATTENTIONS = ("additive", "dot", "uniform")  # those to choose from: imposed weights come with the texts of a study
+ATTENTIONS = ("additive", "dot", "uniform", "log_odds")  # those to choose from: imposed weights come with the texts of a study
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,7 @@ class ModelSettings:
     """Sizes of a model.
 
     ``attention`` is additive or dot; ``uniform`` is 1/T and learns nothing, ``imposed`` is given with each text (Wiegreffe & Pinter 2019).
+    ``log_odds`` is fixed before training: the softmax of the size of each word's log-odds (released code of Jain & Wallace 2019).
 
     Several ``heads`` attend side by side, each to its own part of the hidden states. The ``transformer`` has a layer of self-attention,
     with as many heads, below the attention that is traced.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +68,8 @@ RANGES = {
     "tau_gradient_loo_minus_": (-2.0, 2.0),
     "tau_": (-1.0, 1.0),
     "emax_jsd": (0.0, math.log(2)),
+    "jsd": (0.0, math.log(2)),
+    "bleu": (0.0, 100.0),
 }
 WIDEST_TELLING = 0.5  # part of a measure's range
 
@@ -277,21 +277,3 @@ def with_references(summary: pl.DataFrame, about: About) -> pl.DataFrame:
 def _reference(row: dict[str, Any]) -> dict[str, Any]:
     revision = "rerun" if row["rerun"] is not None else "paper"
     return {"reference": row[revision], "source": f"jain2019 {revision}"}
-
-
-def with_study_references(summary: pl.DataFrame, study: str, corpus: str) -> pl.DataFrame:
-    """The summary of a study with ``reference`` and ``source`` where its paper has the number for this corpus.
-
-    Not checked against the papers' pages; models and word vectors there were others.
-    """
-    theirs = published_studies().filter(study=study, corpus=corpus).select("measure", theirs="value", paper="source")
-    overall = pl.col("group") == "all"
-    return summary.join(theirs, on="measure", how="left", maintain_order="left").with_columns(
-        pl.when(overall).then("theirs").alias("reference"), pl.when(overall).then("paper").alias("source")
-    ).select(summary.columns)  # fmt: skip
-
-
-@cache
-def published_studies() -> pl.DataFrame:
-    """{study, corpus, measure, value, source} of every number."""
-    return pl.read_csv(files("attnaudit.published").joinpath("data/studies_published.csv").read_bytes())

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
-from attnaudit.runner.cells import RUNS
 from attnaudit.runner.copying import copying_folder, copying_study, seconds_a_step, specified, steps_done
+from attnaudit.runner.jobs import CopyingJob, RunJob, StudyJob
 from attnaudit.runner.store import UNFINISHED, check_place, read_manifest
 from attnaudit.runner.studies import COPYING, StudySpec, check_name, prepared
 from attnaudit.runner.sweep import Sweep
@@ -114,7 +114,8 @@ def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
     """The plan of `reproduce`; of a cell whose data cannot be read the seconds are unknown. Raises what that raises before it trains."""
     progress = progress or silent
     sweep.check()
-    jobs = [(cell.name, sweep.out / RUNS / cell.name, sweep.spec(cell)) for cell in sweep.cells]
+    runs = [(cell, job) for cell in sweep.cells if isinstance(job := sweep.job(cell), RunJob)]
+    jobs = [(cell.name, job.folder, job.spec) for cell, job in runs]
     for _, folder, spec in jobs:
         check_place(folder, spec.to_json())
     held: dict[str, Any] = {}
@@ -126,7 +127,22 @@ def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
             held[spec.corpus.source] = task_of(spec).read(spec, progress)
         return held[spec.corpus.source]
 
-    return Estimates(corpus_of, progress, (InputError,)).plan(jobs)
+    plans = [Estimates(corpus_of, progress, (InputError,)).plan(jobs)]
+    plans += [_plan_job(cell.name, job, progress) for cell in sweep.cells if not isinstance(job := sweep.job(cell), RunJob)]
+    trainings = {one.folder + one.name: one for plan in plans for one in plan.trainings}  # studies share trainings
+    return Plan(tuple(trainings.values()), tuple(dict.fromkeys(note for plan in plans for note in plan.notes)))
+
+
+def _plan_job(name: str, job: StudyJob | CopyingJob, progress: Progress) -> Plan:
+    """The plan of a cell that is a study; one line where its data cannot be read."""
+    try:
+        if isinstance(job, CopyingJob):
+            return _plan_copying(job.spec, job.folder, progress)
+        study = prepared(job.spec, job.shared, progress)
+    except InputError as error:
+        return Plan((Planned(name, str(job.folder), "missing", "", reason=str(error)),))
+    jobs = [(training.name, study.folders[training.id], training.spec) for training in study.trainings]
+    return Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
 
 
 @dataclass

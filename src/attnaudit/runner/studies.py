@@ -25,7 +25,7 @@ from attnaudit.core.progress import Progress, silent, within
 from attnaudit.core.settings import override
 from attnaudit.plans.spec import SCHEMA, Teacher, differences
 from attnaudit.plans.training import TrainingId, usual
-from attnaudit.published.compare import with_study_references
+from attnaudit.published.numbers import with_study_references
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step

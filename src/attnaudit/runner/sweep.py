@@ -1,40 +1,37 @@
-"""A paper's tables rerun: every corpus × encoder × attention × seed as a run of its own, and one page of what they gave."""
+"""A paper reproduced: every cell that is not done yet, a record of each that is, and the page over all records."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress, silent, within
-from attnaudit.corpora.registry import CORPORA as REGISTERED
-from attnaudit.corpora.registry import corpus_sources
-from attnaudit.plans.spec import RunSpec, corpus_settings
-from attnaudit.published.compare import over_seeds
+from attnaudit.papers import PAPERS, Cell, Declaration
+from attnaudit.published.numbers import ONCE
 from attnaudit.published.reproduction import NotRun
-from attnaudit.results.record import read_record
-from attnaudit.runner.cells import CORPORA, RUNS, Cell, Finished, found_in, manifest_of, settings_notes
-from attnaudit.runner.pipeline import run
-from attnaudit.runner.store import check_place
+from attnaudit.runner.cells import RUNS, Finished, found_in
+from attnaudit.runner.jobs import STUDIES, Job, Options, RunJob, command_of, job_of, kept, over_seeds
+from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
 from attnaudit.runner.tasks import task_of
-
-if TYPE_CHECKING:
-    from attnaudit.report.reproduction.page import Reproduction
+from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
 
 Say = Callable[[str], None]
-PUBLISHED = {"permutation.permutations": 100}  # as Algorithm 2 of Jain & Wallace 2019 draws them, whose medians these are compared with
+PAGE, MARKDOWN, TABLE = "index.html", "reproduction.md", "reproduction.csv"
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Which cells, how, and where: ``out/runs/<cell>`` is the run of a cell, ``out/index.html`` the page of all.
+    """Which cells of a ``paper``, how, and where: below ``out`` are ``runs``, ``studies`` and the page ``index.html``.
 
-    ``vectors`` None means the default of each corpus; ``settings`` are dotted settings of every run.
+    ``vectors`` None means the default of each corpus; ``settings`` are dotted settings of every cell; ``records`` is the folder of the
+    paper's records, by default ``out/records``.
     """
 
     out: Path
@@ -42,18 +39,18 @@ class Sweep:
     data_dir: str | None = None
     vectors: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    paper: Declaration = PAPERS["jain2019"]
+    records: Path | None = None
 
-    def spec(self, cell: Cell) -> RunSpec:
-        """The run of a cell."""
-        own = corpus_settings(cell.corpus, cell.encoder, "paper")
-        vectors = None if "vectors" in own else self.vectors  # a corpus may ask for its own
-        return RunSpec.of(
-            cell.corpus, encoder=cell.encoder, attention=cell.attention, seed=cell.seed, vectors=vectors,
-            settings=PUBLISHED | dict(self.settings), data_dir=self.data_dir,
-        )  # fmt: skip
+    @property
+    def kept(self) -> Path:
+        return self.records or self.out / FOLDER
+
+    def job(self, cell: Cell) -> Job:
+        return job_of(self.paper, cell, self.out, Options(self.data_dir, self.vectors, self.settings))
 
     def check(self) -> None:
-        """Raise InputError where there is no file of word vectors, RunError where ``out`` holds something else than a sweep."""
+        """Raise InputError where there is no file of word vectors, RunError where ``out`` holds something else than a reproduction."""
         _check_out(self.out)
         if self.vectors not in (None, "corpus", "random") and not Path(self.vectors).expanduser().is_file():
             raise InputError("reproduce", "--vectors", repr(self.vectors), "corpus, random or a file of word vectors")
@@ -61,7 +58,7 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The page of a sweep, how many of the cells asked for are ``done``, why others are not, and what else the page should tell."""
+    """The page, how many of the cells asked for are ``done``, why others are not, and what else the page should tell."""
 
     page: Path
     done: int
@@ -70,18 +67,18 @@ class Outcome:
 
 
 def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None) -> Outcome:
-    """Run the cells that are not finished yet, and write the page over all that are.
+    """Do the cells that are not done yet, record all that are, and write the page.
 
     A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, is listed on the page with the
-    reason. The same call resumes an interrupted sweep. Raises InputError where there is no file of word vectors, RunError where the place
-    holds something else than a sweep, or a cell's folder another run.
+    reason. The same call resumes an interrupted one. Raises InputError where there is no file of word vectors, RunError where the place
+    holds something else than a reproduction, or a cell's folder something else than the cell.
     """
     sweep.check()
     work = _Work(sweep, progress or silent, say)
     pending = [cell for cell in sweep.cells if not work.finished(cell)]
     try:
-        for (name, _), cells in groupby(pending, key=lambda cell: (cell.corpus, cell.seed)):
-            work.run_all(name, list(cells))
+        for _, cells in groupby(pending, key=lambda cell: (cell.corpus, cell.seed, bool(cell.study))):
+            work.do_all(list(cells))
     finally:
         with contextlib.suppress(OSError):
             (sweep.out / RUNS).rmdir()  # only where it is empty
@@ -90,7 +87,7 @@ def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda 
 
 @dataclass
 class _Work:
-    """A sweep under way; ``failed`` tells of each cell that could not be run why."""
+    """A reproduction under way; ``failed`` tells of each cell that could not be done why."""
 
     sweep: Sweep
     progress: Progress
@@ -98,24 +95,23 @@ class _Work:
     failed: dict[Cell, str] = field(default_factory=dict)
 
     def finished(self, cell: Cell) -> bool:
-        """Whether the cell's folder holds its finished run, whole. Raises RunError where it holds another."""
-        out = self.sweep.out / RUNS / cell.name
-        check_place(out, self.sweep.spec(cell).to_json())
-        return manifest_of(out) is not None
+        """Whether the cell is done. Raises RunError where its folder holds something else."""
+        return self.sweep.job(cell).finished()
 
-    def run_all(self, name: str, cells: Sequence[Cell]) -> None:
-        """Run cells that share a corpus and a seed, reading the corpus once."""
-        first = self.sweep.spec(cells[0])
-        try:
-            corpus = task_of(first).read(first, within(f"{name} s{first.seed}", self.progress))
-        except InputError as error:
-            self._skip(name, cells, error)
-            return
+    def do_all(self, cells: Sequence[Cell]) -> None:
+        """Do cells that share a corpus and a seed; runs read the corpus once."""
+        corpus, first = None, self.sweep.job(cells[0])
+        if isinstance(first, RunJob):
+            name = f"{cells[0].corpus} s{cells[0].seed}"
+            try:
+                corpus = task_of(first.spec).read(first.spec, within(name, self.progress))
+            except InputError as error:
+                self._skip(cells[0].corpus, cells, error)
+                return
         for cell in cells:
             started = time.perf_counter()
-            out = self.sweep.out / RUNS / cell.name
             try:
-                run(self.sweep.spec(cell), out, within(cell.name, self.progress), corpus)
+                self.sweep.job(cell).do(within(cell.name, self.progress), self.say, corpus)
             except RunError:
                 raise
             except InputError as error:
@@ -131,62 +127,99 @@ class _Work:
         self.failed |= dict.fromkeys(cells, str(error))
 
 
-def write_page(sweep: Sweep, failed: Mapping[Cell, str], say: Say) -> Outcome:
-    """The page and the table over all finished runs of a sweep, whichever call made them."""
-    from attnaudit.report.reproduction.page import write_reproduction
-
-    runs, averaged, notes = found_in(sweep.out)
+def write_page(sweep: Sweep, failed: dict[Cell, str], say: Say) -> Outcome:
+    """Record what is finished, whichever call made it, and write the page over all that is."""
+    runs, averaged, notes = found_in(sweep.out, sweep.paper)
     for note in notes:
         say(f"note: {note}")
+    if sweep.paper.name not in ONCE:
+        return _page_of_runs(sweep, failed, runs, averaged, notes)
+    done = record(sweep, averaged)
+    from attnaudit.report.reproduction.once import Once, write_once
+
+    page = write_once(
+        Once(sweep.paper, records_of(sweep.paper, sweep.kept), {cell.key: reason for cell, reason in failed.items()}, tuple(notes)),
+        sweep.out,
+    )
+    not_run = tuple(NotRun(cell.corpus, cell.encoder, cell.attention, reason) for cell, reason in failed.items())
+    return Outcome(page, len({cell.name for cell in sweep.cells} & done), not_run, tuple(notes))
+
+
+def _page_of_runs(
+    sweep: Sweep, failed: dict[Cell, str], runs: Sequence[Finished], averaged: Sequence[Finished], notes: list[str]
+) -> Outcome:
+    """The page of a paper whose numbers are compared with two runs of its authors."""
+    from attnaudit.report.reproduction.page import write_reproduction
+
+    record_corpora(sweep.paper, sweep.out, sweep.kept)
     have_runs = {one.cell.corpus for one in runs}
-    parts = {cell: (cell.encoder, cell.attention) if cell.corpus in have_runs else ("", "") for cell in failed}  # none: all of a corpus
-    not_run = tuple(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))
-    not_asked = not_asked_for(have_runs | {cell.corpus for cell in failed}, sweep.data_dir)
-    content = replace(reproduction_of(averaged), not_run=(*not_run, *not_asked), notes=tuple(notes))
+    not_run = not_run_of(failed, have_runs)
+    not_asked = not_asked_for(sweep.paper, have_runs | {cell.corpus for cell in failed}, sweep.data_dir)
+    content = replace(reproduction_of(averaged, sweep.paper), not_run=(*not_run, *not_asked), notes=tuple(notes))
     done = set(sweep.cells) & {one.cell for one in runs}
     return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
 
 
-def reproduction_of(runs: Sequence[Finished]) -> Reproduction:
-    """What the runs of a sweep that are averaged (`found_in`) found, compared with the published numbers."""
-    from attnaudit.report.reproduction.page import Reproduction
-
-    folders = [one.folder for one in runs]
-    return Reproduction(
-        table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
-        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(runs), not_run=(),
-    )  # fmt: skip
-
-
-def not_asked_for(known: Collection[str], data_dir: str | None) -> tuple[NotRun, ...]:
-    """The corpora of the paper that are not ``known``, each with the reason why it may be missing."""
-    return tuple(NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in CORPORA if corpus not in known)
-
-
-def _corpus_notes(runs: Sequence[Finished]) -> dict[str, tuple[str, ...]]:
-    """What is not as in the paper, or not as usual, by corpus."""
-    notes = {}
-    for corpus in dict.fromkeys(one.cell.corpus for one in runs):
-        same = [one for one in runs if one.cell.corpus == corpus]
-        made = [note for one in same for note in one.manifest["notes"]]
-        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *REGISTERED[corpus].differs, *made]))
-    return notes
+def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
+    """Record the runs that are averaged, by cell, and every finished study; returns the names of the cells that are done."""
+    paper, done = sweep.paper, {run.cell.name for run in averaged}
+    for _, same in groupby(sorted(averaged, key=lambda run: (run.cell.key, run.cell.seed)), key=lambda run: run.cell.key):
+        runs = list(same)
+        cell = runs[0].cell
+        summaries = [sweep.job(run.cell).rows() for run in runs]
+        seeds = [run.cell.seed for run in runs]
+        place = place_of(sweep.kept, cell)
+        if place.exists() and len(load(place).get("seeds", [])) > len(seeds):
+            continue
+        classes = len(runs[0].manifest["corpus"]["class_names"])
+        save(place, command_of(paper, cell), kept(paper, cell, over_seeds(summaries)), seeds=seeds, classes=classes)
+    for cell in (cell for cell in paper.every_cell if cell.study):
+        job = sweep.job(cell)
+        if (job.folder / "manifest.json").exists():
+            save(place_of(sweep.kept, cell), command_of(paper, cell), kept(paper, cell, job.rows()))
+            done.add(cell.name)
+    return done
 
 
-def _why_not(corpus: str, data_dir: str | None) -> str:
-    try:
-        _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
-    except InputError as error:
-        return str(error)
-    notes = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
-    return f"{notes or 'its files are here'}; it was not asked for: --corpus {corpus}"
+def write_markdown(sweep: Sweep, file: Path) -> None:
+    """Record what is finished in ``out``, run nothing, and write the tables of all records between the marks of ``file``.
+
+    A file without marks is refused, unless it is new. So is one that has a section that no record fills. Raises InputError.
+    """
+    from attnaudit.report.reproduction.once import Once, markdown_of
+    from attnaudit.report.reproduction.page import markdown
+
+    paper = sweep.paper
+    _, averaged, _ = found_in(sweep.out, paper)
+    if paper.name in ONCE:
+        record(sweep, averaged)
+        text = markdown_of(Once(paper, records_of(paper, sweep.kept), {}, ()))
+    else:
+        record_corpora(paper, sweep.out, sweep.kept)
+        text = markdown(recorded(paper, sweep.kept, sweep.data_dir)).partition("\n")[2]  # without its title
+    write_between(file, paper.name, text.strip())
+
+
+def write_between(file: Path, name: str, text: str) -> None:
+    """Write ``text`` between the marks ``<!-- reproduce NAME -->`` and ``<!-- end of reproduce NAME -->``; a new file gets them."""
+    begin, end = f"<!-- reproduce {name} -->", f"<!-- end of reproduce {name} -->"
+    page = file.read_text(encoding="utf-8") if file.exists() else f"{begin}{end}\n"
+    if begin not in page or end not in page:
+        raise InputError("reproduce", f"--markdown {file}", f"no {begin} with {end} behind it", "a file with these marks, or a new one")
+    before, _, rest = page.partition(begin)
+    former, _, after = rest.partition(end)
+    lost = [line for line in former.splitlines() if line.startswith("## ") and line not in text.splitlines()]
+    if lost:
+        got = f"sections without a record: {', '.join(line.removeprefix('## ') for line in lost)}"
+        raise InputError("reproduce", f"--markdown {file}", got, "a record for each", "run their cells, or remove the sections")
+    write_text(file, f"{before}{begin}\n\n{text}\n\n{end}{after}")
 
 
 def _check_out(out: Path) -> None:
-    """Raise RunError unless ``out`` is free or holds a sweep, be it one that was stopped before its first page."""
+    """Raise RunError unless ``out`` is free or holds a reproduction, be it one that was stopped before its first page."""
     if out.exists() and not out.is_dir():
         raise RunError("reproduce", str(out), "a file", "a folder to write into", "choose another --out")
     names = {path.name for path in out.iterdir() if not path.name.startswith(".")} if out.exists() else set()
-    if not names <= {RUNS} and "reproduction.csv" not in names:
+    if not names <= {RUNS, STUDIES, FOLDER} and MARKDOWN not in names:
         got = "a folder that is not empty and holds no sweep"
         raise RunError("reproduce", str(out), got, "a new or empty folder, or that of an earlier sweep", "choose another --out")

@@ -160,18 +160,18 @@ def _interval(row: Row, measure: str) -> str:
 
 def as_markdown(content: Mapping[str, Any]) -> str:
     """The page's text and tables as Markdown, without its figures."""
-    parts = ["# Reproduction of Jain & Wallace 2019", *map(_plain, content["verdict"]), _plain(content["extent"]), _tallies(content)]
-    parts += [_plain(content["contrast_sentence"]), _contrasts(content), _not_run(content), _plain(content["intervals"])]
-    parts += [_plain(content["interval_rule"] if content["tallies"] else ""), "\n".join(f"- {_plain(note)}" for note in content["notes"])]
+    parts = ["# Reproduction of Jain & Wallace 2019", *map(plain, content["verdict"]), plain(content["extent"]), _tallies(content)]
+    parts += [plain(content["contrast_sentence"]), _contrasts(content), _not_run(content), plain(content["intervals"])]
+    parts += [plain(content["interval_rule"] if content["tallies"] else ""), "\n".join(f"- {plain(note)}" for note in content["notes"])]
     for section in content["sections"]:
-        parts += [f"## {_plain(section['title'])}", *(f"- {_plain(note)}" for note in section["notes"])]
+        parts += [f"## {plain(section['title'])}", *(f"- {plain(note)}" for note in section["notes"])]
         parts += [_markdown_numbers(table) for table in (section["table"], *section["further"]) if table.columns]
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _tallies(content: Mapping[str, Any]) -> str:
     heads = ["", *(f"{symbol} {head}" for _, symbol, head in content["degrees"]), "all", "between their two"]
-    return _markdown_table(heads, [[tally.kind, *map(str, (*tally.counts, tally.total, tally.between))] for tally in content["tallies"]])
+    return markdown_table(heads, [[tally.kind, *map(str, (*tally.counts, tally.total, tally.between))] for tally in content["tallies"]])
 
 
 def _contrasts(content: Mapping[str, Any]) -> str:
@@ -180,32 +180,32 @@ def _contrasts(content: Mapping[str, Any]) -> str:
         [titles[one.corpus], one.attention, pairs[one.measure], *map(figure, (one.paper, one.rerun, one.ours)), words[one.degree]]
         for one in content["contrasts"]
     ]
-    return _markdown_table(["average less BiLSTM", "attention", "mean τ", "paper", "re-run", "ours", "ours is"], rows)
+    return markdown_table(["average less BiLSTM", "attention", "mean τ", "paper", "re-run", "ours", "ours is"], rows)
 
 
 def _not_run(content: Mapping[str, Any]) -> str:
     if not content["not_run"]:
         return ""
-    return "Not run:\n\n" + _markdown_table(["corpus", "models", "reason"], [[*row] for row in content["not_run"]])
+    return "Not run:\n\n" + markdown_table(["corpus", "models", "reason"], [[*row] for row in content["not_run"]])
 
 
 def _markdown_numbers(table: NumberTable) -> str:
     heads = [column.head if column.title == "all instances" else f"{column.head}, {column.title}" for column in table.columns]
     rows = [[" + ".join(block.model), label, *map(_markdown_entry, entries)] for block in table.blocks for label, entries in block.lines]
-    return f"{_plain(table.caption)}\n\n" + _markdown_table(["model", "", *heads], rows)
+    return f"{plain(table.caption)}\n\n" + markdown_table(["model", "", *heads], rows)
 
 
 def _markdown_entry(entry: Entry) -> str:
     return " ".join(filter(None, (MARKS[entry.degree][0] if entry.degree else "", entry.text, entry.interval)))
 
 
-def _markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     if not rows:
         return ""
     lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(map(_plain, line)) + " |" for line in lines)
+    return "\n".join("| " + " | ".join(map(plain, line)) + " |" for line in lines)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that stays text: one line, and no character that Markdown or HTML would take for its own."""
     return re.sub(r"([\\`*_<>\[\]|])", r"\\\1", " ".join(text.split()))

@@ -91,8 +91,12 @@ def _training_key(job: Job) -> Sequence[Any]:
 
 
 def _build(job: Job) -> tuple[AttentionModel, Notes]:
+    import torch
+
     from attnaudit.corpora import Vocabulary, word_vectors
+    from attnaudit.models.attention import LogOdds
     from attnaudit.models.classifier import build_model
+    from attnaudit.models.log_odds import word_log_odds
 
     spec, corpus = job.spec, job.corpus
     train = corpus.splits["train"]
@@ -107,6 +111,9 @@ def _build(job: Job) -> tuple[AttentionModel, Notes]:
     )
     has_question = corpus.task != "classification"
     model = build_model(spec.model, vocabulary, vectors.matrix, corpus.class_names, spec.seed, has_question)
+    if isinstance(model.attention, LogOdds):
+        odds = word_log_odds(vocabulary.ids(train.tokens), train.label, len(vocabulary), len(corpus.class_names))
+        model.attention.odds.copy_(torch.from_numpy(odds))
     return model, {"vectors": vectors.note}
 
 

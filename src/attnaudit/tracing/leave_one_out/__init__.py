@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from attnaudit.models.attention import LogOdds
 from attnaudit.models.batch import Batch
 from attnaudit.models.classifier import AttentionModel, Forward
 from attnaudit.models.presets import ENCODERS, resolved
@@ -22,9 +23,11 @@ def leave_one_out(model: AttentionModel, batch: Batch, done: Forward) -> Float[T
     """TVD between the prediction and the one without the token at each attended position; other positions hold no meaning.
 
     A text of one token leaves nothing to attend to: its prediction without it is that of the offset alone. The question and the candidate
-    answers do not change. ``done`` is the model's own pass over ``batch``. A model with several heads is always rerun.
+    answers do not change. ``done`` is the model's own pass over ``batch``. A model with several heads is always rerun,
+    and one whose attention reads words, not hidden states.
     """
-    without_each = rerun if done.alpha.ndim == 3 else resolved(ENCODERS[model.settings.encoder].leave_one_out)
+    words_alone = isinstance(model.attention, LogOdds)
+    without_each = rerun if done.alpha.ndim == 3 or words_alone else resolved(ENCODERS[model.settings.encoder].leave_one_out)
     logits = without_each(model, batch, done).double()
     return model.distance(model.probabilities(logits), model.probabilities(done.logits.double())[:, None])
 

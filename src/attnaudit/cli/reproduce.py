@@ -1,0 +1,102 @@
+"""The command `reproduce`: a paper, or the index of all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnaudit.cli import options as o
+from attnaudit.cli.bars import progress, show_plan_and_end
+from attnaudit.core.errors import InputError
+from attnaudit.core.printable import printable
+
+PAPER_NAMES = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
+
+
+def reproduce(
+    paper: Annotated[
+        str | None, typer.Argument(metavar="[PAPER]", show_default=False, help=f"{PAPER_NAMES}; without it the index of all.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A representative subset: under 20 minutes on 2 cores. Says what it leaves out.")
+    ] = False,
+    corpora: o.CellCorpora = None,
+    encoders: o.CellEncoders = None,
+    attentions: o.CellAttentions = None,
+    studies: o.CellStudies = None,
+    seeds: Annotated[
+        int | None, typer.Option("--seeds", min=1, help="Of runs: seeds 0 to N − 1; default: those of the declaration; not with --quick.")
+    ] = None,
+    vectors: o.Vectors = None,
+    data_dir: o.DataDir = None,
+    settings: o.Settings = None,
+    out: o.Out = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Run nothing: write the tables of all records into FILE.")
+    ] = None,
+    records: Annotated[
+        Path | None, typer.Option(
+            "--records", metavar="DIR",
+            help="Records are in DIR/PAPER; default: the folder records next to FILE or above it, else in the folder of --out.",
+        )
+    ] = None,
+    dry_run: o.DryRun = False,
+    as_json: o.Json = False,
+) -> None:  # fmt: skip
+    """Do what a paper did, on your data, and compare every published number with ours: one page.
+
+    A paper is a list of cells: runs and studies, each with its corpus, model and seeds. They are made in DIR (runs/PAPER by default);
+    each leaves a small record, and the page is written from all records. The same command resumes one that was stopped, and calls with
+    different --corpus add to one page. A corpus whose files are missing is skipped and reported; the exit status is 2 when nothing could
+    be done. The index of all papers is DIR/reproduction.html (DIR is runs by default).
+
+    \b
+    Examples:
+      attnaudit reproduce jain2019 --quick --data-dir data --dry-run
+      attnaudit reproduce jain2019 --corpus sst --corpus babi1 --vectors glove.6B.300d.txt --data-dir data
+      attnaudit reproduce serrano2019 --quick --data-dir data
+      attnaudit reproduce snell2021 --study copying
+      attnaudit reproduce serrano2019 --markdown docs/experiments/erasure.md
+      attnaudit reproduce
+    """
+    from attnaudit.cli.show import show_index, show_reproduction
+    from attnaudit.papers import declaration
+    from attnaudit.runner import Sweep, plan_reproduction, write_markdown
+    from attnaudit.runner import reproduce as run_sweep
+    from attnaudit.runner.index import index, index_into
+    from attnaudit.runner.records import beside
+
+    root = records or (markdown and beside(markdown))
+    if paper is None:
+        if quick or dry_run or corpora or encoders or attentions or studies or seeds:
+            raise InputError("reproduce", "PAPER", "none, with options that choose cells", PAPER_NAMES)
+        if markdown is not None:
+            if root is None:
+                raise InputError("reproduce", f"--markdown {markdown}", "no folder records next to it or above", "records", "--records DIR")
+            index_into(markdown, root)
+        else:
+            show_index(index(out or Path("runs"), root), (out or Path("runs")) / "reproduction.html", as_json)
+        return
+    declared = declaration(paper)
+    cells = declared.plan(
+        quick=quick, corpora=corpora or (), encoders=encoders or (), attentions=attentions or (), studies=studies or (), seeds=seeds
+    )
+    sweep = Sweep(
+        out or Path("runs") / paper, cells, data_dir, vectors, o.assigned(settings), declared, root / paper if root is not None else None
+    )
+    if markdown is not None:
+        write_markdown(sweep, markdown)
+        typer.echo(printable(f"tables: {markdown}"))
+        return
+    if quick:
+        typer.echo(printable(declared.left_out()), err=True)
+    if dry_run:
+        show_plan_and_end(as_json, plan_reproduction, sweep)
+    with progress() as bar:
+        outcome = run_sweep(sweep, bar, lambda line: typer.echo(printable(line), err=True))
+    show_reproduction(outcome, as_json)
+    if not outcome.done:
+        got = f"none of the {len(cells)} requested cells could be done"
+        raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", "see the reasons on the page")

@@ -1,0 +1,47 @@
+"""Pruthi et al. 2020: models whose attention is trained away from the tokens that they use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnaudit.core.papers import PRUTHI2020
+from attnaudit.papers.declaration import Cell, Declaration, Table
+
+TEXTS: dict[str, dict[str, Any]] = {
+    "deceptive_pronoun": {"deceive.models": ("embedding", "bilstm", "transformer")},
+    "deceptive_occupation": {"deceive.models": ("embedding", "bilstm")},
+    "deceptive_sst_wiki": {"deceive.models": ("embedding", "bilstm"), "deceive.seeds": 3},
+}
+_PLANTED = {"corpus.size": 5000, "corpus.symbols": 50, "training.epochs": 10, "deceive.seeds": 1}
+PAIRS: dict[str, dict[str, Any]] = {
+    **{f"planted-{kind}": _PLANTED for kind in ("copy", "reverse", "bigram_flip")},
+    "deceptive_en_de": {"corpus.train_kept": 0.3, "training.epochs": 10, "deceive.seeds": 1},
+}
+FIGURES = {
+    "accuracy": "accuracy", "mass": "attention on impermissible tokens", "tau_loo": "τ, leave-one-out", "tau_gradient": "τ, gradient",
+}  # fmt: skip
+SMALL_BERT = {"training.epochs": 2, "collect.sample": 300, "deceive.seeds": 2, "corpus.train_kept": 0.5}
+
+DECLARATION = Declaration(
+    paper=PRUTHI2020,
+    question="Can attention hide the tokens that a model relies on, at no cost in accuracy?",
+    cells=(
+        *(Cell(corpus, study="deceive", settings=settings, vectors=False) for corpus, settings in (TEXTS | PAIRS).items()),
+        Cell("deceptive_pronoun", study="deceive", config="small-bert", settings=SMALL_BERT, vectors=False),
+    ),
+    quick=(Cell("deceptive_pronoun", study="deceive", quick=True, vectors=False),),
+    page="studies.md",
+    tables=(
+        Table("Classifiers (their Table 3)", FIGURES, "deceive", by="model", only=tuple(TEXTS)),
+        Table("Translators (their Table 4); accuracy is of gold tokens", {"bleu": "BLEU", **FIGURES}, "deceive", by="model",
+              only=tuple(PAIRS)),
+    ),
+    reasons={
+        "deceptive_pronoun": "the mass of an unpenalised model depends on the seed and on how long it trains; the direction of the effect "
+                             "is theirs",
+        "planted-copy": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
+        "planted-reverse": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
+        "planted-bigram_flip": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
+        "deceptive_en_de": "three tenths of train, ten epochs and bilinear attention of an LSTM here",
+    },
+)  # fmt: skip

@@ -1,0 +1,155 @@
+"""What runs found, compared with the numbers of a paper that has them from two runs of its authors: of runs, and of their records.
+
+A record has a corpus: ``<corpus>.csv`` are the means over seeds, ``<corpus>.json`` says what they are of.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import atomic, sha256
+from attnaudit.corpora.registry import CORPORA as REGISTERED
+from attnaudit.corpora.registry import corpus_sources
+from attnaudit.papers import Cell, Declaration
+from attnaudit.published.compare import SEEDS_SCHEMA, over_seeds
+from attnaudit.published.reproduction import NotRun, all_numbers
+from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results.about import About
+from attnaudit.results.record import RunRecord, read_record
+from attnaudit.runner.cells import RUNS, Finished, found_in, settings_notes
+from attnaudit.runner.records import load, save
+
+if TYPE_CHECKING:
+    from attnaudit.report.reproduction.page import Reproduction
+
+COMMAND = "attnaudit reproduce {} --corpus {} --data-dir DATA --vectors VECTORS --out runs/{}"
+
+
+def reproduction_of(runs: Sequence[Finished], paper: Declaration) -> Reproduction:
+    """What the runs that are averaged (`found_in`) found, compared with the published numbers."""
+    from attnaudit.report.reproduction.page import Reproduction
+
+    folders = [one.folder for one in runs]
+    return Reproduction(
+        table=over_seeds(folders), runs=tuple(replace(read_record(folder), tables={}) for folder in folders),
+        pages={folder.name: f"{RUNS}/{folder.name}/report.html" for folder in folders}, corpus_notes=_corpus_notes(runs, paper), not_run=(),
+    )  # fmt: skip
+
+
+def not_asked_for(paper: Declaration, known: Collection[str], data_dir: str | None) -> tuple[NotRun, ...]:
+    """The corpora of the paper that are not ``known``, each with the reason why it may be missing."""
+    return tuple(NotRun(corpus, "", "", _why_not(corpus, data_dir)) for corpus in paper.corpora if corpus not in known)
+
+
+def _corpus_notes(runs: Sequence[Finished], paper: Declaration) -> dict[str, tuple[str, ...]]:
+    """What is not as in the paper, or not as usual, by corpus."""
+    notes = {}
+    for corpus in dict.fromkeys(one.cell.corpus for one in runs):
+        same = [one for one in runs if one.cell.corpus == corpus]
+        made = [note for one in same for note in one.manifest["notes"]]
+        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *REGISTERED[corpus].differs, *made]))
+    return notes
+
+
+def _reasons(paper: Declaration, corpus: str) -> list[str]:
+    """Why numbers of a corpus are not the published ones, with the models if not all."""
+    found: dict[str, list[str]] = {}
+    for cell in paper.cells:
+        if cell.corpus == corpus and (reason := paper.reason(cell, "")):
+            found.setdefault(reason, []).append(f"{cell.encoder} + {cell.attention}")
+    every = sum(cell.corpus == corpus for cell in paper.cells)
+    which = {reason: "" if len(cells) == every else f" ({', '.join(cells)})" for reason, cells in found.items()}
+    return [f"where it differs{models}: {reason}" for reason, models in which.items()]
+
+
+def _why_not(corpus: str, data_dir: str | None) -> str:
+    try:
+        _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
+    except InputError as error:
+        return str(error)
+    notes = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
+    return f"{notes or 'its files are here'}; it was not asked for: --corpus {corpus}"
+
+
+def record_corpora(paper: Declaration, out: Path, records: Path) -> None:
+    """Record each corpus that a folder has runs of; models that it has not, or with fewer seeds, keep what is recorded of them."""
+    _, averaged, _ = found_in(out, paper)
+    for corpus, runs in groupby(averaged, key=lambda run: run.cell.corpus):
+        _record_corpus(paper, corpus, list(runs), records)
+
+
+def _record_corpus(paper: Declaration, corpus: str, runs: Sequence[Finished], records: Path) -> None:
+    place, numbers = records / f"{corpus}.json", records / f"{corpus}.csv"
+    former = load(place) if place.exists() else {"summary": [], "notes": [], "commit": ""}
+    before = Counter(map(_model, former["summary"]))
+    here = Counter((run.cell.encoder, run.cell.attention) for run in runs)
+    fresh = {model for model, seeds in here.items() if seeds >= before[model]}
+    found = reproduction_of([run for run in runs if (run.cell.encoder, run.cell.attention) in fresh], paper)
+    kept = [run for run in former["summary"] if _model(run) not in fresh]
+    parts = [all_numbers(found.table, found.runs)] if fresh else []
+    if kept:
+        is_fresh = pl.struct("encoder", "attention").is_in([{"encoder": encoder, "attention": attention} for encoder, attention in fresh])
+        parts.append(_numbers(numbers, former).filter(~is_fresh if fresh else pl.lit(True)))
+    numbers.parent.mkdir(parents=True, exist_ok=True)
+    with atomic(numbers) as temporary:
+        pl.concat(parts).write_csv(temporary)
+    made = sorted([*kept, *(_identity(run.name, run.about) for run in found.runs)], key=lambda run: (*_model(run), run["seed"]))
+    notes = [note for notes in found.corpus_notes.values() for note in notes]
+    notes = list(dict.fromkeys([*notes, *(former["notes"] if kept else [])]))
+    save(
+        place, COMMAND.format(paper.name, corpus, paper.name), made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers)
+    )
+
+
+def _model(run: dict[str, Any]) -> tuple[str, str]:
+    return run["model"]["encoder"], run["model"]["attention"]
+
+
+def _identity(name: str, about: About) -> dict[str, Any]:
+    """What the page says of a run besides its numbers, as the run's own specification and trace say it."""
+    task = about.metadata.get("corpus", {}).get("task")
+    return {
+        "name": name, "seed": about.seed, "corpus": {"name": about.corpus, "title": about.title, "task": task},
+        "model": {"encoder": about.encoder, "attention": about.attention}, "class_names": list(about.class_names),
+    }  # fmt: skip
+
+
+def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reproduction:
+    """What all records say together. Raises InputError for numbers that were changed since they were recorded."""
+    from attnaudit.report.reproduction.page import Reproduction
+
+    found = {corpus: load(place) for corpus in sorted(paper.corpora) if (place := records / f"{corpus}.json").exists()}
+    parts = [_numbers(records / f"{corpus}.csv", record) for corpus, record in found.items()]
+    runs = tuple(
+        RunRecord(run["name"], pl.DataFrame(schema=SUMMARY_SCHEMA), About.of(run, run))
+        for record in found.values()
+        for run in record["summary"]
+    )
+    notes = {
+        corpus: (f"command: {record['command']}; commit {record['commit']}", *_reasons(paper, corpus), *record["notes"])
+        for corpus, record in found.items()
+    }
+    numbers = pl.concat(parts) if parts else pl.DataFrame(schema=SEEDS_SCHEMA)
+    return Reproduction(table=numbers, runs=runs, pages={}, corpus_notes=notes, not_run=not_asked_for(paper, list(found), data_dir))
+
+
+def _numbers(place: Path, record: dict[str, Any]) -> pl.DataFrame:
+    """The numbers that a record is of."""
+    if not place.exists() or sha256(place) != record["numbers"]:
+        got, do = "missing, or changed since it was recorded", f"run the command of {place.stem}.json, which records it again"
+        raise InputError("reproduce", str(place), got, "the numbers of the record", do)
+    return pl.read_csv(place, schema=SEEDS_SCHEMA).with_columns(pl.col("agreement", "note").fill_null(""))
+
+
+def not_run_of(failed: dict[Cell, str], known: Collection[str]) -> tuple[NotRun, ...]:
+    """A line for each cell that could not be run, or for all of a corpus that has no runs."""
+    parts = {cell: (cell.encoder, cell.attention) if cell.corpus in known else ("", "") for cell in failed}
+    return tuple(dict.fromkeys(NotRun(cell.corpus, *parts[cell], reason) for cell, reason in failed.items()))

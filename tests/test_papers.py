@@ -1,0 +1,269 @@
+"""Papers as declarations, and the engine on the smallest one: a run, a study and the copying task."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_json
+from attnaudit.core.papers import SERRANO2019
+from attnaudit.corpora import CORPORA as REGISTERED
+from attnaudit.corpora.registry import is_parallel
+from attnaudit.papers import PAPERS, Cell, Declaration, Table
+from attnaudit.published.numbers import ONCE, Number, judged, numbers
+from attnaudit.report.reproduction.once import Once, comparison, markdown_of
+from attnaudit.results import summary_row
+from attnaudit.runner import Sweep, plan_reproduction, reproduce, write_markdown
+from attnaudit.runner.cells import RUNS
+from attnaudit.runner.jobs import STUDIES, Options, by_delta_alpha, command_of, job_of, kept, over_seeds
+from attnaudit.runner.records import load, records_of, save
+
+TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
+COPYING = {
+    "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 2,
+    "copying.seeds": 2, "copying.every": 2, "copying.probe": 4, "copying.test": 8,
+}  # fmt: skip
+GRADIENT = {"collect.scores": ("gradient",)}
+DOCS = Path(__file__).parents[1] / "docs"
+EVERY = [(paper, cell) for paper in PAPERS.values() for cell in paper.every_cell]
+SMALLEST = Declaration(
+    SERRANO2019, "Is it so?",
+    cells=(
+        Cell("planted-decisive", encoder="average", attention="additive", seeds=2, settings=TINY | GRADIENT),
+        Cell("planted-decisive", study="uniform", settings=TINY | {"uniform.seeds": 1}),
+        Cell("iid", study="copying", settings=COPYING, vectors=False),
+    ),
+    quick=(Cell("planted-decisive", encoder="average", attention="additive", settings=TINY | GRADIENT),), page="smallest.md",
+    tables=(
+        Table("Runs", {"prediction/accuracy": "accuracy", "prediction/accuracy#n": "n", "erasure/flip_both": "both flip (%)"}),
+        Table("Bands", {"erasure/negative_delta_js": "ΔJS < 0 (%)"}, by="delta_alpha"),
+        Table("Uniform", {"f1_base": "F1", "f1_uniform": "F1, uniform"}, "uniform"),
+        Table("Copying", {"succeeded#n": "seeds", "token_accuracy": "token"}, "copying"),
+    ),
+    reasons={"planted-decisive/erasure/flip_both": "a planted corpus"},
+)  # fmt: skip
+PUBLISHED = pl.DataFrame(
+    [("planted-decisive", "", "average additive", "erasure/flip_both", 0.9, "Table 1", False), ("yahoo", "", "", "f1", 0.5, "", True)],
+    schema=numbers("serrano2019").schema, orient="row",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module", autouse=True)
+def published() -> Iterator[None]:
+    """The smallest paper has numbers of its own, and records a commit that does not change."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("attnaudit.published.numbers.numbers", lambda name, real=numbers: PUBLISHED if name == "serrano2019" else real(name))
+        patch.setattr("attnaudit.report.reproduction.once.numbers", lambda name: PUBLISHED)
+        patch.setattr("attnaudit.runner.records.commit", lambda: "0123abcde")
+        yield
+
+
+def sweep(out: Path, **options) -> Sweep:
+    return Sweep(out, SMALLEST.plan(**options), None, "random", {}, SMALLEST)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("paper")
+    assert reproduce(sweep(out)).done == 4
+    return out
+
+
+@pytest.mark.parametrize(("paper", "cell"), EVERY, ids=[f"{paper.name}-{cell.key}" for paper, cell in EVERY])
+def test_every_cell_has_a_spec_and_a_command_that_names_its_settings(paper: Declaration, cell: Cell, tmp_path: Path) -> None:
+    assert cell.corpus in REGISTERED or cell.study == "copying" or is_parallel(cell.corpus)
+    assert job_of(paper, cell, tmp_path, Options(str(tmp_path))).spec is not None
+    command = command_of(paper, cell)
+    assert command.startswith(f"attnaudit study {cell.study} {cell.corpus}" if cell.study else "attnaudit run ")
+    assert all(f"--set {key}=" in command for key in {**paper.settings, **cell.settings})
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=list(PAPERS))
+def test_a_paper_is_whole(paper: Declaration) -> None:
+    """Cells have names of their own, quick ones are cells of the paper, studies have a table, published numbers a cell or a reason."""
+    assert len({cell.key for cell in paper.cells}) == len(paper.cells)
+    assert {replace(cell, quick=False).key for cell in paper.quick} <= {cell.key for cell in paper.cells}
+    assert paper.left_out().startswith("--quick leaves out ")
+    assert (DOCS / paper.page).exists()
+    assert f"<!-- reproduce {paper.name} -->" in (DOCS / paper.page).read_text(encoding="utf-8")
+    assert bool(paper.tables) == (paper.name in ONCE)
+    if paper.tables:
+        assert {cell.study for cell in paper.cells} == {table.study for table in paper.tables}
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_every_published_number_belongs_to_a_cell_or_says_why_not(name: str) -> None:
+    from attnaudit.published import numbers as module
+
+    keys = {(cell.corpus, cell.study, cell.model) for cell in PAPERS[name].cells}
+    read = pl.read_csv(Path(module.__file__).parent / "data" / f"{name}.csv")
+    assert read["where"].is_not_null().all()
+    for corpus, study, model in read.select(pl.col("corpus", "study", "model").fill_null("")).unique().iter_rows():
+        assert (corpus, study, model) in keys
+
+
+def test_records_of_the_documentation_are_those_of_cells() -> None:
+    for paper in (PAPERS[name] for name in ONCE):
+        folder = DOCS / "records" / paper.name
+        assert {place.stem for place in folder.glob("*.json")} == records_of(paper, folder).keys()
+
+
+def test_a_paper_ends_in_one_page_and_a_record_of_each_cell(finished: Path) -> None:
+    assert {path.name for path in (finished / RUNS).iterdir()} == {f"planted-decisive-average-additive-s{seed}" for seed in (0, 1)}
+    assert {path.name for path in (finished / STUDIES).iterdir()} == {"planted-decisive", "iid-copying"}
+    found = records_of(SMALLEST, finished / "records")
+    assert found.keys() == {cell.key for cell in SMALLEST.cells}
+    run = found["planted-decisive-average-additive"]
+    ours = [
+        next(row["value"] for row in read_json(path / "summary.json") if (row["measure"], row["group"]) == ("accuracy", "all"))
+        for path in sorted((finished / RUNS).iterdir())
+    ]
+    accuracy = next(row for row in run["summary"] if row["measure"] == "accuracy")
+    assert (run["seeds"], run["commit"]) == ([0, 1], "0123abcde")
+    assert accuracy["value"] == pytest.approx(sum(ours) / 2)
+    page = (finished / "index.html").read_text(encoding="utf-8")
+    assert all(word in page for word in ("Bands", "F1, uniform", "seeds", "0123abcde"))
+
+
+def test_what_is_done_is_not_done_again(finished: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()}
+    records = {path: path.read_bytes() for path in (finished / "records").iterdir()}
+    lines: list[str] = []
+    assert reproduce(sweep(finished), say=lines.append).done == 4
+    assert lines == []
+    assert {path: path.stat().st_mtime_ns for path in (finished / RUNS).rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in (finished / "records").iterdir()} == records
+
+
+def test_published_numbers_are_compared_and_have_a_reason(finished: Path) -> None:
+    found = Once(SMALLEST, records_of(SMALLEST, finished / "records"), {}, ())
+    table = comparison(found)
+    assert dict(table.select("corpus", "agreement").iter_rows()) == {"planted-decisive": "farther", "yahoo": "unknown"}
+    text = markdown_of(found)
+    assert "(90°)" in text
+    assert "- ○ planted-decisive, both flip (%): a planted corpus" in text
+    assert "`attnaudit study uniform planted-decisive --full" in text
+
+
+def test_a_quick_call_does_not_replace_what_has_more_seeds(finished: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(finished / "records", out / "records")
+    shutil.copytree(finished / RUNS / "planted-decisive-average-additive-s0", out / RUNS / "planted-decisive-average-additive-s0")
+    before = {path.name: path.read_bytes() for path in (out / "records").iterdir()}
+    assert reproduce(sweep(out, quick=True)).done == 1
+    assert {path.name: path.read_bytes() for path in (out / "records").iterdir()} == before
+
+
+def test_tables_are_written_between_the_marks_and_without_a_run(finished: Path, tmp_path: Path) -> None:
+    page = tmp_path / "smallest.md"
+    page.write_text("Before.\n\n<!-- reproduce serrano2019 --><!-- end of reproduce serrano2019 -->\n\nAfter.\n", encoding="utf-8")
+    write_markdown(sweep(finished), page)
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("Before.\n\n<!-- reproduce serrano2019 -->\n\n")
+    assert text.endswith("\n\n<!-- end of reproduce serrano2019 -->\n\nAfter.\n")
+    assert "| planted-decisive | average additive | " in text
+    write_markdown(replace(sweep(tmp_path / "empty"), records=finished / "records"), page)
+    assert page.read_text(encoding="utf-8") == text
+    assert not (tmp_path / "empty").exists()
+    page.write_text("no marks", encoding="utf-8")
+    with pytest.raises(InputError, match="no <!-- reproduce serrano2019 -->"):
+        write_markdown(sweep(finished), page)
+
+
+def test_a_dry_run_lists_the_trainings_of_runs_and_studies(finished: Path) -> None:
+    plan = plan_reproduction(sweep(finished))
+    assert {one.state for one in plan.trainings} == {"finished"}
+    assert {one.name for one in plan.trainings} >= {"planted-decisive-average-additive-s0", "base-s0", "uniform-s0", "iid-s0"}
+
+
+def test_a_study_with_other_settings_is_refused(finished: Path) -> None:
+    with pytest.raises(RunError, match=r"uniform"):
+        reproduce(replace(sweep(finished, studies=["uniform"]), settings={"uniform.seeds": 2}))
+
+
+def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:
+    paper = replace(SMALLEST, cells=(Cell("sst", study="uniform"), *SMALLEST.cells[2:]))
+    outcome = reproduce(Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper))
+    assert (outcome.done, [one.corpus for one in outcome.not_run]) == (1, ["sst"])
+    assert "no folder sst" in outcome.page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            ["pruthi2020", "--seeds", "3"],
+            "--seeds: 3, and every cell of pruthi2020 is a study; expected seeds of a study by its own setting",
+        ),
+        (["snell2021", "--encoder", "cnn"], "--encoder: 'cnn'; expected none: the cells of snell2021 have no encoder to choose"),
+        (["serrano2019", "--study", "uniform"], "--study: 'uniform'; expected none"),
+        (["wiegreffe2019", "--study", "uniforn"], "did you mean uniform?"),
+        (["--quick"], "PAPER: none, with options that choose cells"),
+    ],
+)
+def test_names_that_a_paper_lacks_are_refused(command: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", *command]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_index_lists_every_paper(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "--out", str(tmp_path), "--records", str(DOCS / "records")]) == 0
+    shown = capsys.readouterr().out
+    assert [f"attnaudit reproduce {name}" in shown for name in PAPERS] == [True] * 5
+    assert "within the spread of the authors' two runs" in shown
+    assert "attnaudit reproduce snell2021" in (tmp_path / "reproduction.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "expected"),
+    [
+        (0.5, 0.4, 0.6, "inside"),
+        (0.5, 0.1, 0.9, "near"),
+        (0.56, 0.54, 0.58, "farther"),
+        (0.54, 0.53, 0.55, "near"),
+        (None, None, None, "unknown"),
+    ],
+)
+def test_agreement_by_the_rule(value: float | None, low: float | None, high: float | None, expected: str) -> None:
+    """A wide interval holds nothing, so that only the distance counts."""
+    assert judged(summary_row("uniform", "f1_base", value, low, high, n=9), Number(0.5, "Table 2", False)) == expected
+
+
+def test_runs_are_averaged_and_groups_that_no_table_has_are_not_kept() -> None:
+    summaries = [
+        [summary_row("erasure", "times_minimum_attention", value, 1.0, 9.0, n=4), summary_row("a", "b", value, n=4, group="x")]
+        for value in (3.0, 5.0)
+    ]
+    mean, other = over_seeds(summaries)
+    assert (mean["value"], mean["n"]) == (4.0, 4)
+    assert mean["low"] < 1.0 < 7.0 < mean["high"]  # t interval of two seeds, not cut to a share
+    assert kept(SMALLEST, SMALLEST.cells[0], [mean, other]) == [mean]
+    assert over_seeds(summaries[:1]) == summaries[0]
+
+
+def test_shares_by_band_leave_out_what_is_undefined(tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    table = pl.DataFrame({"delta_js": [-0.5, 0.5, 0.1, -0.1, -0.2, None], "delta_alpha": [0.01, 0.02, 0.1, 0.3, 0.5, 0.6]})
+    table.write_parquet(tmp_path / "results" / "erasure.parquet")
+    found = {row["group"]: (row["value"], row["n"]) for row in by_delta_alpha(tmp_path)}
+    assert found == {
+        "delta_alpha:0 to 0.05": (0.5, 2), "delta_alpha:0.05 to 0.1": (None, 0), "delta_alpha:0.1 to 0.2": (0.0, 1),
+        "delta_alpha:0.2 to 0.4": (1.0, 1), "delta_alpha:0.4 to 1": (1.0, 1),
+    }  # fmt: skip
+
+
+def test_a_record_keeps_its_commit_while_nothing_in_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "a.json"
+    save(place, "attnaudit run", [{"value": 1}])
+    monkeypatch.setattr("attnaudit.runner.records.commit", lambda: "fedcba987")
+    save(place, "attnaudit run", [{"value": 1}])
+    assert load(place)["commit"] == "0123abcde"
+    save(place, "attnaudit run", [{"value": 2}], "0123abcde")
+    assert load(place)["commit"] == "0123abcde, fedcba987"
