@@ -40,8 +40,7 @@ function histogram(title, values, change) {
   box.append(legend, chart, fields);
 
   const total = counts(() => true);
-  const scale = Math.max(...total, 1);
-  all.setAttribute("d", outline(total));
+  draw(total);
 
   function number(name) {
     const field = element("input");
@@ -57,7 +56,18 @@ function histogram(title, values, change) {
     return found;
   }
 
-  function outline(found) {
+  // Both as shares of their own rows, so that few rows that fit are seen beside many.
+  function draw(found) {
+    const shares = [total, found].map((one) => {
+      const sum = one.reduce((a, b) => a + b, 0) || 1;
+      return Array.from(one, (rows) => rows / sum);
+    });
+    const scale = Math.max(...shares[0], ...shares[1]) || 1;
+    all.setAttribute("d", outline(shares[0], scale));
+    fit.setAttribute("d", outline(shares[1], scale));
+  }
+
+  function outline(found, scale) {
     const step = WIDE / bars;
     let path = "";
     for (let k = 0; k < bars; k += 1) {
@@ -76,7 +86,7 @@ function histogram(title, values, change) {
   return {
     box, legend,
     update(fits, range, undefinedRows) {
-      fit.setAttribute("d", outline(counts(fits)));
+      draw(counts(fits));
       const [start, end] = range || [low, low];
       const x = Math.min(Math.max((start - low) / width, 0), 1) * WIDE;
       brush.setAttribute("x", x);

@@ -89,7 +89,7 @@ const compareView = {
   },
   compared(a, b, overview) {
     const rows = joined(a, b);
-    const measures = overview.facts.measures.filter((one) => a.measures.includes(one.name) && b.measures.includes(one.name));
+    const measures = overview.facts.measures.filter((one) => one.name !== "row.positions" && a.measures.includes(one.name) && b.measures.includes(one.name));
     const take = (values, places) => Float64Array.from(places, (row) => values[row]);
     const value = (name) => [take(a.value(name), rows.a), take(b.value(name), rows.b)];
     const text = Array.from(rows.a, (row) => `${a.columns.split ? a.columns.split[row] : ""}.${a.columns.instance[row]}`);
@@ -101,7 +101,7 @@ const compareView = {
     const judged = !(a.run.notice || b.run.notice);
     const differences = rows.a.length ? measures.map((one) => {
       const row = pairedMeans(...value(one.name), cluster);
-      return { ...one, ...row, conclusion: conclusion(row, judged || one.experiment === "prediction" || one.experiment === "row") };
+      return { ...one, ...row, conclusion: conclusion(row, judged || one.experiment === "prediction" || one.name === "row.confidence") };
     }) : [];
     const first = ["correlation.tau_gradient", "permutation.median_delta_y"].find((name) => measures.some((one) => one.name === name));
     return { a, b, rows, measures, value, differences, texts: ids.size, first: first || (measures[0] && measures[0].name) };

@@ -58,7 +58,8 @@ function explorer(root, data) {
   const [previous, following, where] = [element("button", "", "← previous"), element("button", "", "next →"), element("span")];
   previous.type = following.type = "button";
   pages.append(previous, where, following);
-  root.replaceChildren(form, board, opened, scroll, pages);
+  const key = element("p", "note", "Grey: all rows; blue: those that fit every other filter; bars are shares of either. Drag over a chart to filter, click it to clear.");
+  root.replaceChildren(form, board, key, opened, scroll, pages);
 
   const packed = (range) => range && range.map((end) => (Number.isFinite(end) ? end : "")).join("..");
   const unpacked = (text) => {

@@ -53,11 +53,11 @@ const runsView = {
     const m = wanted >= 0 ? wanted : facts.measures.findIndex((one) => one.name === select.value);
     const one = facts.measures[m];
     select.value = one.name;
-    document.getElementById("multiples-meaning").textContent = one.meaning;
     const means = site.runs.map((_, r) => columns.means.subarray((r * facts.measures.length + m) * 3, (r * facts.measures.length + m) * 3 + 3));
     const bins = site.runs.map((_, r) => columns.bins.subarray((r * facts.measures.length + m) * facts.bins, (r * facts.measures.length + m + 1) * facts.bins));
     const known = means.flatMap((mean) => Array.from(mean)).filter((value) => !Number.isNaN(value));
     const [low, high] = one.rows ? one.ends : [Math.min(0, ...known), Math.max(...known)];
+    document.getElementById("multiples-meaning").textContent = `${one.meaning} Axis: ${figure(low)} to ${figure(high)}.`.trim();
     this.grid.clear();
     site.runs.forEach((run, r) => this.grid.set(r, multiple(run, means[r], bins[r], low, high, one.label)));
     this.order(fields.get("sort") || "");
