@@ -53,6 +53,6 @@ def render(chart: Drawing, name: str, label: str) -> str:
     spec["config"] = _CONFIG
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec))
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    svg = svg.replace(' role="graphics-object"', "").replace(' aria-roledescription="group mark container"', "")
+    svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)  # of parts that have no label of their own
     head = f'<svg role="img" aria-labelledby="{name}-title"'
     return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1)
