@@ -10,6 +10,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from attnaudit.report.charts.behind import tables_behind
+
 Drawing = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 _INK = "currentColor"
@@ -48,11 +50,15 @@ class Figure:
 
 
 def render(chart: Drawing, name: str, label: str) -> str:
-    """``chart`` as an ``<svg>`` with the page's ink; ``name`` keeps ids apart on a page, ``label`` is what a screen reader says."""
+    """``chart`` as an ``<svg>`` with the page's ink, and the tables behind it.
+
+    ``name`` keeps ids apart on a page, ``label`` is what a screen reader says.
+    """
     spec = chart.to_dict(validate=False)  # what altair itself put together: checking it takes as long as drawing it
     spec["config"] = _CONFIG
+    behind = tables_behind(spec)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec))
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
     svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)  # of parts that have no label of their own
     head = f'<svg role="img" aria-labelledby="{name}-title"'
-    return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1)
+    return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1) + behind
