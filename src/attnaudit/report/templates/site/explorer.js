@@ -7,7 +7,7 @@ function explorer(root, data) {
   const byName = new Map(data.measures.map((one) => [one.name, one]));
   const dimensions = new Map(); // active filters: name -> row => whether it fits
   const failed = new Uint8Array(data.rows), by = new Uint8Array(data.rows);
-  const charts = new Map(), defined = new Map();
+  const charts = new Map(), defined = new Map(), steps = new Map();
   let page = 0, order = null, ordered = "", fields = state.read();
 
   const form = element("form", "filters");
@@ -96,7 +96,7 @@ function explorer(root, data) {
     });
     for (const [name, [from, to]] of ranges()) {
       const values = data.value(name);
-      const slack = 1e-9 * Math.max(1, Math.abs(from), Math.abs(to));
+      const slack = precision(name);
       dimensions.set(RANGE + name, (row) => values[row] >= from - slack && values[row] <= to + slack);
     }
     failed.fill(0);
@@ -108,6 +108,15 @@ function explorer(root, data) {
         }
       }
     });
+  }
+
+  // What values may be off by, having been kept in 65,535 steps: a range includes its own ends.
+  function precision(name) {
+    if (!steps.has(name)) {
+      const known = data.value(name).filter((value) => !Number.isNaN(value));
+      steps.set(name, known.length ? (known.reduce((a, b) => (b > a ? b : a)) - known.reduce((a, b) => (b < a ? b : a))) / 60000 : 0);
+    }
+    return steps.get(name);
   }
 
   const fits = (row) => failed[row] === 0;
