@@ -35,7 +35,11 @@ FRAME = """(act) => new Promise((done) => {
   (0, eval)(act);
   requestAnimationFrame(() => setTimeout(() => done(performance.now() - start)));
 })"""
-TYPE = "(() => {{ const field = document.querySelector('{0}'); field.value = '{1}'; field.dispatchEvent(new Event('{2}', {{bubbles: true}})); }})()"
+TYPE = """(() => {{
+  const field = document.querySelector('{0}');
+  field.value = '{1}';
+  field.dispatchEvent(new Event('{2}', {{ bubbles: true }}));
+}})()"""
 
 
 def main() -> None:
@@ -50,7 +54,10 @@ def main() -> None:
         index = site_into(runs, folder / "site")
         seconds = time.perf_counter() - started[0], time.process_time() - started[1]
         size = sum(path.stat().st_size for path in index.parent.rglob("*.js"))
-        print(f"site of {given.runs} runs of {given.instances} instances: {seconds[0]:.0f} s ({seconds[1]:.0f} CPU s), data {size / 2**20:.0f} MiB\n")
+        print(
+            f"site of {given.runs} runs of {given.instances} instances: {seconds[0]:.0f} s ({seconds[1]:.0f} CPU s), "
+            f"data {size / 2**20:.0f} MiB\n"
+        )
         print("| what | median (ms) | largest (ms) | expected |\n| --- | --- | --- | --- |")
         for name, times, expected in measured(index):
             print(f"| {name} | {statistics.median(times):.0f} | {max(times):.0f} | {expected} |")
@@ -139,9 +146,9 @@ def _of_instances(page: Page, index: Path) -> Iterator[tuple[str, list[float], s
     yield "filter by class", [_timed(page, "select[name=predicted]", name, "input") for name in ("positive", "negative") * 6], "< 100"
     page.evaluate(TYPE.format("select[name=predicted]", "", "input"))
     ends = [f"{0.2 + k / 30:.3f}" for k in range(REPEATS)]
-    place = "[id=\"chart-row.max_alpha\"] input[name=to]"
+    place = '[id="chart-row.max_alpha"] input[name=to]'
     yield "range of a measure (a brush)", [_timed(page, place, end, "change") for end in ends], "< 100"
-    place = "[id=\"chart-correlation.tau_gradient\"] input[name=to]"
+    place = '[id="chart-correlation.tau_gradient"] input[name=to]'
     yield "range of a second measure", [_timed(page, place, end, "change") for end in ends], "< 100"
     click = "document.querySelectorAll('.instances [data-sort]')[{0}].click()"
     yield "another order", [page.evaluate(FRAME, click.format(4 + k % 4)) for k in range(REPEATS)], "–"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -150,14 +149,18 @@ def test_paired_differences_of_the_page_are_those_of_the_command(context: Browse
     for row in pair.differences.filter(pl.col("n") > 0).iter_rows(named=True):
         n, a, b, low, high, conclusion = found[f"{row['experiment']}.{row['measure']}"]
         assert (n, a, b) == (row["n"], pytest.approx(row["a"], abs=1e-4, rel=1e-4), pytest.approx(row["b"], abs=1e-4, rel=1e-4))
-        if row["low"] is not None and row["n"] > 30 and row["measure"].startswith(("tau", "median")):  # not rare shares: those are no normal ones
+        if (
+            row["low"] is not None and row["n"] > 30 and row["measure"].startswith(("tau", "median"))
+        ):  # not rare shares: those are no normal ones
             width = row["high"] - row["low"]
             assert (low, high) == pytest.approx((row["low"], row["high"]), abs=0.15 * width)
         if "withheld" in (row["conclusion"], conclusion):
             assert row["conclusion"] == conclusion
     page.locator("#compare-runs select[name=measure]").select_option("pair.jsd")
     page.wait_for_selector("[id='chart-pair.jsd']")
-    jsd = page.locator("#compare-explorer tbody tr").evaluate_all("rows => rows.map(row => [row.cells[0].textContent, Number(row.cells[5].textContent)])")
+    jsd = page.locator("#compare-explorer tbody tr").evaluate_all(
+        "rows => rows.map(row => [row.cells[0].textContent, Number(row.cells[5].textContent)])"
+    )
     expected = dict(pair.instances.select(pl.col("instance").cast(pl.String), "jsd").iter_rows())
     assert len(jsd) == 25
     assert all(value == pytest.approx(expected[name], abs=1e-3) for name, value in jsd)
@@ -197,7 +200,9 @@ def test_a_brush_filters_the_list_and_the_other_charts(context: BrowserContext, 
     assert complaints == []
 
 
-def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(context: BrowserContext, site: Path, runs: list[Path]) -> None:
+def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(
+    context: BrowserContext, site: Path, runs: list[Path]
+) -> None:
     page, complaints = opened(context, f"{site.as_uri()}#view=instances&run=one&open=7")
     trace = Trace.read(runs[0].parent / "one-trace")
     page.wait_for_selector(".opened[data-ready='7']")

@@ -1,4 +1,4 @@
-"""A site over finished runs, audits, studies, reproductions, comparisons and calibrations: what each folder is, and what is copied of it."""
+"""A site over runs, audits, studies, reproductions, comparisons and calibrations: what each folder is, and what is copied of it."""
 
 from __future__ import annotations
 

@@ -70,8 +70,19 @@ def write_index(path: Path, runs: Sequence[SiteRun], beside: Sequence[Beside], i
     """Write the page of a site and return it; ``inlined`` has the data by key where no files of it lie beside. Raises RunError."""
     data = {"site-data": {"runs": [_facts(run) for run in runs], "inlined": inlined is not None}}
     data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
-    content = {"runs": list(_entries(runs)), "columns": _shown(runs), "facets": facets(runs), "beside": beside, "inlined": inlined is not None}
-    links = [("Runs", "#view=runs"), ("One measure", "#view=runs&at=multiples"), ("Instances", "#view=instances"), ("Compare", "#view=compare")]
+    content = {
+        "runs": list(_entries(runs)),
+        "columns": _shown(runs),
+        "facets": facets(runs),
+        "beside": beside,
+        "inlined": inlined is not None,
+    }
+    links = [
+        ("Runs", "#view=runs"),
+        ("One measure", "#view=runs&at=multiples"),
+        ("Instances", "#view=instances"),
+        ("Compare", "#view=compare"),
+    ]
     links += [(one.heading, f"#view=runs&at={anchor(one.heading)}") for one in beside]
     corpora = len({corpus_title(run.about) for run in runs})
     subtitle = f"{count(len(runs), 'run')} on {'one corpus' if corpora == 1 else f'{corpora} corpora'}" if runs else ""
@@ -105,7 +116,9 @@ def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:
         for name, value in run_settings(run).items():
             values.setdefault(name, {})[value] = None
     kept = {name: sorted(known, key=_natural) for name, known in values.items() if 1 < len(known) <= MOST_VALUES}
-    return [(name, kept[name]) for name in sorted(kept, key=lambda name: (name not in ("corpus", "model", "attention", "seed"), "." in name))]
+    return [
+        (name, kept[name]) for name in sorted(kept, key=lambda name: (name not in ("corpus", "model", "attention", "seed"), "." in name))
+    ]
 
 
 def run_settings(run: SiteRun) -> dict[str, str]:
@@ -130,7 +143,12 @@ def _facts(run: SiteRun) -> dict[str, Any]:
 def _measure(name: str) -> dict[str, str]:
     experiment, _, measure = name.partition(".")
     label = OF_ROWS.get(name) or measure_label(measure, experiment)
-    return {"name": name, "experiment": experiment, "label": label, "meaning": "" if name in OF_ROWS else measure_meaning(measure, experiment)}
+    return {
+        "name": name,
+        "experiment": experiment,
+        "label": label,
+        "meaning": "" if name in OF_ROWS else measure_meaning(measure, experiment),
+    }
 
 
 def _ends(spreads: Sequence[Spread]) -> list[float]:
