@@ -466,8 +466,8 @@ def test_a_page_written_again_keeps_the_manifest_true(whole: Path, tmp_path: Pat
 
 def test_a_site_links_every_run(whole: Path, tmp_path: Path) -> None:
     index = site_into([whole, whole], tmp_path / "site")
-    assert {path.name for path in index.parent.iterdir()} == {"index.html", "whole.html", "whole-2.html"}
-    assert 'href="whole-2.html"' in index.read_text()
+    assert {path.name for path in index.parent.iterdir()} == {"index.html", "site.json", "data", "whole", "whole-2"}
+    assert 'href="whole-2/report.html"' in index.read_text()
 
 
 def test_an_unfinished_run_has_no_page(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from playwright.sync_api import Browser
 
 from attnaudit.cli import main
 from attnaudit.cli.show import show_translation
@@ -19,12 +20,14 @@ from attnaudit.core.files import read_json
 from attnaudit.corpora.parallel import read_parallel
 from attnaudit.experiments import measure_label
 from attnaudit.report.translation_page import sentence_matrices
-from attnaudit.runner import TranslationSpec, audit_into
+from attnaudit.runner import TranslationSpec, audit_into, site_into
 from attnaudit.runner import run as translate
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.tasks.pairs import read_translations
 from attnaudit.trace import Trace
 from tests.pairs import edit, write_pairs
+from tests.report.access import barriers
+from tests.report.conftest import browser  # noqa: F401
 
 SMALL = {
     "corpus.units": "words", "corpus.min_df": 1, "model.embedding": 16, "model.hidden": 16, "training.epochs": 2, "collect.pairs": 5,
@@ -352,3 +355,12 @@ def test_the_paper_preset_has_the_papers_sizes() -> None:
     assert (model.layers, model.hidden, model.embedding, model.dropout, model.attention) == (2, 256, 256, 0.5, "bilinear")
     assert spec.training.learning_rate == 1e-3
     assert spec.model != TranslationSpec.of("planted-copy").model
+
+
+def test_its_pages_have_no_serious_barrier_and_a_site_shows_it(run: Path, browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    site = site_into([run], tmp_path / "site")
+    pages = sorted((site.parent / "run").glob("*.html"))
+    assert len(pages) == 2
+    for page in pages:
+        assert barriers(browser, page.as_uri()) == []
+    assert "BLEU" in site.read_text()

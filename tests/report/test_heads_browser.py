@@ -88,15 +88,16 @@ def _gauges(html: str) -> list[tuple[str, list[float]]]:
     return [(name, [float(number) for number in re.findall(r"[\d.]+", style)]) for name, style in parts]
 
 
-def test_special_tokens_are_muted_wherever_a_text_is_shown(context: BrowserContext, report: Path):
+def test_special_tokens_are_slanted_wherever_a_text_is_shown(context: BrowserContext, report: Path):
     page, _, _ = open_page(context, report)
     page.locator(".open").first.click()
-    plain = page.locator("#heatmaps .token:not(.special):not(.known)").first.evaluate("token => getComputedStyle(token).color")
+    style = "token => getComputedStyle(token).fontStyle"
+    assert page.locator("#heatmaps .token:not(.special):not(.known)").first.evaluate(style) == "normal"
     for place in ("#heatmaps", "#head-texts", "tr.detail"):
         special = page.locator(f"{place} .heatmap .tokens.alpha .special")
         assert set(special.all_inner_texts()) == {"[CLS]", "[SEP]"}
         assert (special.first.get_attribute("title") or "").startswith("special token: ")
-        assert special.first.evaluate("token => getComputedStyle(token).color") != plain
+        assert special.first.evaluate(style) == "italic"
         assert not any(word.startswith("##") for word in page.locator(f"{place} .token").all_inner_texts())
     assert page.locator("#instances td.text").first.inner_text().find("[CLS]") == -1
 

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
+from playwright.sync_api import Browser
 from typer.testing import CliRunner
 
 from attnaudit.cli.app import app
@@ -21,6 +22,8 @@ from attnaudit.copying.study import Copying, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.copying_page import copying_card
 from attnaudit.runner import copying_study, run_copying
+from tests.report.access import barriers
+from tests.report.conftest import browser  # noqa: F401
 
 TINY = {
     "copying.length": 5, "copying.symbols": 5, "copying.hidden": 16, "copying.embedding": 16, "copying.batch": 16, "copying.steps": 9,
@@ -354,3 +357,7 @@ def test_products_of_sixteen_bits_learn_alike_and_are_put_back(tmp_path: Path) -
         rounded = rows @ weight.T
     assert torch.equal(rows @ weight.T, exact)
     assert torch.allclose(rounded, exact, atol=0.3)
+
+
+def test_its_page_has_no_serious_barrier(done: Path, browser: Browser) -> None:  # noqa: F811
+    assert barriers(browser, (done / "report.html").as_uri()) == []

@@ -162,7 +162,7 @@ def report(runs: o.Runs, out: o.Out = None) -> None:
     from attnaudit.runner import report_into, site_into
 
     with progress() as bar:
-        page = report_into(runs[0], bar) if len(runs) == 1 and out is None else site_into(runs, out or "site")
+        page = report_into(runs[0], bar) if len(runs) == 1 and out is None else site_into(runs, out or "site", bar)
     typer.echo(printable(str(page)))
 
 

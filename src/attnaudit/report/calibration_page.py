@@ -12,7 +12,7 @@ from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.core.files import read_json
 from attnaudit.experiments import measure_label
 from attnaudit.report.charts.calibration import matrix_chart, reliability_chart
-from attnaudit.report.charts.svg import Figure, Panel, render
+from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.page import figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryCell, SummaryTable, numbers_section
 from attnaudit.results.words import figure
@@ -110,14 +110,14 @@ def _matrix_figure(scores: pl.DataFrame, matrix: pl.DataFrame) -> Iterable[Figur
         "Measures, the best first, by constructions: the mean rank of a construction's models among all faithful and unfaithful ones, blue "
         "where the measure speaks for attention. A perfect measure is blue on the left and orange next to it."
     )
-    panel = Panel("", render(matrix_chart(rows, list(labels.values())), "matrix", "Rank of every construction by every measure"))
+    panel = drawn("", matrix_chart(rows, list(labels.values())), "matrix", "Rank of every construction by every measure")
     yield Figure("matrix", "Every measure on every construction", caption, (panel,))
 
 
 def _degree_figure(degree: Mapping[str, Any] | None) -> Iterable[Figure]:
     if degree and degree.get("held") and degree["held"]["reliability"]:
         chart = reliability_chart(pl.DataFrame(degree["held"]["reliability"]))
-        panel = Panel("", render(chart, "reliability", "Share of faithful models by degree"))
+        panel = drawn("", chart, "reliability", "Share of faithful models by degree")
         caption = "Constructions that the degree was not fitted on; on the diagonal a degree of 0.8 is right four times in five."
         yield Figure("reliability", "How often is the degree right?", caption, (panel,))
 

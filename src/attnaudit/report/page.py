@@ -44,24 +44,26 @@ class Section:
 
 def write_page(
     path: Path, sections: Iterable[Section | None], heading: str, subtitle: str = "", *, title: str = "",
-    links: Sequence[tuple[str, str]] = (), styles: Sequence[str] = ("report.css",),
+    links: Sequence[tuple[str, str]] = (), styles: Sequence[str] = ("report.css",), loads: bool = False,
 ) -> Path:  # fmt: skip
     """Write the page of ``sections`` (None: none) to ``path`` and return it. Raises RunError.
 
-    ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation.
+    ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation. A page that
+    ``loads`` may run the files of data beside it, and no other script than its own names them.
     """
-    write_text(path, page_text(sections, heading, subtitle, title=title, links=links, styles=styles))
+    write_text(path, page_text(sections, heading, subtitle, title=title, links=links, styles=styles, loads=loads))
     return path
 
 
 def page_text(
     sections: Iterable[Section | None], heading: str, subtitle: str = "", *, title: str = "", links: Sequence[tuple[str, str]] = (),
-    styles: Sequence[str] = ("report.css",), bare: bool = False, connects: bool = False,
+    styles: Sequence[str] = ("report.css",), bare: bool = False, connects: bool = False, loads: bool = False,
 ) -> str:  # fmt: skip
     """The page as text; ``bare`` without its head, for a page within another; with ``connects`` its script may ask the page's server."""
     shown = [section for section in sections if section is not None]
     scripts = {name: section for section in shown for name in section.scripts}
     script = "".join(_script(name, section) for name, section in scripts.items())
+    theme = style_of("scheme.js")
     styles = [*styles, *dict.fromkeys(name for section in shown for name in section.styles)]
     content = {
         "heading": heading, "subtitle": subtitle, "title": title or heading, "bare": bare, "connects": connects,
@@ -69,9 +71,9 @@ def page_text(
         "links": [*(link for section in shown for link in section.links), *links],
         "parts": [Markup(environment().get_template(f"{section.template}.html.j2").render(section.content)) for section in shown],
         "data": {name: data for section in shown for name, data in section.data.items()},
-        "script": Markup(script),
-        # the hash by which the page's policy lets this script run and no other
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        "script": Markup(script), "scheme": Markup(theme),
+        # by these hashes the page's policy lets these scripts run and no other
+        "hashes": [_hash(text) for text in (theme, script) if text], "loads": loads,
     }  # fmt: skip
     return environment().get_template("page.html.j2").render(content)
 
@@ -102,6 +104,10 @@ def _script(name: str, section: Section) -> str:
     return environment().get_template(name).render(section.content) + "\n"
 
 
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 def style_of(name: str) -> str:
-    """A style sheet of the package."""
+    """A style sheet or script of the package, as it stands."""
     return files("attnaudit").joinpath(TEMPLATES).joinpath(name).read_text(encoding="utf-8")

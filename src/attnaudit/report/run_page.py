@@ -1,8 +1,7 @@
-"""The page of a run or an audit, and the index of several."""
+"""The page of a run or an audit."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from attnaudit.experiments import columns_of_figures
@@ -17,15 +16,10 @@ from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, 
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.playground import READ, epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
-from attnaudit.report.sections.provenance import citations, corpus_title, left_out, provenance_sections
-from attnaudit.results.record import RunRecord, read_record
+from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
+from attnaudit.results.record import read_record
 from attnaudit.results.words import ROW
 from attnaudit.trace import Trace
-
-SHOWN = {
-    "F1": "f1", "τ gradient": "tau_gradient", "τ LOO": "tau_loo", "τ gradient–LOO": "tau_gradient_loo", "median Δŷ": "median_delta_y",
-    "ε-max JSD": "emax_jsd",
-}  # fmt: skip
 
 
 def write_report(folder: str | Path, trace: Trace | str | Path | None = None, page: Path | None = None) -> Path:
@@ -66,12 +60,3 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     ]
     of_sentences = " The model attends to sentences: each is a token of this page." if about.of_sentences else ""
     return write_page(page or folder / "report.html", sections, card.title, card.subtitle + of_sentences)
-
-
-def write_site(out: Path, runs: Mapping[str, RunRecord]) -> Path:
-    """Write ``index.html`` into ``out`` and return it: a row for each of ``runs``, by the name of its page. Raises RunError."""
-    entries = []
-    for page, record in runs.items():
-        values = dict(record.summary.filter(group="all").select("measure", "value").iter_rows())
-        entries.append((page, record.about, corpus_title(record.about), [values.get(measure) for measure in SHOWN.values()]))
-    return write_page(out / "index.html", [Section("site", {"entries": entries, "columns": list(SHOWN)})], "Attention audits")

@@ -6,11 +6,12 @@ from attnaudit.core.settings import parse_assignments
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import RunSpec, TranslationSpec, demo_spec
 from attnaudit.runner.audits import audit_into, report_into
-from attnaudit.runner.commands import compare, site_into
+from attnaudit.runner.commands import compare
 from attnaudit.runner.copying import copying_study, run_copying
 from attnaudit.runner.pairing import compare_runs, write_comparison
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.planning import plan_reproduction, plan_run, plan_study
+from attnaudit.runner.site import site_into
 from attnaudit.runner.studies import StudySpec, run_study, study
 from attnaudit.runner.sweep import Sweep, reproduce, write_markdown
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.files import write_text
 from attnaudit.core.progress import Progress
 from attnaudit.core.settings import from_plain
 from attnaudit.corpora.formats.rows import Columns
@@ -18,10 +17,10 @@ from attnaudit.corpora.read import dialect_of
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.published.compare import compare as compare_records
-from attnaudit.results.record import read_record
 from attnaudit.runner import pipeline
 from attnaudit.runner.audits import report_into
 from attnaudit.runner.pairing import compare_runs
+from attnaudit.runner.site import site_into
 from attnaudit.runner.store import MANIFEST, require_finished
 from attnaudit.trace import Trace
 
@@ -106,28 +105,3 @@ def _kept(source: Any, folder: Path, name: str, options: Mapping[str, Any]) -> P
 
 def _folders(runs: str | Path | Iterable[str | Path]) -> list[Path]:
     return [Path(runs)] if isinstance(runs, str | Path) else [Path(run) for run in runs]
-
-
-def site_into(runs: Sequence[str | Path], out: str | Path) -> Path:
-    """Copy the pages of finished ``runs`` into the folder ``out``, index them and return the index. Raises RunError."""
-    from attnaudit.report.run_page import write_site
-
-    out, folders = Path(out), [Path(run) for run in runs]
-    for folder in folders:
-        require_finished(folder)
-    pages = {f"{name}.html": folder for folder, name in zip(folders, _names(folders), strict=True)}
-    records = {page: read_record(folder) for page, folder in pages.items()}
-    for page, folder in pages.items():
-        write_text(out / page, (folder / "report.html").read_text(encoding="utf-8"))
-    return write_site(out, records)
-
-
-def _names(folders: Sequence[Path]) -> list[str]:
-    """The folders' own names, numbered where two are the same, or where one would be the index."""
-    taken: set[str] = {"index"}
-    names = []
-    for folder in folders:
-        base = folder.resolve().name
-        names.append(next(name for k in range(1, len(folders) + 2) if (name := base if k == 1 else f"{base}-{k}") not in taken))
-        taken.add(names[-1])
-    return names

@@ -18,8 +18,10 @@ from attnaudit.results.record import read_record
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.runner.store import is_free, read_spec, require_finished
 from attnaudit.runner.tasks import TASKS
+from attnaudit.runner.transformers import TransformerSpec
 from attnaudit.trace import ROW_KEYS, Trace
 
+AUDITED = ("audit", TransformerSpec.kind, *TASKS)  # kinds of folders that hold the results of one trace
 DIFFERENCES, INSTANCES = "differences.parquet", "instances.parquet"
 _READ = (*ROW_KEYS, "tokens", "question", "alpha", "prediction")
 
@@ -33,7 +35,7 @@ def compare_runs(folders: Sequence[Path]) -> list[PairedRuns]:
 def measured_run(folder: Path) -> MeasuredRun:
     """What a finished run, or an audit, measured of every row of its trace. Raises RunError, TraceError and InputError."""
     require_finished(folder)
-    trace = _trace(folder)
+    trace = trace_of(folder)
     record = read_record(folder, trace)
     rows = pl.concat([_named(part) for part in Trace.columns(trace, _READ)])
     settings = record.about.spec.get("experiments")
@@ -67,11 +69,11 @@ def write_comparison(out: Path, compared: Sequence[PairedRuns]) -> Path:
     return write_page(out / "report.html", compared)
 
 
-def _trace(folder: Path) -> Path:
+def trace_of(folder: Path) -> Path:
     """The trace that a run holds, or that an audit names."""
     spec = read_spec(folder)
     kind = spec.get("kind")
-    if kind not in ("audit", *TASKS):
+    if kind not in AUDITED:
         raise RunError("compare", str(folder), f"a folder of kind {kind}", "a run or an audit", "name runs/… or an audit's folder")
     return folder / spec["trace"] if kind == "audit" else folder / "trace"
 

@@ -17,7 +17,9 @@ def matrix_chart(rows: pl.DataFrame, measures: list[str]) -> Drawing:
     truth."""
     shown = alt.Scale(domain=[0, 0.5, 1], range=[Palette.COLOURS[1], "#8888", Palette.COLOURS[0]])
     legend = alt.Legend(title="rank among all, 1 the best", orient="bottom", labelColor="currentColor", titleColor="currentColor")
-    y = alt.Y("measure:N", title=None, sort=measures, axis=name_axis(measures, _NAMES))
+    names_axis = name_axis(measures, _NAMES)
+    names_axis.labelLimit = 0.85 * _NAMES  # of the narrower font in which it is drawn here
+    y = alt.Y("measure:N", title=None, sort=measures, axis=names_axis)
     parts = []
     for truth in (one for one in TRUTHS if rows.filter(truth=one).height):
         own = rows.filter(truth=truth)

@@ -25,7 +25,7 @@ from attnaudit.report.charts.palette import (
     name_axis,
 )
 from attnaudit.report.charts.svg import Drawing as Drawn
-from attnaudit.report.charts.svg import Figure, Panel, render
+from attnaudit.report.charts.svg import Figure, Panel, drawn
 from attnaudit.results.charts import Chart, Crosstab, Curves, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
 from attnaudit.results.words import INSTANCE, count, of_unit
 
@@ -350,9 +350,10 @@ def _panel(chart: Chart, name: str, title: str, rows: pl.DataFrame, palette: Pal
     if isinstance(chart, Violins) and chart.fit:
         chart = replace(chart, scale=_fitted(chart.scale, rows[chart.column]))
         notes += [f"The axis ends at {chart.scale.high:g} of a possible 1."] if chart.scale.high < 1.0 else []
-    drawn = _draw(chart, rows, palette)
+    made = _draw(chart, rows, palette)
     label = f"{type(chart).__name__}: {chart.title or title}"
-    return Panel(chart.title, drawn if isinstance(drawn, str) else render(drawn, name, label), " ".join(notes))
+    note = " ".join(notes)
+    return Panel(chart.title, made, note) if isinstance(made, str) else drawn(chart.title, made, name, label, note)
 
 
 def _draw(chart: Chart, rows: pl.DataFrame, palette: Palette) -> Drawn | str:

@@ -9,7 +9,7 @@ import polars as pl
 
 from attnaudit.report.charts.copying import matrix_chart, order_chart, seeds_chart
 from attnaudit.report.charts.palette import Palette, box_layers, box_table, name_axis, name_width
-from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
+from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
 from attnaudit.results.charts import Distances, FirstSteps, Intervals, Matrix, Quartiles, SeedLines, StepLines, StudyChart, StudyFigure
 
 _WIDTH, _LINE = 285, 30
@@ -101,7 +101,7 @@ def step_ticks(steps: list[int]) -> list[int]:
 def draw_study(figure: StudyFigure) -> Figure:
     """A study's figure, its charts drawn."""
     panels = tuple(
-        Panel(one.title, note=one.chart) if isinstance(one.chart, str) else Panel(one.title, render(_chart(one.chart), one.name, one.label))
+        Panel(one.title, note=one.chart) if isinstance(one.chart, str) else drawn(one.title, _chart(one.chart), one.name, one.label)
         for one in figure.panels
     )
     return Figure(figure.name, figure.title, figure.caption, panels)

@@ -10,6 +10,8 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from attnaudit.report.charts.behind import tables_behind
+
 Drawing = alt.Chart | alt.LayerChart | alt.FacetChart | alt.HConcatChart
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', Arial, sans-serif"
 _INK = "currentColor"
@@ -29,12 +31,16 @@ _CONFIG: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing, or the reason why there is none; ``legend`` has (name, colour, sign) of what it draws, where it needs its own."""
+    """One drawing, or the reason why there is none; ``legend`` has (name, colour, sign) of what it draws, where it needs its own, and
+    ``numbers`` is HTML of the tables behind it.
+    """
+
 
     title: str
     svg: str = ""
     note: str = ""
     legend: tuple[tuple[str, str, str], ...] = ()
+    numbers: str = ""
 
 
 @dataclass(frozen=True)
@@ -47,12 +53,20 @@ class Figure:
     panels: tuple[Panel, ...]
 
 
+def drawn(title: str, chart: Drawing, name: str, label: str, note: str = "", legend: tuple[tuple[str, str, str], ...] = ()) -> Panel:
+    """A panel of ``chart``, as `render` draws it, with the numbers behind it."""
+    spec = chart.to_dict(validate=False)
+    return Panel(title, _svg(spec, name, label), note, legend, tables_behind(spec))
+
+
 def render(chart: Drawing, name: str, label: str) -> str:
     """``chart`` as an ``<svg>`` with the page's ink; ``name`` keeps ids apart on a page, ``label`` is what a screen reader says."""
-    spec = chart.to_dict(validate=False)  # what altair itself put together: checking it takes as long as drawing it
-    spec["config"] = _CONFIG
-    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec))
+    return _svg(chart.to_dict(validate=False), name, label)  # what altair itself put together: checking it takes as long as drawing it
+
+
+def _svg(spec: dict[str, Any], name: str, label: str) -> str:
+    svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', vl_convert.vegalite_to_svg(spec | {"config": _CONFIG}))
     svg = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", svg)
-    svg = svg.replace(' role="graphics-object"', "").replace(' aria-roledescription="group mark container"', "")
+    svg = re.sub(r' (?:role="graphics-\w+"|aria-roledescription="[^"]*")', "", svg)  # of parts that have no label of their own
     head = f'<svg role="img" aria-labelledby="{name}-title"'
     return svg.replace("<svg", head, 1).replace(">", f'><title id="{name}-title">{escape(label, quote=False)}</title>', 1)

@@ -14,7 +14,7 @@ import polars as pl
 
 from attnaudit.published.reproduction import TAUS, Model, Tally, groups_of, means_by_class, models, tally
 from attnaudit.report.charts.palette import Palette, measured_axis
-from attnaudit.report.charts.svg import Drawing, Figure, Panel, render
+from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
 from attnaudit.report.reproduction.tables import MARKS
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.charts import Scale
@@ -75,8 +75,7 @@ def _panel(part: pl.DataFrame, name: str, corpus: str, title: str, scale: Scale)
     names = [_SCORES.get(measure, str(measure))] if name.startswith("score") else [named[group] for group in groups]
     shown = zip(names, Palette.COLOURS, (_SIGNS[shape] for shape in SHAPES), strict=False)
     label = f"{title} on {corpus}: the authors' two values and ours, for {len(models(part))} models"
-    svg = render(agreement_chart(part, scale, models(part), groups), name, label)
-    return Panel(corpus, svg, legend=tuple(shown))
+    return drawn(corpus, agreement_chart(part, scale, models(part), groups), name, label, legend=tuple(shown))
 
 
 def _scale(title: str, name: str, part: pl.DataFrame) -> Scale:

@@ -1,0 +1,36 @@
+"use strict";
+// Dark or light: as the system says, or as the reader last chose; runs before the page is drawn.
+(() => {
+  const root = document.documentElement;
+  const system = window.matchMedia("(prefers-color-scheme: dark)");
+  const now = () => root.dataset.scheme || (system.matches ? "dark" : "light");
+
+  function kept(scheme) {
+    try {
+      if (scheme) window.localStorage.setItem("attnaudit-scheme", scheme);
+      return window.localStorage.getItem("attnaudit-scheme");
+    } catch {
+      return null; // a browser may keep nothing of a page opened from disk
+    }
+  }
+
+  function show(button) {
+    const other = now() === "dark" ? "light" : "dark";
+    button.textContent = `${other} colours`;
+    button.hidden = false;
+  }
+
+  const chosen = kept();
+  if (chosen === "dark" || chosen === "light") root.dataset.scheme = chosen;
+  document.addEventListener("DOMContentLoaded", () => {
+    const button = document.getElementById("scheme");
+    show(button);
+    system.addEventListener("change", () => show(button));
+    button.addEventListener("click", () => {
+      root.dataset.scheme = now() === "dark" ? "light" : "dark";
+      kept(root.dataset.scheme);
+      show(button);
+      document.dispatchEvent(new Event("scheme"));
+    });
+  });
+})();

@@ -1,0 +1,45 @@
+"""What axe-core finds on a page in headless Chromium, in both colour schemes."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from playwright.sync_api import Browser
+
+_RUN = """(rules) => axe.run({resultTypes: ['violations'], ...rules}).then((found) => found.violations
+  .filter((one) => ['serious', 'critical'].includes(one.impact))
+  .map((one) => `${one.id}: ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary}`))"""
+
+# Of what a page has many times over a few are enough: axe takes seconds for thousands of elements.
+_FEW = """() => {
+  const few = (all, most) => Array.from(all).slice(most).forEach((one) => one.remove());
+  document.querySelectorAll('details').forEach((one) => { one.open = true; });
+  document.querySelectorAll('tbody, .strips, .panels, .settings, .multiples, .small-multiples').forEach((one) => few(one.children, 3));
+  document.querySelectorAll('.tokens, select').forEach((one) => few(one.children, 6));
+  few(document.querySelectorAll('.heatmap'), 3);
+  few(document.querySelectorAll('figure'), 3);
+  document.querySelectorAll('g[class*=role-mark]').forEach((one) => few(one.children, 2));
+}"""
+_COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+
+
+@cache
+def _axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+def barriers(browser: Browser, address: str, ready: str = "main") -> list[str]:
+    """The serious and critical findings on the page at ``address``, once it has an element ``ready``."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900}, offline=True, reduced_motion="reduce")
+    page = context.new_page()
+    page.goto(address)
+    page.wait_for_selector(ready)
+    page.evaluate(_FEW)
+    page.evaluate(_axe())
+    found = []
+    for scheme, rules in (("light", {}), ("dark", _COLOURS)):
+        page.emulate_media(color_scheme=scheme)
+        found += [f"{scheme}: {line}" for line in page.evaluate(_RUN, rules)]
+    context.close()
+    return found

@@ -1,0 +1,130 @@
+"""Access: axe-core finds nothing serious on any kind of page, colours are switched and kept, charts have their numbers, lines are short."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import altair as alt
+import polars as pl
+import pytest
+from playwright.sync_api import Browser, BrowserContext
+
+from attnaudit.report import write_report
+from attnaudit.report.charts.behind import MOST, tables_behind
+from attnaudit.report.charts.studies import interval_chart
+from attnaudit.report.charts.svg import drawn
+from attnaudit.report.reproduction.page import write_reproduction
+from attnaudit.report.sections.differences import write_comparison
+from attnaudit.report.study_page import write_study
+from attnaudit.runner import compare_runs, site_into
+from attnaudit.studies.adversary import ModelAdversary
+from tests.report.access import barriers
+from tests.report.heads import write_heads
+from tests.report.runs import write_run
+from tests.report.test_growth import write_page as write_dynamics
+from tests.report.test_reproduction import MODELS, _found, _run
+from tests.report.test_site import audited
+from tests.studies.identity import identified
+from tests.studies.test_dynamics import STUDY
+from tests.studies.test_dynamics import some as steps_of
+from tests.studies.test_numbers import adversary_traces
+from tests.studies.test_pages import write_results
+from tests.traces import make_trace
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    runs = [audited(folder / "one", make_trace(30, (3, 9))), audited(folder / "two", make_trace(30, (3, 9), sharpness=0.2))]
+    dynamics = STUDY(identified(steps_of(STUDY)))
+    adversary = ModelAdversary(strengths=(0.001, 0.1), controls=1)
+    return {
+        "run": write_report(write_run(folder / "run", make_trace(12, (6, 20), sharpness=1.2))),
+        "heads": write_report(write_heads(folder / "heads", texts=6)),
+        "adversary": write_study(write_results(folder / "adversary", adversary, adversary_traces()), {}),
+        "dynamics": write_dynamics(folder / "dynamics", dynamics, STUDY.summarise(dynamics)),
+        "reproduction": write_reproduction(_found([_run("sst", MODELS[0])]), folder / "reproduction"),
+        "comparison": write_comparison(folder / "comparison.html", compare_runs(runs)),
+        "site": site_into(runs, folder / "site"),
+    }
+
+
+@pytest.mark.parametrize("kind", ["run", "heads", "adversary", "dynamics", "reproduction", "comparison"])
+def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: dict[str, Path]) -> None:
+    assert barriers(browser, pages[kind].as_uri()) == []
+
+
+@pytest.mark.parametrize(
+    ("view", "ready"),
+    [("view=runs", ".multiple"), ("view=instances&open=3", ".opened .token"), ("view=compare&open=3", ".opened .heatmap ~ .heatmap")],
+)
+def test_a_view_of_the_site_has_no_serious_barrier(view: str, ready: str, browser: Browser, pages: dict[str, Path]) -> None:
+    assert barriers(browser, f"{pages['site'].as_uri()}#{view}", ready) == []
+
+
+def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<html lang="en"><title>t</title><main><h1>t</h1><img src="data:,"><p style="color:#ccc">pale</p></main></html>')
+    found = " ".join(barriers(browser, page.as_uri()))
+    assert "image-alt" in found
+    assert "color-contrast" in found
+
+
+def test_colours_follow_the_system_until_switched_and_paper_is_white(context: BrowserContext, pages: dict[str, Path]) -> None:
+    paper = "getComputedStyle(document.body).backgroundColor"
+    page = context.new_page()
+    page.emulate_media(color_scheme="dark")
+    page.goto(pages["run"].as_uri())
+    dark = page.evaluate(paper)
+    page.emulate_media(color_scheme="light")
+    assert page.evaluate(paper) == "rgb(255, 255, 255)" != dark
+    page.get_by_role("button", name="dark colours").click()
+    assert page.evaluate(paper) == dark
+    page.goto(pages["adversary"].as_uri())
+    assert page.evaluate(paper) == dark
+    page.emulate_media(media="print")
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+    page.emulate_media(media="screen")
+    page.get_by_role("button", name="light colours").click()
+    assert page.evaluate(paper) == "rgb(255, 255, 255)"
+
+
+LONGEST = """() => Array.from(document.querySelectorAll('.note, .lead, figcaption, .sentence, .subtitle')).map((one) => {
+  const range = document.createRange(), lines = new Map();
+  const walker = document.createTreeWalker(one, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const text = walker.currentNode;
+    for (let k = 0; k < text.length; k += 1) {
+      range.setStart(text, k);
+      range.setEnd(text, k + 1);
+      const box = range.getClientRects()[0];
+      if (box && box.width) lines.set(Math.round(box.bottom / 8), (lines.get(Math.round(box.bottom / 8)) || 0) + 1);
+    }
+  }
+  return Math.max(0, ...lines.values());
+})"""
+
+
+@pytest.mark.parametrize("kind", ["run", "adversary", "dynamics"])
+def test_lines_of_text_have_at_most_75_characters(kind: str, context: BrowserContext, pages: dict[str, Path]) -> None:
+    page = context.new_page()
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(pages[kind].as_uri())
+    lengths = page.evaluate(LONGEST)
+    assert len(lengths) > 3
+    assert max(lengths) <= 75
+
+
+def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
+    rows = pl.DataFrame({"name": ["<b>", "two"], "value": [0.5, -0.25], "low": [0.4, -0.5], "high": [0.6, 0.0]})
+    table = drawn("", interval_chart(rows, "change of F1"), "chart", "label").numbers
+    assert table.count("<tr>") == 3
+    assert "<td>&lt;b&gt;</td>" in table
+    assert "<td>0.5</td>" in table
+    assert "<td>−0.25</td>" in table
+    assert ">change of F1</th>" in table
+
+
+def test_a_chart_of_too_many_points_has_no_table() -> None:
+    points = pl.DataFrame({"x": list(range(MOST + 1))})
+    assert tables_behind(alt.Chart(points).mark_point().encode(x="x:Q").to_dict()) == ""

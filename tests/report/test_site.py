@@ -1,0 +1,342 @@
+"""A site of several runs: its data come back as they were, its page works in a browser offline, and what it cannot show is told."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from attnaudit.cli import main
+from attnaudit.core.errors import RunError
+from attnaudit.core.files import read_json, sha256, write_json
+from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
+from attnaudit.runner import audit_into, compare_runs, site_into
+from attnaudit.trace import Trace
+from tests.report.test_page import EVIL, evil_trace
+from tests.traces import make_trace
+
+EXPERIMENTS = ("prediction", "correlation", "permutation")
+N = 80
+
+
+def audited(folder: Path, trace: Trace) -> Path:
+    trace.write(folder.parent / f"{folder.name}-trace")
+    return audit_into(folder, folder.parent / f"{folder.name}-trace", EXPERIMENTS)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    long = make_trace(N, [400, *[9] * (N - 1)], sharpness=0.2)
+    return [audited(folder / "one", make_trace(N, (1, 20), sharpness=1.5)), audited(folder / "two", make_trace(N, (1, 20), sharpness=0.2)),
+            audited(folder / "long texts", long)]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def site(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return site_into(runs, tmp_path_factory.mktemp("site") / "site")
+
+
+def data(site: Path, key: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    text = (site.parent / "data" / f"{key}.js").read_text()
+    start = text.index(', "') + 3
+    return unpack(text[start : text.rindex('"')])
+
+
+def opened(context: BrowserContext, address: str) -> tuple[Page, list[str]]:
+    page, complaints = context.new_page(), []
+    page.on("console", lambda message: complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+    page.goto(address)
+    return page, complaints
+
+
+def test_columns_come_back_from_a_file_as_they_were() -> None:
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(size=1000), [np.nan, 0.0, np.inf]])
+    steps, low, high = quantised(values)
+    known = np.isfinite(values)
+    assert np.abs(restored(steps, low, high)[known] - values[known]).max() <= (high - low) / 131068 * 1.0001
+    assert np.isnan(restored(steps, low, high)[~known]).all()
+    shares, low, high = quantised(np.array([0.0, 1.0, np.nan, 1.0]))
+    assert restored(shares, low, high)[[0, 1, 3]].tolist() == [0.0, 1.0, 1.0]
+    for empty in (np.zeros(0), np.full(3, np.nan), np.full(3, 0.25)):
+        again = restored(*quantised(empty))
+        np.testing.assert_array_equal(again, empty)
+    columns = {"odd": np.arange(5, dtype=np.uint8), "steps": steps, "long": np.array([1.5, -2]), "none": np.zeros(0, np.int32)}
+    found, facts = unpack(pack(columns, {"name": EVIL}))
+    assert facts == {"name": EVIL}
+    assert all(np.array_equal(found[name], values) for name, values in columns.items())
+    assert EVIL not in script("run-0", pack(columns, {"name": EVIL}))
+
+
+def test_the_data_of_a_run_are_its_trace_and_its_results(runs: list[Path], site: Path) -> None:
+    columns, facts = data(site, "run-0-columns")
+    table = pl.read_parquet(runs[0] / "results" / "correlation.parquet")
+    expected = table["tau_gradient"].fill_null(float("nan")).to_numpy()
+    low, high = facts["ends"]["correlation.tau_gradient"]
+    np.testing.assert_allclose(restored(columns["correlation.tau_gradient"], low, high), expected, atol=(high - low) / 1e5)
+    trace = Trace.read(runs[0].parent / "one-trace")
+    assert columns["instance"].tolist() == trace.instance.tolist()
+    assert [facts["classes"][k] for k in columns["predicted"]] == table["predicted"].to_list()
+    words, text = data(site, "texts-0")
+    at = np.concatenate([[0], np.cumsum(words["lengths"].astype(np.int64))])
+    for row in (0, 7, N - 1):
+        mine = columns["text"][row]
+        assert [text["vocabulary"][k] for k in words["words"][at[mine] : at[mine + 1]]] == trace.tokens(row)
+    weights, _ = data(site, "run-0-weights")
+    shares = np.split(weights["alpha"] / 65535, np.cumsum(weights["lengths"])[:-1])
+    for row in (0, 7, N - 1):
+        np.testing.assert_allclose(shares[row] * weights["alpha.top"][row], trace.alpha[row], atol=1e-5)
+
+
+def test_runs_on_the_same_texts_share_them_and_every_run_has_its_page(site: Path) -> None:
+    names = {path.name for path in (site.parent / "data").iterdir()}
+    assert {name for name in names if name.startswith("texts")} == {"texts-0.js", "texts-1.js"}
+    assert {path.name for path in site.parent.iterdir()} == {"index.html", "site.json", "data", "one", "two", "long texts"}
+    assert 'href="long%20texts/report.html"' in site.read_text()
+
+
+def test_histograms_of_all_runs_are_on_one_axis_and_hold_every_defined_row(runs: list[Path], site: Path) -> None:
+    columns, facts = data(site, "overview")
+    names = [one["name"] for one in facts["measures"]]
+    counts = columns["bins"].reshape(len(runs), len(names), facts["bins"])[:, names.index("correlation.tau_gradient")].sum(axis=1)
+    expected = [pl.read_parquet(run / "results" / "correlation.parquet")["tau_gradient"].is_not_null().sum() for run in runs]
+    assert counts.tolist() == expected
+    means = columns["means"].reshape(len(runs), len(names), 3)[0, names.index("prediction.accuracy")]
+    row = next(one for one in read_json(runs[0] / "summary.json") if (one["measure"], one["group"]) == ("accuracy", "all"))
+    assert means.tolist() == [row["value"], row["low"], row["high"]]
+
+
+def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(context: BrowserContext, site: Path) -> None:
+    page, complaints = opened(context, site.as_uri())
+    rows = page.locator("#run-table tbody tr:visible")
+    expect(page.locator(".multiple")).to_have_count(3)
+    page.get_by_label("Name").fill("o")
+    page.get_by_label("Name").fill("tw")
+    assert rows.evaluate_all("rows => rows.map(row => row.dataset.run)") == ["1"]
+    expect(page.locator(".multiple:visible")).to_have_count(1)
+    page.get_by_role("button", name="Clear").click()
+    page.locator("#run-table").get_by_role("button", name="τ gradient").click()
+    values = page.locator("#run-table tbody tr").evaluate_all("rows => rows.map(row => Number(row.cells[8].dataset.value))")
+    assert values == sorted(values)
+    page.reload()
+    expect(page.locator("#run-table th[aria-sort=ascending]")).to_have_text("τ gradient")
+    for name in ("Compare one", "Compare two"):
+        page.get_by_label(name).check()
+    page.get_by_role("button", name="Compare two").click()
+    expect(page.locator("#compare-lead")).to_contain_text(f"{N} rows of {N} texts are in both")
+    assert complaints == []
+
+
+def test_paired_differences_of_the_page_are_those_of_the_command(context: BrowserContext, runs: list[Path], site: Path) -> None:
+    page, complaints = opened(context, f"{site.as_uri()}#view=compare&a=one&b=two")
+    page.wait_for_selector("#compare-table tbody tr")
+    shown = page.evaluate(
+        "compareView.found.differences.map(({name, n, a, b, low, high, conclusion}) => [name, n, a, b, low, high, conclusion])"
+    )
+    found = {row[0]: row[1:] for row in shown}
+    [pair] = compare_runs(runs[:2])
+    assert pair.differences.height > 10
+    for row in pair.differences.filter(pl.col("n") > 0).iter_rows(named=True):
+        n, a, b, low, high, conclusion = found[f"{row['experiment']}.{row['measure']}"]
+        assert (n, a, b) == (row["n"], pytest.approx(row["a"], abs=1e-4, rel=1e-4), pytest.approx(row["b"], abs=1e-4, rel=1e-4))
+        if (
+            row["low"] is not None and row["n"] > 30 and row["measure"].startswith(("tau", "median"))
+        ):  # not rare shares: those are no normal ones
+            width = row["high"] - row["low"]
+            assert (low, high) == pytest.approx((row["low"], row["high"]), abs=0.15 * width)
+        if "withheld" in (row["conclusion"], conclusion):
+            assert row["conclusion"] == conclusion
+    page.locator("#compare-runs select[name=measure]").select_option("pair.jsd")
+    page.wait_for_selector("[id='chart-pair.jsd']")
+    jsd = page.locator("#compare-explorer tbody tr").evaluate_all(
+        "rows => rows.map(row => [row.cells[0].textContent, Number(row.cells[5].textContent)])"
+    )
+    expected = dict(pair.instances.select(pl.col("instance").cast(pl.String), "jsd").iter_rows())
+    assert len(jsd) == 25
+    assert all(value == pytest.approx(expected[name], abs=1e-3) for name, value in jsd)
+    assert [value for _, value in jsd] == sorted((value for _, value in jsd), reverse=True)
+    page.locator("#compare-explorer .open").first.click()
+    expect(page.locator("#compare-explorer .opened .heatmap")).to_have_count(2)
+    assert complaints == []
+
+
+def _shown(page: Page) -> str:
+    return page.locator("#instances-explorer output").inner_text()
+
+
+def test_a_brush_filters_the_list_and_the_other_charts(context: BrowserContext, runs: list[Path], site: Path) -> None:
+    page, complaints = opened(context, f"{site.as_uri()}#view=instances&run=one")
+    chart = page.locator("[id='chart-correlation.tau_gradient'] .brushed")
+    box = chart.bounding_box()
+    assert box is not None
+    other = page.locator("[id='chart-row.max_alpha'] .of-fit")
+    before = other.get_attribute("d")
+    page.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 20)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * 0.9, box["y"] + 20, steps=4)
+    page.mouse.up()
+    low, high = (float(end) for end in page.evaluate("state.read().get('range.correlation.tau_gradient')").split(".."))
+    tau = pl.read_parquet(runs[0] / "results" / "correlation.parquet")["tau_gradient"]
+    expected = tau.is_between(low - 1e-4, high + 1e-4).sum()
+    assert 0 < expected < N
+    assert _shown(page) == f"{expected} of {N} instances"
+    assert other.get_attribute("d") != before
+    link = page.url
+    chart.click()
+    assert _shown(page) == f"{N} of {N} instances"
+    again, _ = opened(context, link)
+    again.wait_for_selector("#instances-explorer .open")
+    assert _shown(again) == f"{expected} of {N} instances"
+    assert complaints == []
+
+
+def test_instances_are_found_by_word_class_and_range_and_opened_by_link_and_keyboard(
+    context: BrowserContext, site: Path, runs: list[Path]
+) -> None:
+    page, complaints = opened(context, f"{site.as_uri()}#view=instances&run=one&open=7")
+    trace = Trace.read(runs[0].parent / "one-trace")
+    page.wait_for_selector(".opened[data-ready='7']")
+    detail = page.locator(".opened .strip").first
+    assert detail.locator(".token").all_inner_texts() == trace.tokens(7)
+    shades = detail.locator(".token").evaluate_all("spans => spans.map(span => Number(span.title))")
+    assert shades == pytest.approx(trace.alpha[7].tolist(), abs=2e-3)
+    page.get_by_label("Text", exact=True).fill("superb")
+    having = [k for k in range(N) if any("superb" in token for token in trace.tokens(k))]
+    expect(page.locator("#instances-explorer output")).to_have_text(f"{len(having)} of {N} instances")
+    page.locator("select[name=predicted]").select_option("negative")
+    chosen = [k for k in having if trace.class_names[trace.predicted[k]] == "negative"]
+    page.locator("[id='chart-row.positions'] input[name=to]").fill("9")
+    page.keyboard.press("Tab")
+    chosen = [str(trace.instance[k]) for k in chosen if len(trace.tokens(k)) <= 9]
+    assert page.locator("#instances-explorer tbody tr").evaluate_all("rows => rows.map(row => row.cells[0].textContent)") == chosen[:25]
+    page.get_by_role("button", name="Close").click()
+    first = page.locator("#instances-explorer .open").first
+    first.focus()
+    page.keyboard.press("Enter")
+    expect(page.locator(".opened h3")).to_be_focused()
+    assert complaints == []
+
+
+def test_a_long_text_is_cut_with_a_button_for_the_rest(context: BrowserContext, site: Path) -> None:
+    page, _ = opened(context, f"{site.as_uri()}#view=instances&run=long+texts&open=0")
+    tokens = page.locator(".opened .strip").first.locator(".token")
+    expect(page.get_by_role("button", name="Show all 400 tokens")).to_be_visible()
+    assert 100 <= tokens.count() <= 140
+    page.get_by_role("button", name="Show all 400 tokens").click()
+    assert tokens.count() == 400
+
+
+def test_one_file_holds_everything_and_hostile_names_stay_text(context: BrowserContext, tmp_path: Path, runs: list[Path]) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    hostile = audited(tmp_path / name.replace("/", ""), evil_trace())
+    page_file = site_into([hostile, runs[0]], tmp_path / "one.html")
+    assert page_file == tmp_path / "one.html"
+    assert EVIL not in page_file.read_text()
+    page, complaints = opened(context, f"{page_file.as_uri()}#view=instances&open=0")
+    assert page.locator(".opened .token").first.inner_text() == EVIL
+    assert page.locator("img").count() == 0
+    folder = site_into([hostile], tmp_path / "site")
+    page, more = opened(context, folder.as_uri())
+    expect(page.locator(".multiple-name")).to_have_text(name)
+    page.locator("#run-table tbody th a").first.click()
+    assert page.title().startswith(EVIL) or EVIL in page.inner_text("body")
+    assert complaints + more == []
+
+
+def test_a_missing_data_file_is_told_in_a_line(context: BrowserContext, site: Path, tmp_path: Path) -> None:
+    shutil.copytree(site.parent, tmp_path / "site")
+    (tmp_path / "site" / "data" / "run-0-columns.js").unlink()
+    page, _ = opened(context, f"{(tmp_path / 'site' / 'index.html').as_uri()}#view=instances&run=one")
+    expect(page.locator("#site-error")).to_contain_text("data/run-0-columns.js cannot be read")
+
+
+def test_a_site_is_replaced_and_a_folder_of_other_things_is_refused(runs: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "site"
+    site_into(runs[:2], out)
+    site_into(runs[2:], out)
+    assert {path.name for path in out.iterdir()} == {"index.html", "site.json", "data", "long texts"}
+    (out / "notes.txt").write_text("mine")
+    with pytest.raises(RunError, match=r"not of the site: notes\.txt"):
+        site_into(runs, out)
+    assert (out / "notes.txt").read_text() == "mine"
+    for place in (tmp_path / "other", tmp_path / "file"):
+        if place.name == "other":
+            place.mkdir()
+            (place / "thesis.tex").write_text("mine")
+        else:
+            place.write_text("mine")
+        with pytest.raises(RunError, match="expected a new or empty folder"):
+            site_into(runs, place)
+    (tmp_path / "mine.html").write_text("mine")
+    with pytest.raises(RunError, match="no site"):
+        site_into(runs, tmp_path / "mine.html")
+
+
+def no_page(run: Path) -> None:
+    (run / "report.html").unlink()
+
+
+def another_schema(run: Path) -> None:
+    spec = json.loads((run / "spec.json").read_text()) | {"schema": 99}
+    write_json(run / "spec.json", {key: value for key, value in spec.items() if key != "sha256"})
+    manifest = read_json(run / "manifest.json")
+    write_json(run / "manifest.json", manifest | {"files": manifest["files"] | {"spec.json": sha256(run / "spec.json")}})
+
+
+def damaged(run: Path) -> None:
+    (run / "results" / "correlation.parquet").write_bytes(b"no parquet")
+
+
+def unfinished(run: Path) -> None:
+    (run / "manifest.json").unlink()
+
+
+def without_results(run: Path) -> None:
+    shutil.rmtree(run / "results")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "told"),
+    [(no_page, r"no report\.html"), (another_schema, "schema 99"), (damaged, "another file than the manifest"), (unfinished, "unfinished"),
+     (without_results, "no such file")],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)  # fmt: skip
+def test_a_run_that_cannot_be_shown_is_one_line_and_writes_nothing(
+    spoil: Callable[[Path], None], told: str, runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(runs[0], run)
+    spoil(run)
+    with pytest.raises(RunError, match=told):
+        site_into([runs[1], run], tmp_path / "site")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run"]
+    assert main(["report", str(runs[1]), str(run), "--out", str(tmp_path / "site")]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead_somewhere(runs: list[Path], tmp_path: Path) -> None:
+    sweep, compared = tmp_path / "jain2019", tmp_path / "compared"
+    shutil.copytree(runs[0], sweep / "runs" / "cell")
+    (sweep / "index.html").write_text('<title>Tables – attnaudit</title><a href="runs/cell/report.html">cell</a>')
+    (sweep / "reproduction.csv").write_text("")
+    shutil.copytree(runs[1], compared)
+    for name in ("spec.json", "manifest.json"):
+        (compared / name).unlink()
+    (compared / "differences.parquet").write_bytes(b"")
+    site = site_into([sweep, compared], tmp_path / "site")
+    text = site.read_text()
+    assert "Reproductions</h2>" in text
+    assert "Comparisons</h2>" in text
+    assert '<a href="jain2019/index.html">Tables</a>' in text
+    assert (site.parent / "jain2019" / "runs" / "cell" / "report.html").exists()
+    assert 'data-run="0"' in text
