@@ -24,6 +24,7 @@
   if (chosen === "dark" || chosen === "light") root.dataset.scheme = chosen;
   document.addEventListener("DOMContentLoaded", () => {
     const button = document.getElementById("scheme");
+    if (!button) return; // a page within another
     show(button);
     system.addEventListener("change", () => show(button));
     button.addEventListener("click", () => {
