@@ -47,11 +47,11 @@ def found_in(out: Path, paper: Declaration) -> tuple[list[Finished], list[Finish
     return runs, kept, [*strangers, *apart, *_mixed_data(kept)]
 
 
-def settings_notes(runs: Sequence[Finished]) -> list[str]:
+def settings_notes(runs: Sequence[Finished], paper: Declaration) -> list[str]:
     """A line for each way in which the runs of one corpus have other settings than its defaults, with the models if not all."""
     models: dict[str, dict[str, None]] = {}
     for run in runs:
-        models.setdefault(_unusual(run), {})[_model(run)] = None
+        models.setdefault(_unusual(run, paper), {})[_model(run)] = None
     which = {settings: f" ({', '.join(names)})" if len(models) > 1 else "" for settings, names in models.items() if settings}
     return [f"settings other than the usual{names}: {settings}" for settings, names in which.items()]
 
@@ -137,12 +137,15 @@ def _but_for_seed(run: Finished) -> dict[str, Any]:
     return {key: value for key, value in run.spec.items() if key not in ("seed", "fingerprint")} | {"data": data}
 
 
-def _unusual(run: Finished) -> str:
-    """``training.epochs = 1, vectors = "glove.txt"``: what differs from the corpus's and the model's own settings."""
+def _unusual(run: Finished, paper: Declaration) -> str:
+    """``training.epochs = 1, vectors = "glove.txt"``: what differs from the paper's settings, and the corpus's and the model's own.
+
+    Settings that a run lacks are those of experiments that came later.
+    """
     cell = run.cell
     usual = RunSpec.of(
         run.spec["corpus"]["source"], encoder=cell.encoder, attention=cell.attention, preset=cell.preset, seed=cell.seed,
-        settings=cell.settings,
+        settings={**paper.settings, **cell.settings},
     ).to_json()  # fmt: skip
     given = {key: value for key, value in run.spec.items() if key != "fingerprint"} | {"vectors": Path(run.spec["vectors"]).name}
-    return ", ".join(line.partition(", there ")[0] for line in differences(given, usual))
+    return ", ".join(line.partition(", there ")[0] for line in differences(given, usual) if " = absent" not in line)

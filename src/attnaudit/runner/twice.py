@@ -55,7 +55,7 @@ def _corpus_notes(runs: Sequence[Finished], paper: Declaration) -> dict[str, tup
     for corpus in dict.fromkeys(one.cell.corpus for one in runs):
         same = [one for one in runs if one.cell.corpus == corpus]
         made = [note for one in same for note in one.manifest["notes"]]
-        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same), *REGISTERED[corpus].differs, *made]))
+        notes[corpus] = tuple(dict.fromkeys([*settings_notes(same, paper), *REGISTERED[corpus].differs, *made]))
     return notes
 
 
@@ -102,6 +102,8 @@ def _record_corpus(paper: Declaration, corpus: str, runs: Sequence[Finished], re
     with atomic(numbers) as temporary:
         pl.concat(parts).write_csv(temporary)
     made = sorted([*kept, *(_identity(run.name, run.about) for run in found.runs)], key=lambda run: (*_model(run), run["seed"]))
+    if former.get("numbers") == sha256(numbers) and former["summary"] == made:
+        return  # what was recorded, with the commit that it was made by
     notes = [note for notes in found.corpus_notes.values() for note in notes]
     notes = list(dict.fromkeys([*notes, *(former["notes"] if kept else [])]))
     save(

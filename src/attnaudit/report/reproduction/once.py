@@ -225,7 +225,7 @@ def _filled(found: Once, table: Table) -> Filled:
                     reasons.setdefault(why, []).append(f"○ {', '.join(filter(None, (*labels[:1], *labels[2:], head)))}")
     heads = (
         "corpus",
-        *(["model"] if with_model else []),
+        *(["variant" if table.by == "model" else "model"] if with_model else []),
         *([table.by.replace("delta_alpha", "Δα")] if table.by else []),
         *table.columns.values(),
     )
