@@ -132,6 +132,8 @@ def test_pictures_and_weights_are_saved(context: BrowserContext, report: Path, t
 
 def test_figures_and_heatmaps_are_saved(context: BrowserContext, report: Path, tmp_path: Path):
     page, _, complaints = open_page(context, report)
+    page.locator("#figure-emax details.save > summary").click()
+    page.locator("#heatmaps details.save > summary").first.click()
     for name, start in (("Save figure-emax as SVG", b"<svg"), ("Save figure-emax as PNG", b"\x89PNG")):
         with page.expect_download() as saved:
             page.get_by_role("button", name=name, exact=True).click()
