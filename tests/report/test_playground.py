@@ -105,7 +105,9 @@ def test_buttons_plane_and_the_best_of_the_reader(context: BrowserContext, repor
 
 def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
-    page.locator("#play-form select").select_option(index=2)
+    page.locator("#heatmaps .play-link").nth(2).click()
+    chosen = page.evaluate("playground.state.entry.id")
+    assert page.url.endswith(f"#play-{chosen}")
     page.locator(".play-bar").nth(1).press("PageUp")
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#play-shared")).not_to_be_empty()
