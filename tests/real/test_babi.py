@@ -14,6 +14,7 @@ from attnaudit.results import Results
 from attnaudit.trace import Trace
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.permutation import surprise
+from tests.report.test_playground_model import assert_computed
 
 SAMPLE, AUDITED = 8, 150
 
@@ -86,3 +87,8 @@ def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(tra
     searched = audit(trace.take(some[:60]), ["adversary"], settings)["adversary"].table["emax_jsd"].to_numpy()
     assert (ours["emax_jsd"].to_numpy()[:60] >= searched - 1e-9).all()
     assert searched.max() > 0.1, "the search must find something for the comparison to mean anything"
+
+
+def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]) -> None:
+    short = [row for row in rows if 1 < trace.alpha.lengths[row] <= 80]
+    assert_computed(trace.take(np.array(short[:8])))

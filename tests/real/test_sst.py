@@ -21,6 +21,7 @@ from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.maximal_change import sampled_change, single_changes, single_flips
 from tests.oracles.permutation import surprise
 from tests.oracles.ranges import ranges_by_programs
+from tests.report.test_playground_model import assert_computed
 from tests.smallest import assert_smallest
 from tests.tails import opaque
 
@@ -141,3 +142,8 @@ def test_results_do_not_depend_on_shards_or_order(sst_run: Path, sst_trace: Trac
     for name in ("correlation", "permutation", "maximal_change", "adversary", "ranges", "identifiability", "prediction"):
         whole = pl.read_parquet(sst_run / "results" / f"{name}.parquet")
         assert turned[name].table.sort("instance").equals(whole.sort("instance")), name
+
+
+def test_the_playground_computes_what_the_readout_does(sst_trace: Trace, rows: list[int]) -> None:
+    short = [row for row in rows if 1 < sst_trace.alpha.lengths[row] <= 80]
+    assert_computed(sst_trace.take(np.array(short[:8])))

@@ -287,7 +287,7 @@ def test_the_whole_page_is_reached_by_keyboard_from_the_skip_link(context: Brows
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     reached = set()
-    for _ in range(60):
+    for _ in range(90):
         page.keyboard.press("Tab")
         reached.add(page.evaluate("document.activeElement.name || document.activeElement.className || document.activeElement.tagName"))
     assert {"text", "predicted", "correct", "from", "to", "open"} <= reached

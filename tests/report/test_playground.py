@@ -105,7 +105,9 @@ def test_buttons_plane_and_the_best_of_the_reader(context: BrowserContext, repor
 
 def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
-    page.locator("#play-form select").select_option(index=2)
+    page.locator("#heatmaps .play-link").nth(2).click()
+    chosen = page.evaluate("playground.state.entry.id")
+    assert page.url.endswith(f"#play-{chosen}")
     page.locator(".play-bar").nth(1).press("PageUp")
     page.get_by_role("button", name="Copy link").click()
     expect(page.locator("#play-shared")).not_to_be_empty()
@@ -132,6 +134,8 @@ def test_pictures_and_weights_are_saved(context: BrowserContext, report: Path, t
 
 def test_figures_and_heatmaps_are_saved(context: BrowserContext, report: Path, tmp_path: Path):
     page, _, complaints = open_page(context, report)
+    page.locator("#figure-emax details.save > summary").click()
+    page.locator("#heatmaps details.save > summary").first.click()
     for name, start in (("Save figure-emax as SVG", b"<svg"), ("Save figure-emax as PNG", b"\x89PNG")):
         with page.expect_download() as saved:
             page.get_by_role("button", name=name, exact=True).click()

@@ -328,6 +328,18 @@ const playground = (() => {
     document.getElementById("playground").scrollIntoView();
   }
 
+  // From each heatmap of the page to its playground.
+  function linkHeatmaps({ instances }) {
+    for (const { id } of instances) {
+      const heading = document.querySelector(`#heatmaps h4 a[href="#instance-${id}"]`);
+      if (!heading) continue;
+      const link = element("a", "play-link", "move its attention");
+      link.href = `#play-${id}`;
+      link.addEventListener("click", () => link.hash === window.location.hash && follow());
+      heading.parentNode.append(" ", link);
+    }
+  }
+
   function load(data) {
     state.data = data;
     state.best.clear();
@@ -338,6 +350,9 @@ const playground = (() => {
 
   window.addEventListener("hashchange", () => state.data && follow());
   const source = document.getElementById("playground-data");
-  if (source) load(JSON.parse(source.textContent));
+  if (source) {
+    load(JSON.parse(source.textContent));
+    linkHeatmaps(state.data);
+  }
   return { state, load, now, measured, planeParts, colours };
 })();

@@ -94,7 +94,8 @@
     svg: () => save(new Blob([picture().text], { type: "image/svg+xml" }), "svg"),
     csv: () => save(new Blob([csv()], { type: "text/csv;charset=utf-8" }), "csv"),
   };
-  bar.querySelector('[name="link"]').hidden = !window.location.protocol.match(/^(file|http)/); // a page within a page has no address
+  // a page within a page has no address, and that of a typed sentence does not hold the sentence
+  bar.querySelector('[name="link"]').hidden = !/^(file|http)/.test(window.location.protocol) || document.getElementById("live-form") !== null;
   bar.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) ACTIONS[button.name]();

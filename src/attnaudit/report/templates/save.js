@@ -101,14 +101,17 @@
   }
 
   function offer(place, name, drawings, rows) {
-    const bar = document.createElement("p");
+    const bar = document.createElement("details"); // one stop of the tab key until it is opened
     bar.className = "save";
+    const head = document.createElement("summary");
+    head.textContent = "Save";
+    head.setAttribute("aria-label", `Save ${name}`);
     const kinds = {
       SVG: () => download(new Blob([sheet(drawings()).text], { type: "image/svg+xml" }), `${name}.svg`),
       PNG: () => png(sheet(drawings()), `${name}.png`),
       ...(rows && { CSV: () => download(new Blob([rows().map((row) => row.map(quoted).join(",")).join("\r\n")], { type: "text/csv" }), `${name}.csv`) }),
     };
-    bar.append("Save: ", ...Object.entries(kinds).flatMap(([kind, act]) => {
+    bar.append(head, ...Object.entries(kinds).flatMap(([kind, act]) => {
       const button = document.createElement("button");
       button.type = "button";
       button.textContent = kind;

@@ -1,0 +1,71 @@
+"""How long a typed sentence takes, from the request to the answer, and how large the pages are.
+
+    python benchmarks/serve.py RUN… [--repeats N]
+
+Serves finished runs with their models by `attnaudit serve`, and posts sentences of 8 to 200 words over HTTP: milliseconds of the median
+and of the slowest of N, CPU milliseconds of the server, and size of the answer. The page of a run, which loads its model, is given by
+itself. Prints a markdown table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from itertools import cycle, islice
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+SENTENCE = "A charming and often affecting film with a superb cast , but the ending is an awful mess and far too long"
+LENGTHS = (8, 23, 100, 200)
+
+
+def cpu_of(process: int) -> float:
+    """CPU seconds of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / 100
+
+
+def read(address: str, words: int, asked: bool) -> tuple[float, int]:
+    """Seconds and bytes of one sentence."""
+    text = " ".join(islice(cycle(SENTENCE.split()), words))
+    body = json.dumps({"text": text, **({"question": "the film is good"} if asked else {})}).encode()
+    begun = time.perf_counter()
+    with urlopen(Request(f"{address}/read", body, {"Content-Type": "application/json"})) as answer:
+        size = len(answer.read())
+    return time.perf_counter() - begun, size
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", nargs="+", type=Path)
+    parser.add_argument("--repeats", type=int, default=15)
+    options = parser.parse_args()
+    command = [sys.executable, "-u", "-m", "attnaudit", "serve", *map(str, options.runs), "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        root = server.stdout.readline().strip()
+        print("| run | words | median (ms) | slowest (ms) | CPU (ms) | answer (kB) |\n| --- | --- | --- | --- | --- | --- |")
+        for number, run in enumerate(options.runs):
+            address = f"{root}runs/{number}"
+            begun = time.perf_counter()
+            with urlopen(f"{address}/type") as page:
+                asked = b"live-question" in page.read()
+            print(f"| {run.name} | its page, with the model loaded | {1000 * (time.perf_counter() - begun):.0f} | | | |", flush=True)
+            for words in LENGTHS:
+                before, found = cpu_of(server.pid), []
+                for _ in range(options.repeats):
+                    found.append(read(address, words, asked))
+                    time.sleep(0.15)  # the server allows eight a second
+                cpu = (cpu_of(server.pid) - before) / options.repeats
+                seconds = [one for one, _ in found]
+                median, slowest = 1000 * statistics.median(seconds), 1000 * max(seconds)
+                print(f"| {run.name} | {words} | {median:.0f} | {slowest:.0f} | {1000 * cpu:.0f} | {found[0][1] / 1000:.0f} |", flush=True)
+        server.terminate()
+
+
+if __name__ == "__main__":
+    main()
