@@ -26,7 +26,6 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the generated pages and the files that they link to."""
     for path in sorted((ROOT / "docs" / "tutorials").glob("*.ipynb")):
         files.append(File.generated(config, f"tutorials/{path.stem}.md", content=notebook_page(path)))
-        files.append(File.generated(config, f"tutorials/{path.name}", abs_src_path=str(path)))
     for name in ("CHANGELOG.md", "CONTRIBUTING.md"):
         text = (ROOT / name).read_text(encoding="utf-8")
         files.append(File.generated(config, name.lower(), content=from_docs(text)))
@@ -41,9 +40,7 @@ def notebook_page(path: Path) -> str:
     """A notebook as Markdown, without outputs."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     parts = [_cell(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-    return "\n\n".join(
-        [*parts[:1], f"[This notebook]({path.name}){{ download }} runs in the tests.".replace("{ download }", ""), *parts[1:]]
-    )
+    return "\n\n".join([*parts[:1], f"[This notebook]({path.name}) runs in the tests.", *parts[1:]])
 
 
 def _cell(kind: str, source: str) -> str:

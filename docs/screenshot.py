@@ -1,4 +1,4 @@
-"""Take the screenshot of the documentation: ``python docs/screenshot.py RUN`` writes docs/images/report.png from a run's page.
+"""Take the stills of the documentation: ``python docs/screenshot.py RUN`` writes docs/images/report.png and playground.png of a run's page.
 
 Needs the dev extra and a Chromium on the PATH; nothing is loaded from the network.
 """
@@ -13,7 +13,7 @@ IMAGES = Path(__file__).with_name("images")
 
 
 def shoot(page: Path, image: Path) -> None:
-    """The top of an HTML page as a picture."""
+    """The top of an HTML page as a picture, and its playground under the adversary's attention."""
     from playwright.sync_api import sync_playwright
 
     browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -24,6 +24,8 @@ def shoot(page: Path, image: Path) -> None:
         view.goto(page.resolve().as_uri())
         image.parent.mkdir(parents=True, exist_ok=True)
         view.screenshot(path=image)
+        view.locator("#playground").get_by_role("button", name="Adversary").click()
+        view.locator("#playground").screenshot(path=image.with_name("playground.png"))
         browser.close()
 
 

@@ -76,11 +76,12 @@ def test_what_is_shown(fragments: dict[str, str]) -> None:
 
 
 def test_ids_of_drawings_are_their_own(results: Results) -> None:
-    ids = [re.findall(r'\bid="([^"]+)"', results.figure(name).html) for name in ("permutation", "adversary")]
+    other = audit(make_trace(12, (3, 9), seed=5), ["permutation"])
+    ids = [re.findall(r'\bid="([^"]+)"', of.figure("permutation").html) for of in (results, other)]
     assert all(ids)
     assert not set(ids[0]) & set(ids[1])
-    html = results.figure("adversary").html
-    assert set(re.findall(r"url\(#([^)]+)\)", html)) | set(re.findall(r'aria-labelledby="([^"]+)"', html)) <= set(ids[1])
+    html = results.figure("permutation").html
+    assert set(re.findall(r"url\(#([^)]+)\)", html)) | set(re.findall(r'aria-labelledby="([^"]+)"', html)) <= set(ids[0])
 
 
 def test_hostile_texts_are_escaped() -> None:
