@@ -45,6 +45,11 @@ PARTS = (
         (),
     ),
     (
+        "A site of 50 runs in a browser", "site.py",
+        "Synthetic runs made by the script, in Chromium, a page opened from disk. Expected: first paint under 1 s, a filter under 100 ms.",
+        (),
+    ),
+    (
         "Other attention of a transformer", "transformer_replay.py",
         "Models of the sizes of BERT-base and GPT-2 small with random weights, other attention of all heads of a layer at one query: "
         "a batched pass of the whole model, the stored graph, and replays, all in this run.",

@@ -280,12 +280,12 @@ def test_a_number_published_once_is_shown_as_that_and_counted_nowhere(tmp_path: 
     assert "no wider than half of what the measure can be" in page.text
 
 
-def test_a_page_is_balanced_fetches_nothing_and_runs_no_script(tmp_path: Path):
+def test_a_page_is_balanced_fetches_nothing(tmp_path: Path):
     text, page = _page(_found([_run(corpus, model) for corpus in ("sst", "babi_qa1_10k", "mr") for model in MODELS]), tmp_path)
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert {link for link in page.links if link.startswith("#")} <= {f"#{name}" for name in page.ids}
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 1  # the switch of colours
     assert "url(http" not in text
     assert all(not link.startswith(("http", "//")) for link in page.links)
     assert text.count("<caption") == page.tags.count("table")
@@ -300,7 +300,7 @@ def test_reasons_notes_and_names_are_shown_and_stay_text(tmp_path: Path):
     found = Reproduction(over_seeds([run]), runs=(run, RunRecord(EVIL, run.summary, about)), pages={EVIL: f'"{EVIL}'}, not_run=not_run,
                    corpus_notes={"sst": (f"vectors differ {EVIL}",)})  # fmt: skip
     text, page = _page(found, tmp_path)
-    assert "script" not in page.tags
+    assert page.tags.count("script") == 1  # the switch of colours
     assert page.open == []
     assert f"data not here: {EVIL}" in page.text
     assert f"Vectors differ {EVIL}." in page.text

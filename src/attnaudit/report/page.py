@@ -49,7 +49,7 @@ def write_page(
     """Write the page of ``sections`` (None: none) to ``path`` and return it. Raises RunError.
 
     ``title`` is that of the browser's window, by default the ``heading``; ``links`` end the navigation. A page that
-    ``loads`` may run the files of data beside it, and no other script than its own names them.
+    ``loads`` may run the files of data that its own script names.
     """
     write_text(path, page_text(sections, heading, subtitle, title=title, links=links, styles=styles, loads=loads))
     return path

@@ -33,7 +33,7 @@ class _Found:
 
     runs: dict[str, Path] = field(default_factory=dict)
     pages: dict[str, Path] = field(default_factory=dict)
-    beside: dict[str, list[str]] = field(default_factory=dict)
+    further: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, folder: Path, place: str) -> None:
         """Put ``folder`` at ``place``. Raises RunError where it holds nothing that a site shows."""
@@ -83,7 +83,7 @@ class _Found:
             if not (folder / name).is_file():
                 raise RunError("report", str(folder / name), "no such page", "a finished folder", "run the command that makes it again")
             self.pages[f"{place}/{name}"] = folder / name
-        self.beside.setdefault(heading, []).extend(f"{place}/{name}" for name in names)
+        self.further.setdefault(heading, []).extend(f"{place}/{name}" for name in names)
 
 
 def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | None = None) -> Path:
@@ -106,7 +106,7 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | 
 
 def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> None:
     """Everything of a site into ``staging``, a folder, or for a ``single`` file its path."""
-    from attnaudit.report.site.page import OVERVIEW, Beside, overview, write_index  # charts and templates: slow to import
+    from attnaudit.report.site.page import OVERVIEW, Further, overview, write_index  # charts and templates: slow to import
 
     kept: dict[str, str] = {}
 
@@ -130,13 +130,13 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
         shown.append(replace(run, page=page, texts=key))
     progress("write the site", len(found.runs), len(found.runs))
     keep(OVERVIEW, overview(shown))
-    beside = [] if single else [Beside(name, tuple(_titles(found, found.beside[name]))) for name in HEADINGS if name in found.beside]
+    further = [] if single else [Further(name, tuple(_titles(found, found.further[name]))) for name in HEADINGS if name in found.further]
     if single:
-        write_index(staging, shown, beside, kept)
+        write_index(staging, shown, further, kept)
         return
     for address, page in found.pages.items():
         write_text(staging / address, page.read_text(encoding="utf-8"))
-    write_index(staging / INDEX, shown, beside)
+    write_index(staging / INDEX, shown, further)
     files = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file())
     write_json(staging / MARK, {"schema": SCHEMA, "kind": "site", "files": [*files, MARK]})
 

@@ -57,7 +57,7 @@ def _table(rows: list[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
         return ""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in fields.values())
     body = "".join(f"<tr>{''.join(f'<td>{_text(row.get(field))}</td>' for field in fields)}</tr>" for row in rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<table><caption class="unseen">Numbers of this chart</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
 
 
 def _text(value: Any) -> str:

@@ -35,7 +35,6 @@ class Panel:
     ``numbers`` is HTML of the tables behind it.
     """
 
-
     title: str
     svg: str = ""
     note: str = ""

@@ -1,6 +1,6 @@
 """Columns as a page can load them without a network: one compressed file per set of columns, a script that hands its text over.
 
-A browser refuses to fetch what lies beside a page opened from disk, but runs a script from there. So a file is the call
+A browser refuses to fetch a file for a page opened from disk, but runs a script next to it. So a file is the call
 
     attnauditData("key", "base64 of zlib of: header length (uint32), header (JSON), columns, each from a multiple of 8 bytes")
 

@@ -1,4 +1,4 @@
-"""The page of a site: a table of its runs, one measure over all of them, their instances, two of them compared, and what else is beside.
+"""The page of a site: a table of its runs, one measure over all of them, their instances, two of them compared, and further pages.
 
 The page computes what a reader asks of it from the columns of `contents`; means and intervals of runs are those of their summaries.
 """
@@ -59,22 +59,22 @@ class SiteRun:
 
 
 @dataclass(frozen=True)
-class Beside:
+class Further:
     """Further pages of a site under one heading: (title, address)."""
 
     heading: str
     pages: tuple[tuple[str, str], ...] = field(default_factory=tuple)
 
 
-def write_index(path: Path, runs: Sequence[SiteRun], beside: Sequence[Beside], inlined: Mapping[str, str] | None = None) -> Path:
-    """Write the page of a site and return it; ``inlined`` has the data by key where no files of it lie beside. Raises RunError."""
+def write_index(path: Path, runs: Sequence[SiteRun], further: Sequence[Further], inlined: Mapping[str, str] | None = None) -> Path:
+    """Write the page of a site and return it; ``inlined`` has the data by key where it is one file. Raises RunError."""
     data = {"site-data": {"runs": [_facts(run) for run in runs], "inlined": inlined is not None}}
     data |= {f"data-{key}": packed for key, packed in (inlined or {}).items()}
     content = {
         "runs": list(_entries(runs)),
         "columns": _shown(runs),
         "facets": facets(runs),
-        "beside": beside,
+        "further": further,
         "inlined": inlined is not None,
     }
     links = [
@@ -83,7 +83,7 @@ def write_index(path: Path, runs: Sequence[SiteRun], beside: Sequence[Beside], i
         ("Instances", "#view=instances"),
         ("Compare", "#view=compare"),
     ]
-    links += [(one.heading, f"#view=runs&at={anchor(one.heading)}") for one in beside]
+    links += [(one.heading, f"#view=runs&at={anchor(one.heading)}") for one in further]
     corpora = len({corpus_title(run.about) for run in runs})
     subtitle = f"{count(len(runs), 'run')} on {'one corpus' if corpora == 1 else f'{corpora} corpora'}" if runs else ""
     sections = [Section("site", content | {"anchor": anchor}, tuple(links if runs else links[4:]), SCRIPTS, data, ("site/site.css",))]

@@ -56,7 +56,7 @@ function histogram(title, values, change) {
     return found;
   }
 
-  // Both as shares of their own rows, so that few rows that fit are seen beside many.
+  // Both as shares of their own rows, so that few rows that fit are visible among many.
   function draw(found) {
     const shares = [total, found].map((one) => {
       const sum = one.reduce((a, b) => a + b, 0) || 1;
@@ -147,10 +147,10 @@ function plane(change, open) {
       pen.textAlign = align;
       pen.fillText(text, x, y);
     };
-    const places = (low, high) => (high - low < 0.05 ? 4 : 2);
-    for (const [k, align] of [[0, "left"], [1, "right"]]) write(figure(span[k], places(span[0], span[1])), k ? size.width - 8 : size.left, size.height - 18, align);
-    write(figure(span[2], places(span[2], span[3])), size.left - 4, size.height - size.bottom, "right");
-    write(figure(span[3], places(span[2], span[3])), size.left - 4, 18, "right");
+    const digits = (low, high) => (high - low < 0.05 ? 4 : 2);
+    for (const [k, align] of [[0, "left"], [1, "right"]]) write(figure(span[k], digits(span[0], span[1])), k ? size.width - 8 : size.left, size.height - 18, align);
+    write(figure(span[2], digits(span[2], span[3])), size.left - 4, size.height - size.bottom, "right");
+    write(figure(span[3], digits(span[2], span[3])), size.left - 4, 18, "right");
     write(fitted(pen, names[0], size.width - size.left - 8), (size.width + size.left) / 2, size.height - 4, "center");
     pen.save();
     pen.translate(12, (size.height - size.bottom) / 2);
@@ -202,7 +202,7 @@ function fitted(pen, text, width) {
   return shown === text ? text : `${shown}…`;
 }
 
-// Calls `done` with the two ends of a drag over `target`, as shares of its width and height, and `moving` on the way, once a frame.
+// Calls `done` with the two ends of a drag over `target`, as shares of its width and height, and `moving` during it, once a frame.
 function dragged(target, done, moving) {
   const place = (event) => {
     const box = target.getBoundingClientRect();

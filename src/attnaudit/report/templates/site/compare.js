@@ -76,8 +76,8 @@ const compareView = {
       this.table();
     }
     if (!this.found || !this.found.rows.a.length) return;
-    const wanted = fields.get("measure");
-    const measure = wanted === JSD || this.found.measures.some((one) => one.name === wanted) ? wanted : this.found.first;
+    const asked = fields.get("measure");
+    const measure = asked === JSD || this.found.measures.some((one) => one.name === asked) ? asked : this.found.first;
     form.elements.measure.value = measure;
     if (!this.explorer || this.measure !== measure) {
       this.measure = measure;
@@ -90,7 +90,7 @@ const compareView = {
   compared(a, b, overview) {
     const rows = joined(a, b);
     const measures = overview.facts.measures.filter((one) => one.name !== "row.positions" && a.measures.includes(one.name) && b.measures.includes(one.name));
-    const take = (values, places) => Float64Array.from(places, (row) => values[row]);
+    const take = (values, rows) => Float64Array.from(rows, (row) => values[row]);
     const value = (name) => [take(a.value(name), rows.a), take(b.value(name), rows.b)];
     const text = Array.from(rows.a, (row) => `${a.columns.split ? a.columns.split[row] : ""}.${a.columns.instance[row]}`);
     const ids = new Map();
@@ -160,13 +160,13 @@ const compareView = {
     const named = { [JSD]: label, "pair.difference": `${label}: b − a`, "pair.apart": `${label}: |b − a|`, "pair.a": `${of}: a`, "pair.b": `${of}: b` };
     const list = Object.keys(named).filter((name) => values.has(name)).map((name) => ({ name, label: named[name], experiment: "pair" }));
     const classes = [...new Set([...a.facts.classes, ...b.facts.classes])];
-    const of_class = (run, places) => Int32Array.from(places, (row) => classes.indexOf(run.facts.classes[run.columns.predicted[row]]));
-    const [one, other] = [of_class(a, rows.a), of_class(b, rows.b)];
+    const classOf = (run, rows) => Int32Array.from(rows, (row) => classes.indexOf(run.facts.classes[run.columns.predicted[row]]));
+    const [one, other] = [classOf(a, rows.a), classOf(b, rows.b)];
     const gold = Int32Array.from(rows.a, (row) => (a.columns.label[row] < 0 ? -1 : classes.indexOf(a.facts.classes[a.columns.label[row]])));
-    const places = new Map();
-    rows.a.forEach((_, k) => places.set(rows.name(k), k));
+    const rowsByName = new Map();
+    rows.a.forEach((_, k) => rowsByName.set(rows.name(k), k));
     return {
-      rows: rows.a.length, unit: a.run.unit, name: rows.name, rowOf: (name) => (places.has(name) ? places.get(name) : -1), measures: list, value: (name) => values.get(name),
+      rows: rows.a.length, unit: a.run.unit, name: rows.name, rowOf: (name) => (rowsByName.has(name) ? rowsByName.get(name) : -1), measures: list, value: (name) => values.get(name),
       categories: [
         { name: "predicted_a", label: "Predicted by a", names: classes, values: one },
         { name: "predicted_b", label: "Predicted by b", names: classes, values: other },

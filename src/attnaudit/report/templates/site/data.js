@@ -77,13 +77,13 @@ function textsOf({ columns: { words, lengths, mark }, facts: { texts, vocabulary
     mark, tokens: read, question: (k) => read(texts + k),
     // 1 for each text that has a token, in it or in its question, with every one of the parts
     having(parts) {
-      const wanted = parts.map((part) => Uint8Array.from(lower, (word) => (word.includes(part) ? 1 : 0)));
+      const asked = parts.map((part) => Uint8Array.from(lower, (word) => (word.includes(part) ? 1 : 0)));
       const found = new Uint8Array(texts);
       const within = (k, one) => {
         for (let i = at[k]; i < at[k + 1]; i += 1) if (one[words[i]]) return true;
         return false;
       };
-      for (let k = 0; k < texts; k += 1) found[k] = wanted.every((one) => within(k, one) || within(texts + k, one)) ? 1 : 0;
+      for (let k = 0; k < texts; k += 1) found[k] = asked.every((one) => within(k, one) || within(texts + k, one)) ? 1 : 0;
       return found;
     },
   };

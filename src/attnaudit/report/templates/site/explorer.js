@@ -1,4 +1,4 @@
-// Linked charts over a table of rows: each filter holds for the list and for all other charts; everything set here stands in the address.
+// Linked charts over a table of rows: each filter holds for the list and for all other charts; the address holds everything set here.
 const LISTED = 25, SNIPPET = 14, RANGE = "range.";
 
 /* `data`: rows, measures [{name, label}], value(name), categories [{name, label, names, values}], name(row), tokens(row), having(words),

@@ -9,12 +9,12 @@ function rowNames({ columns, rows, facts }) {
   const name = (row) => [
     ...(several ? [facts.splits[columns.split[row]]] : []), columns.instance[row], ...keys.map((key) => columns[key][row]),
   ].join(".");
-  let places = null;
+  let rowsByName = null;
   return {
     name,
-    rowOf(wanted) {
-      if (!places) places = new Map(Array.from({ length: rows }, (_, row) => [name(row), row]));
-      return places.has(wanted) ? places.get(wanted) : -1;
+    rowOf(asked) {
+      if (!rowsByName) rowsByName = new Map(Array.from({ length: rows }, (_, row) => [name(row), row]));
+      return rowsByName.has(asked) ? rowsByName.get(asked) : -1;
     },
   };
 }

@@ -13,8 +13,8 @@ const runsView = {
     load("overview").then((overview) => this.multiples(overview, state.read()), complain);
   },
   fitting(run) {
-    const wanted = Array.from(facetForm.elements).filter((field) => field.name && field.type !== "button" && field.value !== "");
-    return wanted.every(({ name, value }) => (name === "name" ? run.name.toLowerCase().includes(value.toLowerCase()) : run.settings[name] === value));
+    const asked = Array.from(facetForm.elements).filter((field) => field.name && field.type !== "button" && field.value !== "");
+    return asked.every(({ name, value }) => (name === "name" ? run.name.toLowerCase().includes(value.toLowerCase()) : run.settings[name] === value));
   },
   filter() {
     let count = 0;
@@ -49,8 +49,8 @@ const runsView = {
     const select = document.getElementById("multiples-form").elements.measure;
     if (!select.children.length) measureOptions(select, facts.measures, "correlation.tau_gradient");
     select.disabled = false;
-    const wanted = facts.measures.findIndex((one) => one.name === fields.get("measure"));
-    const m = wanted >= 0 ? wanted : facts.measures.findIndex((one) => one.name === select.value);
+    const asked = facts.measures.findIndex((one) => one.name === fields.get("measure"));
+    const m = asked >= 0 ? asked : facts.measures.findIndex((one) => one.name === select.value);
     const one = facts.measures[m];
     select.value = one.name;
     const means = site.runs.map((_, r) => columns.means.subarray((r * facts.measures.length + m) * 3, (r * facts.measures.length + m) * 3 + 3));
@@ -73,7 +73,7 @@ function keyOf(cell) {
 function multiple(run, [mean, from, to], bins, low, high, label) {
   const made = element("a", "multiple");
   made.href = `#view=instances&run=${encodeURIComponent(run.name)}`;
-  const told = Number.isNaN(mean) ? "undefined" : figure(mean) + (Number.isNaN(from) ? "" : ` [${figure(from)}, ${figure(to)}]`);
+  const interval = Number.isNaN(mean) ? "undefined" : figure(mean) + (Number.isNaN(from) ? "" : ` [${figure(from)}, ${figure(to)}]`);
   const { width, height } = SMALL;
   const across = (value) => (high > low ? Math.min(Math.max((value - low) / (high - low), 0), 1) : 0) * width;
   const chart = drawn("svg", { viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
@@ -89,8 +89,8 @@ function multiple(run, [mean, from, to], bins, low, high, label) {
     if (!Number.isNaN(from)) chart.append(drawn("line", { class: "span", x1: across(from), x2: across(to), y1: base + 6, y2: base + 6 }));
     chart.append(drawn("circle", { class: "mean", cx: across(mean), cy: base + 6, r: 3.5 }));
   }
-  made.append(element("span", "multiple-name", run.name), chart, element("span", "multiple-value", told));
-  made.title = `${run.name}: ${label} ${told}`;
+  made.append(element("span", "multiple-name", run.name), chart, element("span", "multiple-value", interval));
+  made.title = `${run.name}: ${label} ${interval}`;
   return made;
 }
 

@@ -1,4 +1,4 @@
-// What is shown stands in the address, so that a link leads to it: view, runs, filters, charts, order, the instance that is open.
+// The address holds what is shown, so that a link leads to it: view, runs, filters, charts, order, the instance that is open.
 const VIEWS = ["runs", "instances", "compare"];
 
 const state = {
@@ -59,9 +59,9 @@ function measureOptions(select, measures, chosen) {
   return select.value;
 }
 
-function figure(value, places = 3) {
+function figure(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
-  const text = Math.abs(value) >= 1000 ? String(Math.round(value)) : String(Number(value.toFixed(places)));
+  const text = Math.abs(value) >= 1000 ? String(Math.round(value)) : String(Number(value.toFixed(digits)));
   return text.replace("-", "−");
 }
 
