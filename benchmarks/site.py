@@ -86,12 +86,12 @@ def _trace(instances: int) -> Trace:
     readout = alpha.with_values(rng.standard_normal((lengths.sum(), 1)).astype(np.float32) * 3)
     mean = alpha.with_values(alpha.values.astype(np.float64) * readout.values[:, 0]).sum()
     prediction = (1 / (1 + np.exp(-mean)))[:, None].astype(np.float32)
-    noisy = {name: alpha.with_values((alpha.values * rng.random(lengths.sum())).astype(np.float32)) for name in ("gradient", "loo")}
+    gradient, loo = (alpha.with_values((alpha.values * rng.random(lengths.sum())).astype(np.float32)) for _ in range(2))
     return Trace.from_arrays(
         activation="sigmoid", class_names=["negative", "positive"], instance=np.arange(instances), split=["test"] * instances,
         tokens=[part.tolist() for part in np.split(flat, np.cumsum(lengths)[:-1])], alpha=alpha, readout=readout,
-        offset=np.zeros((instances, 1), np.float32), prediction=prediction, label=rng.integers(0, 2, instances).tolist(), **noisy,
-        metadata={"corpus": {"name": "made up"}, "seed": 0},
+        offset=np.zeros((instances, 1), np.float32), prediction=prediction, label=rng.integers(0, 2, instances).tolist(), gradient=gradient,
+        loo=loo, metadata={"corpus": {"name": "made up"}, "seed": 0},
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def agreement(trace: Trace, settings: dict[str, int]) -> tuple[float, float, flo
 
 def draw(table: pl.DataFrame) -> None:
     """The correlations of both ways, a line for each trace, and the line of the one asked for."""
-    ends = alt.Scale(domain=[min(0.94, table["r"].min() or 1.0), 1.0], nice=False)
+    ends = alt.Scale(domain=[min([0.94, *table["r"].to_list()]), 1.0], nice=False)
     x = alt.X("r:Q", title="correlation of the median Δŷ between two seeds", scale=ends)
     dots = alt.Chart(table).mark_point(filled=True, size=60, opacity=0.9)
     rule = alt.Chart(pl.DataFrame({"r": [WANTED]})).mark_rule(strokeDash=[5, 3])

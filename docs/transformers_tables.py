@@ -149,7 +149,8 @@ def of_heads(records: Mapping[str, Mapping[str, Any]]) -> str:
     for name, record in records.items():
         groups = sorted({row["group"] for row in record["summary"] if row["group"].startswith("head:")})
         for group in groups:
-            cells = [cell(_row(record, *measure.split("."), group)) for measure in OF_HEADS]
+            named = [measure.split(".") for measure in OF_HEADS]
+            cells = [cell(_row(record, experiment, measure, group)) for experiment, measure in named]
             rows.append([name.removeprefix("sst-s"), group.rpartition(".")[2], *cells])
     return table(["seed", "head", *OF_HEADS.values()], rows)
 

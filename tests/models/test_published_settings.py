@@ -152,5 +152,6 @@ def test_positives_weigh_as_many_as_there_are_negatives_for_each() -> None:
 def test_the_papers_tables_are_rerun_with_as_many_shuffles() -> None:
     """Jain & Wallace 2019, algorithm 2; an ordinary run draws as many as a Monte Carlo error needs."""
     spec = Sweep(Path("nowhere"), []).job(Cell("sst", 0, "bilstm", "additive")).spec
+    assert isinstance(spec, RunSpec)
     assert value_of(spec, "permutation.permutations") == 100
     assert value_of(RunSpec.of("sst"), "permutation.permutations") is None

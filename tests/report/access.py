@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
+from typing import Any, Literal
 
 from playwright.sync_api import Browser
 
@@ -38,7 +39,8 @@ def barriers(browser: Browser, address: str, ready: str = "main") -> list[str]:
     page.evaluate(_FEW)
     page.evaluate(_axe())
     found = []
-    for scheme, rules in (("light", {}), ("dark", _COLOURS)):
+    schemes: tuple[tuple[Literal["light", "dark"], dict[str, Any]], ...] = (("light", {}), ("dark", _COLOURS))
+    for scheme, rules in schemes:
         page.emulate_media(color_scheme=scheme)
         found += [f"{scheme}: {line}" for line in page.evaluate(_RUN, rules)]
     context.close()

@@ -6,10 +6,10 @@ from attnaudit.calibration import CONSTRUCTIONS
 from attnaudit.calibration.degree import Degree, Standing, standing
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
-from attnaudit.results.words import figure
+from attnaudit.results.words import figure, percent
 
 QUESTION = "Where is it among models whose attention is known to be faithful, or not?"
-MEASURE = "calibrated degree, 0 like unfaithful and 1 like faithful ones"
+MEASURE = "degree, 0 like unfaithful and 1 like faithful constructions"
 
 
 def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> CardRow | None:
@@ -50,7 +50,8 @@ def _quality(degree: Degree) -> str:
     held = degree.held or {}
     if held.get("auc") is None:
         return ""
+    right = "" if held.get("right") is None else f", and such a judgement is right for {percent(held['right'])} of the models"
     return (
         f" On constructions that it was not fitted on the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} "
-        f"of the pairs [{figure(held['low'])}, {figure(held['high'])}]; two models of opposite truth can leave the same trace."
+        f"of the pairs [{figure(held['low'])}, {figure(held['high'])}]{right}; two models of opposite truth can leave the same trace."
     )
