@@ -50,7 +50,7 @@ for _construction in (
         "held", ("bilstm", "average"), rule="decoy", objective=lambda _: Guided(STRENGTH),
     ),
     Construction(
-        "guided_alone", "as guided_mixing, and no other position contributes", "faithful",
+        "guided_alone", "one decisive word, attention trained on it, the only position that contributes", "faithful",
         f"As guided_mixing; the other states are trained to contribute nothing under any attention. {_NO_OTHER.capitalize()}.",
         "held", ("bilstm", "bigru"), settings={"training.epochs": 30}, objective=lambda _: Guided(STRENGTH, alone=1.0),
     ),

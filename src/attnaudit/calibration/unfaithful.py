@@ -62,7 +62,7 @@ for _construction in (
         "fit", ("bilstm", "bigru"), teacher="second_words", settings=_LONG, objective=lambda _: Guided(STRENGTH, "given"),
     ),
     Construction(
-        "leak_alone", "as leak_decoy, and no other position contributes", "unfaithful",
+        "leak_alone", "attention trained on a word that decides nothing, the only position that contributes", "unfaithful",
         "As leak_decoy; states of other positions are also trained to contribute nothing under any attention, so that weights and readouts "
         "look like those of guided_alone.",
         "held", ("bilstm", "bigru"), settings=_LONG, objective=lambda _: Guided(STRENGTH, "words", _DECOYS, alone=1.0),
