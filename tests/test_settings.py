@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-from argparse import Namespace
 from dataclasses import fields
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from attnaudit.plans.spec import BY_OPTION, RunSpec, TranslationSpec
 from attnaudit.runner import StudySpec
 from attnaudit.runner.settings import Setting, scales, sections
 from attnaudit.studies import EVERY_STUDY, PAIR_STUDIES, STUDIES
-from attnaudit.studies.deceive import PairDeceive
 from attnaudit.studies.uniform import Uniform
 
 EVERY = [one for settings in sections().values() for one in settings]
@@ -69,16 +66,6 @@ def test_a_given_setting_goes_before_the_scale() -> None:
     assert StudySpec.of("deceive", "planted-reverse").base.training.epochs == 10
     assert StudySpec.of("deceive", "planted-reverse", full=True).base.training.epochs == 30
     assert StudySpec.of("deceive", "planted-reverse", settings={"training.epochs": 4}).base.training.epochs == 4
-
-
-def test_the_scripts_of_the_published_tables_ask_for_the_full_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "docs")
-    studied, watched = importlib.import_module("studies_tables"), importlib.import_module("dynamics_tables")
-    options = Namespace(data_dir="data", vectors="glove.txt")
-    assert studied.spec_of("seeds", "sst", options).study == STUDIES["seeds"]()
-    assert studied.spec_of("deceive", "planted-copy", options).study == PairDeceive(seeds=1)
-    assert watched.spec_of("multi30k_en_de", options).study.steps[-1] == 2000
-    assert watched.spec_of("sst", options).study == STUDIES["dynamics"]()
 
 
 @pytest.mark.parametrize("full", [False, True])

@@ -144,7 +144,7 @@ def test_the_card_of_a_transformer_does_not_contradict_itself(replayed: dict[str
     assert same
     for head, row in same.items():
         assert emax[head]["value"] >= least_jsd(np.array(row["value"])) - ROUNDING  # which is convex
-    nearly, exactly = (row.sentence for row in verdict(summary).rows)
+    exactly, nearly = (row.sentence for row in verdict(summary).rows)
     assert "those with exactly the same output included" in nearly or "the weights found differ" in nearly
     assert "give exactly the same prediction" in exactly
 

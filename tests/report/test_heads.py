@@ -200,7 +200,7 @@ def test_lines_about_nearly_and_exactly_the_same_output_agree():
     """Weights with exactly the same output are among those with nearly the same."""
     same = {"identifiability__max_tvd_alpha": _same(*(0.1,) * 4), "identifiability__identifiable": _same(*(0.4,) * 4)}
     summary = _of_heads({"adversary__emax_jsd": _same(*(0.05,) * 4), "adversary__emax_jsd_upper": _same(*(0.5,) * 4), **same})
-    nearly, exactly = (row.sentence for row in verdict(summary, ABOUT).rows)
+    exactly, nearly = (row.sentence for row in verdict(summary, ABOUT).rows)
     assert "In none of 4 heads of 2 layers do the weights found differ much from its own on average, those with exactly the same" in nearly
     assert "In 4 of 4 heads of 2 layers there are texts for which other weights, close or not, give exactly the same" in exactly
 

@@ -410,7 +410,7 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path):
         write_reproduction(_found([]), tmp_path / "file" / "out")
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "reproduction.md"
+PAGE = Path(__file__).parents[2] / "docs" / "jain2019.md"
 
 
 def _cells(line: str) -> list[str]:
@@ -418,7 +418,7 @@ def _cells(line: str) -> list[str]:
 
 
 def test_the_page_counts_what_its_tables_hold():
-    """The 270 means of docs/reproduction.md, from the first table of each corpus: how many agree, and how many lie between the two."""
+    """The 270 means of docs/jain2019.md, from the first table of each corpus: how many agree, and how many lie between the two."""
     text = PAGE.read_text(encoding="utf-8")
     degrees, between = Counter[str](), 0
     for section in re.split(r"\n## ", text.split("<!-- tables")[1])[1:]:

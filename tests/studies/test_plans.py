@@ -110,7 +110,8 @@ def test_the_joining_page_tells_the_verdict_in_the_light_of_the_studies(folder: 
     page = html.unescape((folder / "index.html").read_text(encoding="utf-8"))
     assert "Claim nothing" in page  # these models are no better than chance; what is said of better ones:
     summary = pl.concat([read_summary(folder / name / "summary.json") for name in (AUDIT, *STUDIES)])
-    text = " ".join(row.sentence for row in verdict(summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"]))).rows)
+    card = verdict(summary.filter(~pl.col("measure").is_in(["majority", "roc_auc_chance"])))
+    text = " ".join(row.sentence for row in (*card.rows, *card.further))
     figures = {
         (row["experiment"], row["measure"]): row["value"] for name in STUDIES for row in read_json(folder / name / "summary.json")[::-1]
     }
