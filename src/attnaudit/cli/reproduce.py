@@ -61,23 +61,17 @@ def reproduce(
       attnaudit reproduce serrano2019 --markdown docs/experiments/erasure.md
       attnaudit reproduce
     """
-    from attnaudit.cli.show import show_index, show_reproduction
+    from attnaudit.cli.show import show_reproduction
     from attnaudit.papers import declaration
     from attnaudit.runner import Sweep, plan_reproduction, write_markdown
     from attnaudit.runner import reproduce as run_sweep
-    from attnaudit.runner.index import index, index_into
     from attnaudit.runner.records import beside
 
     root = records or (markdown and beside(markdown))
     if paper is None:
         if quick or dry_run or corpora or encoders or attentions or studies or seeds:
             raise InputError("reproduce", "PAPER", "none, with options that choose cells", PAPER_NAMES)
-        if markdown is not None:
-            if root is None:
-                raise InputError("reproduce", f"--markdown {markdown}", "no folder records next to it or above", "records", "--records DIR")
-            index_into(markdown, root)
-        else:
-            show_index(index(out or Path("runs"), root), (out or Path("runs")) / "reproduction.html", as_json)
+        _index(markdown, root, out or Path("runs"), as_json)
         return
     declared = declaration(paper)
     cells = declared.plan(
@@ -100,3 +94,16 @@ def reproduce(
     if not outcome.done:
         got = f"none of the {len(cells)} requested cells could be done"
         raise InputError("reproduce", str(sweep.out), got, "readable data and word vectors", "see the reasons on the page")
+
+
+def _index(markdown: Path | None, records: Path | None, out: Path, as_json: bool) -> None:
+    """Show the index of all papers, or write it into a file."""
+    from attnaudit.cli.show import show_index
+    from attnaudit.runner.index import index, index_into
+
+    if markdown is None:
+        show_index(index(out, records), out / "reproduction.html", as_json)
+    elif records is None:
+        raise InputError("reproduce", f"--markdown {markdown}", "no folder records next to it or above", "records", "--records DIR")
+    else:
+        index_into(markdown, records)

@@ -41,13 +41,17 @@ class Options:
 
 
 @dataclass(frozen=True)
-class RunJob:
-    """Train, collect, audit."""
+class _Job:
+    """A cell of a paper, made in the folder ``out``."""
 
     paper: Declaration
     cell: Cell
     out: Path
     options: Options
+
+
+class RunJob(_Job):
+    """Train, collect, audit."""
 
     @property
     def folder(self) -> Path:
@@ -74,14 +78,8 @@ class RunJob:
         return [*read_json(self.folder / "summary.json"), *by_delta_alpha(self.folder)]
 
 
-@dataclass(frozen=True)
-class StudyJob:
+class StudyJob(_Job):
     """A study; those of one corpus share a folder, and with it their trainings."""
-
-    paper: Declaration
-    cell: Cell
-    out: Path
-    options: Options
 
     @property
     def shared(self) -> Path:
@@ -118,14 +116,8 @@ class StudyJob:
         return read_json(self.folder / "summary.json")
 
 
-@dataclass(frozen=True)
-class CopyingJob:
+class CopyingJob(_Job):
     """All seeds of the copying task, side by side."""
-
-    paper: Declaration
-    cell: Cell
-    out: Path
-    options: Options
 
     @property
     def folder(self) -> Path:
