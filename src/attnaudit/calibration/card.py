@@ -50,7 +50,7 @@ def _quality(degree: Degree) -> str:
     held = degree.held or {}
     if held.get("auc") is None:
         return ""
-    right = "" if held.get("right") is None else f", and such a judgement is right for {percent(held['right'])} of the models"
+    right = "" if held.get("right") is None else f", and the judgement of the nearest models is right in {percent(held['right'])}"
     return (
         f" On constructions that it was not fitted on the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} "
         f"of the pairs [{figure(held['low'])}, {figure(held['high'])}]{right}; two models of opposite truth can leave the same trace."
