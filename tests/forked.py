@@ -1,9 +1,26 @@
-"""Work in a forked process that may be killed: the imports before the fork are done once."""
+"""Work in processes that may be killed, forked from one that has imported everything: it starts once and imports once."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+START = multiprocessing.get_context("forkserver")
+START.set_forkserver_preload([
+    "torch._dynamo",  # else by the first optimiser of a process, in seconds
+    "attnaudit.experiments", "attnaudit.models.classifier", "attnaudit.report.study_page", "attnaudit.tracing.texts",
+    "attnaudit.training.texts", "tests.killed",
+])  # fmt: skip
+
+
+def apart(work: Callable[..., T], *arguments: object) -> T:
+    """What ``work``, a function of a module, answers in a process of its own, which has no threads yet and may fork."""
+    with ProcessPoolExecutor(1, START) as process:
+        return process.submit(work, *arguments).result()
 
 
 def survived(work: Callable[[], object]) -> bool:

@@ -6,7 +6,6 @@ import ast
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -227,22 +226,3 @@ def test_largest_are_as_large_as_those_of_a_sort(size: int, levels: int):
         chosen = COMPILED_LARGEST(values, count)
         assert len(set(chosen.tolist())) == count
         np.testing.assert_array_equal(np.sort(values[chosen])[::-1], np.sort(values)[::-1][:count])
-
-
-def test_compiled_functions_of_others_may_use_what_kernels_had_compiled() -> None:
-    """numba shares the code of its own functions: what a kernel had compiled first is linked into a user's function, with all it calls."""
-    code = """
-import numpy as np
-from numba import njit
-import attnaudit
-from tests.traces import make_trace
-attnaudit.audit(make_trace(6, (2, 5), 3, seed=1), ["erasure", "permutation"])
-@njit
-def mine(n):
-    made = np.array([float(k) * 2 for k in range(n)])
-    return made[made > 1].sum() + np.zeros(n).sum()
-assert mine(5) == 20.0
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=Path(__file__).parents[1],
-                          env={**os.environ, "NUMBA_CACHE_DIR": tempfile.mkdtemp()})  # fmt: skip
-    assert done.returncode == 0, done.stderr[-2000:]

@@ -24,6 +24,8 @@ from attnaudit.runner.cells import manifest_of
 from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
 from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
+from tests import killed
+from tests.forked import apart
 from tests.traces import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -162,37 +164,12 @@ def test_importance_scores_are_chosen_by_name() -> None:
         RunSpec.of("planted-decisive", settings={"collect.scores": "loop"})
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-import torch._dynamo  # by the first optimiser of a process, in seconds
-import attnaudit.experiments, attnaudit.models.classifier, attnaudit.report, attnaudit.tracing.texts, attnaudit.training.texts
-from attnaudit.runner import RunSpec, run
-from tests.forked import survived
-attnaudit.report.write_report = lambda folder, trace, page: page.write_text("page")
-def killed(out, write, original=Path.replace):
-    calls = 0
-    def replace(self, target):
-        nonlocal calls
-        calls += 1
-        if calls == write:
-            os.kill(os.getpid(), 9)
-        return original(self, target)
-    Path.replace = replace
-    run(RunSpec.of("planted-decisive", vectors="random", device="cpu", settings={settings}), out)
-for write in sys.argv[2:]:
-    assert not survived(lambda: killed(Path(sys.argv[1]) / write, int(write)))
-"""
-
-
 def test_a_process_killed_in_the_middle_of_a_write_resumes(whole: Path, tmp_path: Path) -> None:
     """SIGKILL at the moment when a finished temporary file is about to get its name."""
-    writes = ("2", "5", "9")
-    command = [sys.executable, "-c", KILLED.replace("{settings}", repr(TINY)), str(tmp_path), *writes]
-    done = subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr
+    writes = (2, 5, 9)
+    assert apart(killed.at_renames, tiny(), tmp_path, writes) == 3
     for write in writes:
-        out = tmp_path / write
+        out = tmp_path / str(write)
         assert not (out / MANIFEST).exists()
         run(tiny(), out)
         assert results(out) == results(whole)

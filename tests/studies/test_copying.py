@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,8 @@ from attnaudit.copying.study import Copying, outcomes, passing, summarise
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.report.copying_page import copying_card
 from attnaudit.runner import copying_study, run_copying
+from tests import killed
+from tests.forked import apart
 from tests.report.access import barriers
 from tests.report.conftest import browser  # noqa: F401
 
@@ -236,35 +236,12 @@ def test_threads_change_no_byte(done: Path, tmp_path: Path, threads: int) -> Non
     assert digests(again) == digests(done)
 
 
-KILLED = """
-import os, sys
-from pathlib import Path
-from attnaudit.copying import training as copying
-from attnaudit.copying.side_by_side import SideBySide
-from attnaudit.runner import copying_study, run_copying
-from tests.forked import survived
-copying.PAUSE, portions = 0.0, [1]
-advance, settings, kills = SideBySide.advance, eval(sys.argv[2]), 0
-def some(self, *given, **named):
-    portions[0] -= 1
-    if portions[0] < 0:
-        os.kill(os.getpid(), 9)
-    return advance(self, *given, **named)
-SideBySide.advance = some
-while not survived(lambda: run_copying(copying_study("iid", 1, settings), Path(sys.argv[1]), threads=2)):
-    kills += 1
-print(kills)
-"""
-
-
 def test_a_study_killed_again_and_again_ends_with_the_same_bytes(tmp_path: Path) -> None:
     """With steps before under uniform attention, so that it is killed in both stages."""
     settings = TINY | {"copying.pretraining": 6, "copying.pretraining_kind": "iid"}
     whole = run_copying(copying_study("iid", 1, settings), tmp_path / "whole")
-    run = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), repr(settings)]
-    done = subprocess.run(run, capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 4  # of five portions one is done each time: what was done is not done again
+    kills = apart(killed.at_second_portion, copying_study("iid", 1, settings), tmp_path / "killed")
+    assert kills == 4  # of five portions one is done each time: what was done is not done again
     assert digests(tmp_path / "killed") == digests(whole)
     steps = pl.read_parquet(whole / "results" / "copying.parquet")
     assert steps.filter(seed=1).select("stage", "step").rows() == [(0, 0), (0, 4), (0, 6), (1, 0), (1, 4), (1, 8), (1, 9)]

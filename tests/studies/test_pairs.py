@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,8 @@ from attnaudit.studies import PAIR_STUDIES
 from attnaudit.studies.deceive import PairDeceive
 from attnaudit.studies.dynamics.study import PairDynamics
 from attnaudit.trace import Trace
+from tests import killed
+from tests.forked import apart
 from tests.pairs import write_pairs
 from tests.studies.identity import shuffled_traces
 
@@ -193,29 +193,9 @@ def test_the_order_of_a_plan_changes_nothing(pairs: Path, folder: Path, study: s
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
-_KILLED = """
-import os, random, signal, sys, threading, time
-from pathlib import Path
-from attnaudit.runner import run_study
-from tests.forked import survived
-from tests.studies.test_pairs import tiny
-import torch._dynamo  # by the first optimiser of a process, in seconds
-import attnaudit.models.classifier, attnaudit.tracing.texts, attnaudit.training.texts  # once, before the forks
-kills = 0
-for attempt in range(3):
-    def work():
-        random.seed(attempt)
-        threading.Timer(random.uniform(0.05, 1.5), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
-        run_study(tiny(sys.argv[3], Path(sys.argv[2])), Path(sys.argv[1]))
-    kills += not survived(work)
-print(kills)
-"""
-
-
 @pytest.mark.parametrize("study", list(PAIR_STUDIES))
 def test_a_killed_study_ends_with_the_same_bytes(pairs: Path, folder: Path, tmp_path: Path, study: str):
-    killed = subprocess.run([sys.executable, "-c", _KILLED, tmp_path / "out", pairs, study], check=True, capture_output=True, text=True)
-    assert int(killed.stdout)
+    assert apart(killed.after_seconds, tiny(study, pairs), tmp_path / "out")
     run_study(tiny(study, pairs), tmp_path / "out")
     assert digests(tmp_path / "out" / study / "results") == digests(folder / study / "results")
 

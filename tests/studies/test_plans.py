@@ -7,8 +7,6 @@ import html
 import json
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,6 +29,8 @@ from attnaudit.studies.dynamics.study import Dynamics
 from attnaudit.studies.over_seeds import model_label
 from attnaudit.trace import Trace
 from attnaudit.trace.probe import Probe
+from tests import killed
+from tests.forked import apart
 from tests.studies.identity import shuffled_traces
 
 TINY = {
@@ -210,44 +210,10 @@ def test_the_order_of_a_plan_changes_nothing(folder: Path, study: str) -> None:
     assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
 
 
-KILLED = """
-import os, random, sys
-from pathlib import Path
-import attnaudit.report as report
-import attnaudit.report.study_page as page
-import torch._dynamo  # by the first optimiser of a process, in seconds
-import attnaudit.experiments, attnaudit.models.classifier, attnaudit.tracing.texts, attnaudit.training.texts  # once, before the forks
-from attnaudit.runner import StudySpec, run_study
-from tests.forked import survived
-page.write_studies = lambda folder, metadata, names: (folder / "report.html").write_text("page")
-page.write_study = lambda folder, metadata, notes, page: page.write_text("page")
-report.write_report = lambda folder, trace, page: page.write_text("page")
-spec = StudySpec.of("{study}", "planted-decisive", full=True, vectors="random", device="cpu", settings={settings})
-chance, kills, rename = random.Random(1), 0, Path.replace
-def replace(self, target):
-    global left
-    left -= 1
-    if left == 0:
-        os.kill(os.getpid(), 9)
-    return rename(self, target)
-def work():
-    Path.replace = replace
-    run_study(spec, sys.argv[1])
-left = chance.randint(4, 16)
-while not survived(work):
-    kills += 1
-    left = chance.randint(4, 16 + kills // 4)  # a step of many files gets done at last
-print(kills)
-"""
-
-
 @pytest.mark.parametrize("study", ["uniform", "dynamics"])
 def test_a_study_killed_at_random_points_ends_with_the_same_bytes(folder: Path, tmp_path: Path, study: str) -> None:
     """SIGKILL before a random one of the next renames, again and again, until a call gets to the end."""
-    script = KILLED.replace("{settings}", repr(known_to(study))).replace("{study}", study)
-    done = subprocess.run([sys.executable, "-c", script, str(tmp_path / "killed")], capture_output=True, check=False, text=True)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= 8
+    assert apart(killed.at_random_renames, tiny(study), tmp_path / "killed") >= 8
     for part in ("results", "summary.json"):
         ours, theirs = tmp_path / "killed" / study / part, folder / study / part
         assert (digests(ours) == digests(theirs)) if ours.is_dir() else (ours.read_bytes() == theirs.read_bytes())

@@ -24,12 +24,12 @@ DECLARATION = Declaration(
         for encoder in ENCODERS
         for attention in ATTENTIONS
     ),
-    # A class of each task, every encoder and both kinds of attention, on the corpora that train fast.
+    # Each task, every encoder and both kinds of attention, on the cells that train fast.
     quick=(
         *(Cell("sst", encoder=encoder, attention="additive") for encoder in ENCODERS),
         Cell("sst", encoder="bilstm", attention="dot"),
-        *(Cell("20news_sports", encoder=encoder, attention="additive") for encoder in ("bilstm", "average")),
-        *(Cell("babi1", encoder=encoder, attention="additive") for encoder in ("bilstm", "average")),
+        Cell("20news_sports", encoder="average", attention="additive"),
+        Cell("babi1", encoder="bilstm", attention="additive"),
         Cell("snli", encoder="average", attention="additive"),
     ),
     page="jain2019.md",

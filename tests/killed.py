@@ -1,0 +1,84 @@
+"""Runs and studies that are killed again and again: functions for `forked.apart`, each answers how often its work was killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from unittest.mock import patch
+
+from attnaudit.copying.side_by_side import SideBySide
+from attnaudit.copying.study import Copying
+from attnaudit.runner import RunSpec, StudySpec, run, run_copying, run_study
+from tests.forked import survived
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying_at(call: int, own: Callable[..., object]) -> Callable[..., object]:
+    """``own``, whose caller is killed in its place at a ``call``, from 1."""
+    left = call
+
+    def some(*given: object, **named: object) -> object:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            die()
+        return own(*given, **named)
+
+    return some
+
+
+def _a_page(*arguments: object) -> None:
+    """In place of a real page, whose charts take seconds; its path is the last argument that is one."""
+    next(path for path in reversed(arguments) if isinstance(path, Path)).write_text("page")
+
+
+def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
+    """A run each, killed when a finished temporary file is about to get its name."""
+    kills = 0
+    for call in calls:
+        with patch("attnaudit.report.write_report", _a_page), patch.object(Path, "replace", dying_at(call, Path.replace)):
+            kills += not survived(partial(run, spec, folder / str(call)))
+    return kills
+
+
+def at_random_renames(spec: StudySpec, folder: Path) -> int:
+    """One study, killed before a random one of its next renames until a call gets to the end."""
+    chance, kills, done = random.Random(1), 0, False
+    with (
+        patch("attnaudit.report.write_report", _a_page),
+        patch("attnaudit.report.study_page.write_study", _a_page),
+        patch("attnaudit.report.study_page.write_studies", lambda folder, *rest: _a_page(folder / "report.html")),
+    ):
+        while not done:
+            left = chance.randint(4, 16 + kills // 4)  # a step of many files gets done at last
+            with patch.object(Path, "replace", dying_at(left, Path.replace)):
+                done = survived(partial(run_study, spec, folder))
+            kills += not done
+    return kills
+
+
+def after_seconds(spec: StudySpec, folder: Path) -> int:
+    """One study, killed three times."""
+
+    def work(seconds: float) -> None:
+        threading.Timer(seconds, die).start()
+        run_study(spec, folder)
+
+    return sum(not survived(partial(work, random.Random(attempt).uniform(0.05, 1.5))) for attempt in range(3))
+
+
+def at_second_portion(study: Copying, folder: Path) -> int:
+    """Copying, killed after each portion until it gets to the end."""
+    kills = 0
+    with patch("attnaudit.copying.training.PAUSE", 0.0), patch.object(SideBySide, "advance", dying_at(2, SideBySide.advance)):
+        while not survived(partial(run_copying, study, folder, threads=2)):
+            kills += 1
+    return kills
