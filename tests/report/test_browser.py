@@ -55,6 +55,23 @@ def test_the_page_opens_offline_without_a_request_or_an_error(context: BrowserCo
     assert page.title().startswith("bilstm + additive on SST")
 
 
+def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(context: BrowserContext, report: Path):
+    page, _, complaints = open_page(context, report)
+    verdict = page.locator("#verdict")
+    lines = verdict.get_by_role("list").first.get_by_role("listitem")
+    assert lines.count() == 7
+    aucs = [float(text.split()[1]) for text in lines.locator(".separates").all_inner_texts()]
+    assert len(aucs) == 5, "neither how well the model predicts nor where it stands has one"
+    assert aucs == sorted(aucs, reverse=True)
+    expect(lines.last).to_contain_text(re.compile("The models nearest to it are (un)?faithful by construction|No judgement"))
+    hidden = verdict.locator("details.further .card-row").first
+    expect(hidden).to_be_hidden()
+    verdict.locator("details.further summary").focus()
+    page.keyboard.press("Enter")
+    expect(hidden).to_be_visible()
+    assert not complaints
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_chart_shows_something(browser: Browser, report: Path, scheme: str):
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme=scheme, offline=True)  # pyright: ignore[reportArgumentType]
