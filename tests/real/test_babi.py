@@ -91,4 +91,4 @@ def test_the_adversary_keeps_the_answer_and_is_never_below_the_papers_search(tra
 
 def test_the_playground_computes_what_the_readout_does(trace: Trace, rows: list[int]) -> None:
     short = [row for row in rows if 1 < trace.alpha.lengths[row] <= 80]
-    assert_computed(trace.take(np.array(short[:8])))
+    assert_computed(trace.take(np.array(short[:2])))  # each waits for five bounds of six classes
