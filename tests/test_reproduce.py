@@ -23,6 +23,7 @@ from attnaudit.runner.twice import recorded
 
 JAIN = PAPERS["jain2019"]
 plan, QUICK = JAIN.plan, JAIN.quick
+DOCS = Path(__file__).parents[1] / "docs"
 TINY = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1, "permutation.permutations": 5}
 WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm", "quick", "fine", "bold"]}
 
@@ -402,3 +403,18 @@ def test_records_in_the_documentation_are_read(tmp_path: Path) -> None:
     found = recorded(JAIN, records / "jain2019", str(tmp_path))
     assert {"sst", "ag_news", "20news_sports"} <= {run.about.corpus for run in found.runs}
     assert found.table.filter(corpus="sst", measure="tau_gradient")["ours"].is_not_null().all()
+
+
+@pytest.mark.parametrize("paper", list(PAPERS))
+def test_the_tables_of_the_documentation_are_those_of_its_records(paper: str, tmp_path: Path) -> None:
+    page = DOCS / PAPERS[paper].page
+    copy = tmp_path / page.name
+    shutil.copy(page, copy)
+    write_markdown(Sweep(tmp_path / "empty", (), str(tmp_path), paper=PAPERS[paper], records=DOCS / "records" / paper), copy)
+    ours, theirs = ([line for line in file.read_text(encoding="utf-8").splitlines() if not of_missing_data(line)] for file in (copy, page))
+    assert ours == theirs
+
+
+def of_missing_data(line: str) -> bool:
+    """A row of the table of what was not run, whose reason says which files are here."""
+    return line.startswith("| ") and any(word in line for word in ("read corpus", "was not asked for"))

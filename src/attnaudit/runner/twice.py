@@ -136,7 +136,7 @@ def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reprodu
         for run in record["summary"]
     )
     notes = {
-        corpus: (f"command: {record['command']}; commit {record['commit']}", *_reasons(paper, corpus), *record["notes"])
+        corpus: (f"command: {record['command']}; commit {record['commit'] or 'unknown'}", *_reasons(paper, corpus), *record["notes"])
         for corpus, record in found.items()
     }
     numbers = pl.concat(parts) if parts else pl.DataFrame(schema=SEEDS_SCHEMA)

@@ -130,10 +130,11 @@ def verdict(found: Once) -> list[str]:
     measured = sum(counts.values()) - counts["unknown"]
     if not measured:
         return [done, "No published number can be compared with a record." if counts else "No numbers were published in tables."]
-    parts = [f"of {counts[name]} {AGREEMENTS[name][1]}" for name in ("inside", "near")] + [f"{counts['farther']} are farther off"]
+    missing = f" Not measured: {counts['unknown']}." if counts["unknown"] else ""
     return [
         done,
-        f"Of {count(measured, 'published number')} that were measured: {'; '.join(parts)}. {counts['unknown']} were not measured.",
+        f"Published numbers that are measured here: {measured}. In our 95 % interval: {counts['inside']}; outside it by at most a "
+        f"twentieth of what the measure can span: {counts['near']}; farther off: {counts['farther']}.{missing}",
     ]
 
 
