@@ -20,7 +20,7 @@ from attnaudit.runner.cells import RUNS, Finished, found_in
 from attnaudit.runner.jobs import STUDIES, Job, Options, RunJob, command_of, job_of, kept, over_seeds
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
 from attnaudit.runner.tasks import task_of
-from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
+from attnaudit.runner.twice import not_asked_for, not_run_of, reasons_of, record_corpora, recorded, reproduction_of
 
 Say = Callable[[str], None]
 PAGE, MARKDOWN, TABLE = "index.html", "reproduction.md", "reproduction.csv"
@@ -155,7 +155,9 @@ def _page_of_runs(
     have_runs = {one.cell.corpus for one in runs}
     not_run = not_run_of(failed, have_runs)
     not_asked = not_asked_for(sweep.paper, have_runs | {cell.corpus for cell in failed}, sweep.data_dir)
-    content = replace(reproduction_of(averaged, sweep.paper), not_run=(*not_run, *not_asked), notes=tuple(notes))
+    found = reproduction_of(averaged, sweep.paper)
+    corpus_notes = {corpus: (*reasons_of(sweep.paper, corpus), *made) for corpus, made in found.corpus_notes.items()}
+    content = replace(found, corpus_notes=corpus_notes, not_run=(*not_run, *not_asked), notes=tuple(notes))
     done = set(sweep.cells) & {one.cell for one in runs}
     return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))
 

@@ -59,7 +59,7 @@ def _corpus_notes(runs: Sequence[Finished], paper: Declaration) -> dict[str, tup
     return notes
 
 
-def _reasons(paper: Declaration, corpus: str) -> list[str]:
+def reasons_of(paper: Declaration, corpus: str) -> list[str]:
     """Why numbers of a corpus are not the published ones, with the models if not all."""
     found: dict[str, list[str]] = {}
     for cell in paper.cells:
@@ -136,7 +136,7 @@ def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reprodu
         for run in record["summary"]
     )
     notes = {
-        corpus: (f"command: {record['command']}; commit {record['commit'] or 'unknown'}", *_reasons(paper, corpus), *record["notes"])
+        corpus: (f"command: {record['command']}; commit {record['commit'] or 'unknown'}", *reasons_of(paper, corpus), *record["notes"])
         for corpus, record in found.items()
     }
     numbers = pl.concat(parts) if parts else pl.DataFrame(schema=SEEDS_SCHEMA)
