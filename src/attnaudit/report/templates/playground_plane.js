@@ -11,6 +11,10 @@ const playgroundPlane = (() => {
     return node;
   }
 
+  function colours(of) {
+    return Object.fromEntries(["ink", "paper", "accent", "attention", "good"].map((name) => [name, pageColour(name, of)]));
+  }
+
   function line(points, attributes) {
     return svg("path", { d: `M${points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`, fill: "none", ...attributes });
   }
@@ -46,7 +50,7 @@ const playgroundPlane = (() => {
   }
 
   // `path` has (tvd, jsd) of the reader's steps, the last one where the attention is now; `best` is one such pair or null.
-  function draw({ curve, path, best, epsilon, colours }) {
+  function draw({ curve, path, best, epsilon, colours, joined = true }) {
     const points = path.map(([tvd, jsd]) => [across(tvd), up(jsd)]);
     const at = across(epsilon);
     const parts = [
@@ -56,7 +60,7 @@ const playgroundPlane = (() => {
       svg("text", { x: at + 5, y: BOTTOM - 7, fill: colours.good, "font-size": 12 }, `ε = ${epsilon}`),
       ...known(curve, colours),
     ];
-    if (points.length > 1) parts.push(line(points, { stroke: colours.attention, "stroke-width": 1.5, opacity: 0.6 }));
+    if (joined && points.length > 1) parts.push(line(points, { stroke: colours.attention, "stroke-width": 1.5, opacity: 0.6 }));
     for (const [cx, cy] of points.slice(0, -1)) parts.push(svg("circle", { cx, cy, r: 2.5, fill: colours.attention, opacity: 0.6 }));
     if (best) {
       const [x, y] = [across(best[0]), up(best[1])];
@@ -69,5 +73,5 @@ const playgroundPlane = (() => {
     return parts;
   }
 
-  return { draw, svg };
+  return { colours, draw, svg };
 })();

@@ -1,0 +1,26 @@
+// Links to the playground: at each heatmap of the page, and at each instance of the list that is opened, if it is among `ids`.
+function playgroundLinks(ids, follow) {
+  const known = new Set(ids);
+
+  function link(id) {
+    const made = document.createElement("a");
+    made.className = "play-link";
+    made.textContent = "move its attention";
+    made.href = `#play-${id}`;
+    return made;
+  }
+
+  for (const id of known) {
+    const heading = document.querySelector(`#heatmaps h4 a[href="#instance-${id}"]`);
+    if (heading) heading.parentNode.append(" ", link(id));
+  }
+  document.addEventListener("instance-opened", ({ target }) => {
+    const id = target.id.replace(/^instance-/, "");
+    if (known.has(id)) target.nextElementSibling.querySelector(".heatmap").prepend(link(id));
+  });
+  document.addEventListener("click", ({ target }) => {
+    const pressed = target.closest('a[href^="#play-"]');
+    if (pressed && pressed.hash === window.location.hash) follow(); // the address does not change, and so says nothing
+  });
+  window.addEventListener("hashchange", follow);
+}
