@@ -217,6 +217,16 @@ CLIPPED = """() => Array.from(document.querySelectorAll('.chart text')).filter((
   const [a, b] = [word.getBoundingClientRect(), word.closest('.panel').getBoundingClientRect()];
   return word.textContent.trim() && (a.left < b.left - 1 || a.right > b.right + 4);
 }).map((word) => word.textContent)"""
+COVERED = """() => Array.from(document.querySelectorAll('.chart svg')).flatMap((chart) => {
+  const boxes = (marks) => Array.from(chart.querySelectorAll(marks), (mark) => mark.getBoundingClientRect());
+  const points = boxes('.mark-symbol.role-mark path');
+  return boxes('.role-axis-label text, .role-axis-title text').filter((a) => a.width && points.some((b) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4));
+})"""
+UNEVEN = """() => Array.from(document.querySelectorAll('.panels')).filter((panels) => {
+  const tops = new Set(Array.from(panels.querySelectorAll('.panel > .chart'), (chart) => Math.round(chart.getBoundingClientRect().top)));
+  return tops.size > 1;
+}).length"""
 SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) => svg.clientWidth / svg.viewBox.baseVal.width)"
 
 
@@ -236,6 +246,8 @@ def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(context: B
         page, _, complaints = open_page(context, path)
         assert page.evaluate(OVERLAPS) == []
         assert page.evaluate(CLIPPED) == []
+        assert page.evaluate(COVERED) == []
+        assert page.evaluate(UNEVEN) == 0
         scales = page.evaluate(SCALES)
         assert scales
         assert 0.9 < min(scales) <= max(scales) <= 1

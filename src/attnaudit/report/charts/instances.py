@@ -242,7 +242,7 @@ def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
     """A label in the middle of each band."""
     middles = place.group_by("band", maintain_order=True).agg(pl.col("centre").mean())["centre"].to_list()
     values, shown = _labels(dict(zip(middles, bands, strict=True)))
-    return alt.Axis(values=values, labelExpr=shown, minExtent=50, labelPadding=9, grid=False, ticks=False, domain=False)
+    return alt.Axis(values=values, labelExpr=shown, minExtent=60, labelPadding=9, grid=False, ticks=False, domain=False)
 
 
 def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn:
@@ -304,7 +304,7 @@ def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
         title=None, orient="bottom", direction="vertical", columns=2, labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12,
-        symbolSize=500, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
+        columnPadding=24, symbolSize=500, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
     )  # fmt: skip
     drawn = alt.Chart(points.rename({"name": "group"}))
     return alt.layer(

@@ -53,11 +53,12 @@ const playgroundPlane = (() => {
   function draw({ curve, path, best, epsilon, colours, joined = true }) {
     const points = path.map(([tvd, jsd]) => [across(tvd), up(jsd)]);
     const at = across(epsilon);
+    const low = (curve || path).some(([tvd, jsd]) => tvd >= epsilon / 2 && tvd <= 0.25 && jsd < 0.15); // what would cross the word below
     const parts = [
       ...axes(colours.ink),
       svg("rect", { x: LEFT, y: TOP, width: at - LEFT, height: BOTTOM - TOP, fill: colours.good, opacity: 0.09 }),
       line([[at, TOP], [at, BOTTOM]], { stroke: colours.good, "stroke-dasharray": "5 3", opacity: 0.8 }),
-      svg("text", { x: at + 5, y: BOTTOM - 7, fill: colours.good, "font-size": 12 }, `ε = ${epsilon}`),
+      svg("text", { x: at + 5, y: low ? TOP + 16 : BOTTOM - 7, fill: colours.good, "font-size": 12 }, `ε = ${epsilon}`),
       ...known(curve, colours),
     ];
     if (joined && points.length > 1) parts.push(line(points, { stroke: colours.attention, "stroke-width": 1.5, opacity: 0.6 }));
