@@ -95,7 +95,9 @@ def test_removals_are_stepped_through_and_agree_with_the_tables(context: Browser
                 assert said.inner_text().startswith(f"{round(gone * tokens)} of {tokens} tokens")
                 assert said.get_attribute("data-flipped") == "true"
     form.locator("button[name=none]").click()
+    page.evaluate("window.second = document.querySelectorAll('#steps-tokens button')[1]")
     page.locator("#steps-tokens button").nth(1).click()
+    assert page.evaluate("second.isConnected"), "tokens are not built again at every step"
     assert said.inner_text().startswith("1 of ")
     assert page.locator("#steps-tokens button").nth(1).get_attribute("aria-pressed") == "true"
     assert complaints == []

@@ -121,7 +121,7 @@ def test_an_instance_without_a_heatmap_is_opened_from_the_list(context: BrowserC
     np.testing.assert_allclose(page.evaluate("Array.from(playground.measured(playground.now()).p)"), in_python(TRACE, page), atol=1e-6)
     link.click()  # the address is the same already
     assert page.evaluate("playground.state.at") == 0
-    expect(page.locator("#play-caption")).to_contain_text("Rows with a heatmap")
+    expect(page.locator("#play-caption")).to_contain_text("Instances with a heatmap")
     assert complaints == []
 
 

@@ -200,6 +200,13 @@ const playground = (() => {
     if (left) step(left, { aided: true });
   }
 
+  function frontierText({ frontier, listed }) {
+    if (!frontier) return listed ? "Instances with a heatmap also have their frontier." : "This row is too large for its frontier.";
+    return frontier.every(([, found, upper]) => upper - found <= 1e-3)
+      ? "The line is the frontier: no attention with so small a change of the output differs more."
+      : "The line joins the largest JSD found for so small a change of the output; no attention is above the band.";
+  }
+
   function choose(index, weights) {
     state.entry = state.data.instances[index];
     state.one = model.row(state.entry, state.data.model);
@@ -213,9 +220,7 @@ const playground = (() => {
     const { entry } = state;
     by("question").hidden = !entry.question;
     by("question").textContent = entry.question ? `Read with: ${entry.question}` : "";
-    by("caption").textContent = entry.frontier
-      ? "The line is the frontier: no attention with so small a change of the output differs more. The dot is the attention now, the trail the way there, the cross your best."
-      : `The dot is the attention now, the trail the way there, the cross your best. ${entry.listed ? "Rows with a heatmap also have their frontier." : "This row is too large for its frontier."}`;
+    by("caption").textContent = `${frontierText(entry)} The dot is the attention now, the trail the way there, the cross your best.`;
     disable(buttonOf("adversary"), entry.adversary ? "" : "The experiment adversary has no attention of this instance, or one with weight on tokens that are not listed.");
     const reason = entry.minimum === null ? "Not known for this instance, or with tokens that are not listed." : "No removal flips the decision.";
     disable(buttonOf("minimum"), entry.minimum && entry.minimum.length ? "" : reason);
