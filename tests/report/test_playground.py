@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnaudit.core.errors import InputError
@@ -222,6 +224,20 @@ def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
         page.get_by_role("button", name="Save SVG").click()
     assert page.locator("#playground img, #playground script").count() == 0
     assert complaints == []
+
+
+def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp_path: Path):
+    place = importlib.util.spec_from_file_location("screenshot", Path(__file__).parents[2] / "docs" / "screenshot.py")
+    assert place is not None
+    assert place.loader is not None
+    script = importlib.util.module_from_spec(place)
+    place.loader.exec_module(script)
+    script.shoot(browser, report, tmp_path / "images")
+    with Image.open(tmp_path / "images" / "report.png") as report_still, Image.open(tmp_path / "images" / "playground.png") as played:
+        assert report_still.size == (1280, 1000)
+        assert min(played.size) > 600
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert all(f"docs/images/{name}.png" in readme for name in ("report", "playground"))
 
 
 def test_a_phone_shows_all_of_it(browser: Browser, report: Path):
