@@ -29,7 +29,8 @@ def shoot(browser: Any, page: Path, images: Path) -> None:
 # The first instance whose decision some removal flips: one in which attention has something to decide.
 SURE = """() => {
   const select = document.querySelector("#play-form select");
-  select.value = String(Math.max(0, playground.state.data.instances.findIndex((one) => one.adversary && one.minimum && one.minimum.length)));
+  const flips = (one) => one.adversary && one.minimum && one.minimum.length;
+  select.value = String(Math.max(0, playground.state.data.instances.findIndex(flips)));
   select.dispatchEvent(new Event("change", { bubbles: true }));
 }"""
 

@@ -75,7 +75,8 @@ def playground_section(
     data["instances"] += further
     content = {
         "reason": None, "unit": unit, "epsilon": epsilon, "rest": any(one["rest"] for one in data["instances"]),
-        "left_out": data.pop("left_out") + skipped - len(further), "further": len(further), "most": MOST_OF_LISTED, "most_together": MOST_OF_LIST,
+        "left_out": data.pop("left_out") + skipped - len(further), "further": len(further),
+        "most": MOST_OF_LISTED, "most_together": MOST_OF_LIST,
     }  # fmt: skip
     return Section("playground", content, LINK, SCRIPTS, {"playground-data": data}, STYLES)
 
