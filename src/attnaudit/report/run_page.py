@@ -45,7 +45,8 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
         check_same_instances(seen, rows)
         heatmaps, instances, chosen = instance_sections(trace, seen, rows, record, card.unit)
-        shown, listed = (_read_out(trace, record, picks) for picks in (chosen.pictured, chosen.only_listed))
+        shown = _read_out(trace, record, chosen.pictured)
+        listed = _read_out(trace, record, chosen.only_listed) if len(chosen.only_listed) else None
         played = playground_section(*shown, epsilon_of(about, first.task), card.unit, listed)
         of_instances = heatmaps, played, erasure_section(trace, record, chosen.pictured, card.unit), instances
     missing, heads = left_out(record, first), card.audited

@@ -18,9 +18,12 @@ function playgroundLinks(ids, follow) {
     const id = target.id.replace(/^instance-/, "");
     if (known.has(id)) target.nextElementSibling.querySelector(".heatmap").prepend(link(id));
   });
-  document.addEventListener("click", ({ target }) => {
-    const pressed = target.closest('a[href^="#play-"]');
-    if (pressed && pressed.hash === window.location.hash) follow(); // the address does not change, and so says nothing
+  document.addEventListener("click", (event) => {
+    const pressed = event.target.closest('a[href^="#play-"]');
+    if (!pressed || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault(); // the browser says nothing of an address that is the same already
+    if (pressed.hash !== window.location.hash) window.history.pushState(null, "", pressed.hash);
+    follow();
   });
   window.addEventListener("hashchange", follow);
 }
