@@ -10,9 +10,9 @@ function playgroundLinks(ids, follow) {
     return made;
   }
 
-  for (const id of known) {
-    const heading = document.querySelector(`#heatmaps h4 a[href="#instance-${id}"]`);
-    if (heading) heading.parentNode.append(" ", link(id));
+  for (const heading of document.querySelectorAll('#heatmaps h4 a[href^="#instance-"]')) {
+    const id = heading.getAttribute("href").replace("#instance-", "");
+    if (known.has(id)) heading.parentNode.append(" ", link(id));
   }
   document.addEventListener("instance-opened", ({ target }) => {
     const id = target.id.replace(/^instance-/, "");
