@@ -6,7 +6,7 @@ VECTORS ?= $(DATA)/glove.txt.gz
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 
 .PHONY: demo test lint bench mutants docs dist clean chromium
-GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de
+GALLERY ?= planted planted-copy sst 20news_sports babi1 multi30k_en_de sst-bert
 
 demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; opens nothing, needs no network
 	$(BIN)/attnaudit demo

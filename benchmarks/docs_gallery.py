@@ -15,8 +15,18 @@ from typing import Any, NamedTuple
 import attnaudit
 from attnaudit.core.errors import InputError
 from attnaudit.corpora.registry import CORPORA, corpus_sources
+from attnaudit.plans.transformer import TransformerTraining
+from attnaudit.runner.hf_training import train_transformer
+from attnaudit.runner.transformers import audit_transformer
 
-FOLDER = Path("runs/gallery")
+FOLDER, MODELS = Path("runs/gallery"), Path("runs/gallery-models")
+
+
+def transformer(corpus: str, out: Path, *, config: str, settings: dict[str, Any], sample: int, data_dir: str | None = None) -> Path:
+    """Train a small transformer on a corpus, audit it on ``sample`` of its test texts, and return the run."""
+    spec = TransformerTraining.of(corpus, config=config, settings=settings, data_dir=data_dir)
+    model = train_transformer(spec, MODELS / out.name)
+    return audit_transformer(model, corpus, out, collect={"sample": sample}, data_dir=data_dir)
 
 
 class Shown(NamedTuple):
@@ -40,7 +50,15 @@ GALLERY = {
     "sst": Shown("sst", attnaudit.run, {}, "Film reviews of one sentence, BiLSTM with additive attention, as in Jain & Wallace 2019."),
     "20news_sports": Shown("20news_sports", attnaudit.run, {}, "Long posts on baseball or hockey."),
     "babi1": Shown("babi1", attnaudit.run, {}, "Question answering: which sentence says where Mary is?"),
-    "multi30k_en_de": Shown("multi30k_en_de", attnaudit.translate, {}, "English to German, with attention as a matrix of words."),
+    "multi30k_en_de": Shown(
+        "multi30k_en_de", attnaudit.translate,
+        {"settings": {"training.epochs": 3, "corpus.pieces": 2000, "model.embedding": 128, "model.hidden": 128}},
+        "English to German by a small translator, with attention as a matrix of words.",
+    ),
+    "sst-bert": Shown(
+        "sst", transformer, {"config": "tiny-bert", "settings": {"training.epochs": 4}, "sample": 200},
+        "A small BERT trained on the same reviews: the heads of its last layer, each at [CLS].",
+    ),
 }  # fmt: skip
 
 

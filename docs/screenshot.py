@@ -8,28 +8,44 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 IMAGES = Path(__file__).with_name("images")
 
 
-def shoot(page: Path, image: Path) -> None:
-    """The top of an HTML page as a picture, and its playground under the adversary's attention."""
+def shoot(browser: Any, page: Path, images: Path) -> None:
+    """report.png, the top of an HTML page, and playground.png, its playground under the adversary's attention."""
+    view = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
+    view.route("http*://**", lambda route: route.abort())
+    view.goto(page.resolve().as_uri())
+    images.mkdir(parents=True, exist_ok=True)
+    view.screenshot(path=images / "report.png")
+    view.evaluate(SURE)
+    view.locator("#playground").get_by_role("button", name="Adversary").click()
+    view.locator("#playground").screenshot(path=images / "playground.png")
+    view.close()
+
+
+# The first instance whose decision some removal flips: one in which attention has something to decide.
+SURE = """() => {
+  const select = document.querySelector("#play-form select");
+  const flips = (one) => one.adversary && one.minimum && one.minimum.length;
+  select.value = String(Math.max(0, playground.state.data.instances.findIndex(flips)));
+  select.dispatchEvent(new Event("change", { bubbles: true }));
+}"""
+
+
+def main(run: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     browser_path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
-        view = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme="light")
-        view.route("http*://**", lambda route: route.abort())
-        view.goto(page.resolve().as_uri())
-        image.parent.mkdir(parents=True, exist_ok=True)
-        view.screenshot(path=image)
-        view.locator("#playground").get_by_role("button", name="Adversary").click()
-        view.locator("#playground").screenshot(path=image.with_name("playground.png"))
+        shoot(browser, run / "report.html", IMAGES)
         browser.close()
 
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: python docs/screenshot.py RUN")
-    shoot(Path(sys.argv[1]) / "report.html", IMAGES / "report.png")
+    main(Path(sys.argv[1]))

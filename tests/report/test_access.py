@@ -76,6 +76,11 @@ def test_colours_follow_the_system_until_switched_and_paper_is_white(context: Br
     page.emulate_media(color_scheme="dark")
     page.goto(pages["run"].as_uri())
     dark = page.evaluate(paper)
+    brighter = "getComputedStyle(document.querySelector('.chart svg')).filter"
+    assert page.evaluate(brighter) != "none"
+    page.emulate_media(media="print")
+    assert page.evaluate(brighter) == "none", "colours for black are too pale on paper"
+    page.emulate_media(media="screen")
     page.emulate_media(color_scheme="light")
     assert page.evaluate(paper) == "rgb(255, 255, 255)" != dark
     page.get_by_role("button", name="dark colours").click()

@@ -112,7 +112,9 @@ def test_removals_are_stepped_through_and_agree_with_the_tables(context: Browser
                 assert said.inner_text().startswith(f"{round(gone * tokens)} of {tokens} tokens")
                 assert said.get_attribute("data-flipped") == "true"
     form.locator("button[name=none]").click()
+    page.evaluate("window.second = document.querySelectorAll('#steps-tokens button')[1]")
     page.locator("#steps-tokens button").nth(1).click()
+    assert page.evaluate("second.isConnected"), "tokens are not built again at every step"
     assert said.inner_text().startswith("1 of ")
     assert page.locator("#steps-tokens button").nth(1).get_attribute("aria-pressed") == "true"
     assert complaints == []
@@ -234,6 +236,16 @@ CLIPPED = """() => Array.from(document.querySelectorAll('.chart text')).filter((
   const [a, b] = [word.getBoundingClientRect(), word.closest('.panel').getBoundingClientRect()];
   return word.textContent.trim() && (a.left < b.left - 1 || a.right > b.right + 4);
 }).map((word) => word.textContent)"""
+COVERED = """() => Array.from(document.querySelectorAll('.chart svg')).flatMap((chart) => {
+  const boxes = (marks) => Array.from(chart.querySelectorAll(marks), (mark) => mark.getBoundingClientRect());
+  const points = boxes('.mark-symbol.role-mark path');
+  return boxes('.role-axis-label text, .role-axis-title text').filter((a) => a.width && points.some((b) =>
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4));
+})"""
+UNEVEN = """() => Array.from(document.querySelectorAll('.panels')).filter((panels) => {
+  const tops = new Set(Array.from(panels.querySelectorAll('.panel > .chart'), (chart) => Math.round(chart.getBoundingClientRect().top)));
+  return tops.size > 1;
+}).length"""
 SCALES = "() => Array.from(document.querySelectorAll('.chart svg')).map((svg) => svg.clientWidth / svg.viewBox.baseVal.width)"
 
 
@@ -253,6 +265,8 @@ def test_words_of_charts_are_apart_inside_their_panel_and_of_one_size(context: B
         page, _, complaints = open_page(context, path)
         assert page.evaluate(OVERLAPS) == []
         assert page.evaluate(CLIPPED) == []
+        assert page.evaluate(COVERED) == []
+        assert page.evaluate(UNEVEN) == 0
         scales = page.evaluate(SCALES)
         assert scales
         assert 0.9 < min(scales) <= max(scales) <= 1

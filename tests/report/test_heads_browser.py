@@ -106,6 +106,7 @@ def test_the_list_counts_rows(context: BrowserContext, report: Path):
     page, _, _ = open_page(context, report)
     assert page.locator("#shown").inner_text() == "1 to 25 of 120 rows"
     assert page.locator("#instance-table td").first.inner_text() == "0, head 0 of layer 0"
+    assert page.locator("#heatmaps .play-link").count() == page.locator("#heatmaps .heatmap").count() > 0
 
 
 def test_without_scripts_a_cell_leads_to_the_row_of_its_head(browser: Browser, report: Path):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments import audit
 from attnaudit.report import playground, write_report
+from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
 from tests.report.test_browser import open_page
 from tests.report.test_page import EVIL, evil_trace
-from tests.tails import opaque
+from tests.tails import layer_trace, opaque
 from tests.traces import make_trace
 
 TRACE = make_trace(14, (6, 18), sharpness=1.2, seed=2)
@@ -103,6 +107,26 @@ def test_buttons_plane_and_the_best_of_the_reader(context: BrowserContext, repor
     assert complaints == []
 
 
+def test_an_instance_without_a_heatmap_is_opened_from_the_list(context: BrowserContext, report: Path):
+    page, _, complaints = open_page(context, report)
+    pictured = {
+        link.removeprefix("#") for link in page.locator("#heatmaps h4 a").evaluate_all("all => all.map(a => a.getAttribute('href'))")
+    }
+    (anchor, *_) = [
+        row for row in page.locator("#instance-table tbody tr").evaluate_all("all => all.map(row => row.id)") if row not in pictured
+    ]
+    page.locator(f"#{anchor} .open").click()
+    link = page.locator("tr.detail .play-link")
+    link.click()
+    assert page.evaluate("playground.state.entry.id") == anchor.removeprefix("instance-")
+    page.locator(".play-bar").first.press("PageUp")
+    np.testing.assert_allclose(page.evaluate("Array.from(playground.measured(playground.now()).p)"), in_python(TRACE, page), atol=1e-6)
+    link.click()  # the address is the same already
+    assert page.evaluate("playground.state.at") == 0
+    expect(page.locator("#play-caption")).to_contain_text("Instances with a heatmap")
+    assert complaints == []
+
+
 def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: BrowserContext, report: Path):
     page, _, complaints = open_page(context, report)
     page.locator("#heatmaps .play-link").nth(2).click()
@@ -121,14 +145,19 @@ def test_a_link_names_the_attention_and_a_damaged_one_does_nothing(context: Brow
     assert complaints == []
 
 
-def test_pictures_and_weights_are_saved(context: BrowserContext, report: Path, tmp_path: Path):
+def test_pictures_and_weights_are_saved_in_the_colours_of_the_page(context: BrowserContext, report: Path, tmp_path: Path):
     page, _, complaints = open_page(context, report)
+    ink = "document.querySelector('#play-plane text').getAttribute('fill')"
+    light = page.evaluate(ink)
+    page.locator("#scheme").click()
+    assert page.evaluate(ink) != light
     for ending, start in (("svg", b"<svg"), ("png", b"\x89PNG"), ("csv", b"token,own,weight")):
         with page.expect_download() as saved:
             page.get_by_role("button", name=f"Save {ending.upper()}").click()
         path = tmp_path / f"saved.{ending}"
         saved.value.save_as(path)
         assert path.read_bytes().replace(b'"', b"").startswith(start)
+        assert b"light-dark" not in path.read_bytes(), "no colour to a program that opens the picture"
     assert complaints == []
 
 
@@ -147,8 +176,44 @@ def test_figures_and_heatmaps_are_saved(context: BrowserContext, report: Path, t
             heatmap.get_by_role("button", name=re.compile(f"as {kind}")).click()
         saved.value.save_as(tmp_path / f"heatmap.{kind}")
         assert (tmp_path / f"heatmap.{kind}").read_bytes().startswith(start)
+    assert "light-dark" not in (tmp_path / "heatmap.SVG").read_text(encoding="utf-8")
     rows = (tmp_path / "heatmap.CSV").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 1 + heatmap.locator(".token").count()
+    assert complaints == []
+
+
+def test_where_a_page_cannot_compute_computed_points_are_shown(context: BrowserContext, tmp_path: Path):
+    base = layer_trace(8, (3, 9), outputs=3, seed=5, width=4)
+    trace = Trace(base.table, {**base.metadata, "tail": "onnx"}, base.tail)
+    page, asked, complaints = open_page(
+        context, write_report(write_run(tmp_path, trace, experiments=["permutation"], with_trace=False), trace)
+    )
+    number, width = int(page.evaluate("curves.state.entry.id")), page.locator(".play-bar").count()
+    one = trace.take(np.array([number]))
+    shown_first = page.evaluate("curves.state.token")
+    page.locator(".play-bar").nth(shown_first).press("Home")
+    page.get_by_label("Share given").press("ArrowLeft")
+    page.get_by_label("Share given").press("ArrowLeft")
+    for t in range(width):
+        weights = 0.5 * one.alpha.values + 0.5 * (np.arange(width) == t)
+        output = one.readout(one.alpha.with_values(weights))
+        assert float(shown(page)["tvd"]) == pytest.approx(float(tvd(output, one.readout(one.alpha))[0]), abs=6e-4)
+        assert float(shown(page)["jsd"]) == pytest.approx(float(jsd(weights[None], one.alpha.values[None])[0]), abs=6e-4)
+        table = page.locator("#play-points tr[aria-current] td").all_inner_texts()
+        assert table[0] == "0.5"
+        assert float(table[1]) == pytest.approx(output[0, one.predicted[0]], abs=6e-4)
+        page.locator(".play-bar").nth(t).press("ArrowRight")
+    page.get_by_role("button", name="Copy link").click()
+    assert page.url.endswith(f"#play-{number}={width - 1}.3")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save CSV").click()
+    saved.value.save_as(tmp_path / "points.csv")
+    assert pl.read_csv(tmp_path / "points.csv").height == 6 * width
+    page.goto(f"{page.url.partition('#')[0]}#play-{number}=999.9")
+    page.locator("#heatmaps .play-link").last.click()
+    assert page.url.endswith(f"#play-{page.evaluate('curves.state.entry.id')}")
+    assert page.locator("#play-plane path[fill=none][stroke-width='1.5']").count() == 0, "points are not joined"
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert complaints == []
 
 
@@ -159,6 +224,20 @@ def test_hostile_tokens_stay_text(context: BrowserContext, tmp_path: Path):
         page.get_by_role("button", name="Save SVG").click()
     assert page.locator("#playground img, #playground script").count() == 0
     assert complaints == []
+
+
+def test_the_script_of_the_stills_takes_them(browser: Browser, report: Path, tmp_path: Path):
+    place = importlib.util.spec_from_file_location("screenshot", Path(__file__).parents[2] / "docs" / "screenshot.py")
+    assert place is not None
+    assert place.loader is not None
+    script = importlib.util.module_from_spec(place)
+    place.loader.exec_module(script)
+    script.shoot(browser, report, tmp_path / "images")
+    with Image.open(tmp_path / "images" / "report.png") as report_still, Image.open(tmp_path / "images" / "playground.png") as played:
+        assert report_still.size == (1280, 1000)
+        assert min(played.size) > 600
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    assert all(f"docs/images/{name}.png" in readme for name in ("report", "playground"))
 
 
 def test_a_phone_shows_all_of_it(browser: Browser, report: Path):
@@ -186,4 +265,6 @@ def test_the_fragment_refuses_what_is_not_there_and_says_what_cannot_be_computed
         playground(TRACE, 3, audit(TRACE.take(np.arange(5)), ["adversary"]))
     hidden = opaque(make_trace(3, (2, 6), 3, hidden=4))
     deep = Trace(hidden.table, {**hidden.metadata, "tail": "onnx"}, hidden.tail)
-    assert "a page cannot compute" in playground(deep, 1)
+    assert "computed beforehand" in playground(deep, 1)
+    unknown = Trace(hidden.table, {**hidden.metadata, "tail": "replay"}, hidden.tail)
+    assert "without the model" in playground(unknown, 1)

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from importlib.resources import files
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.adversary.frontier import EPSILONS, frontier, frontier_epsilons
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.report.fragment import facts_of
-from attnaudit.report.sections.playground import MOST_NUMBERS, MOST_TOKENS, _Entry, playground_data
+from attnaudit.report.sections.curves import SHARES, points
+from attnaudit.report.sections.playground import MOST_NUMBERS, MOST_OF_LIST, MOST_TOKENS, _Entry, listed_entries, playground_data
 from attnaudit.stats.measures import jsd, tvd
 from attnaudit.trace import Trace
+from tests.tails import layer_trace
 from tests.traces import make_trace
 
 MODEL = files("attnaudit").joinpath("report/templates/playground_model.js").read_text(encoding="utf-8")
@@ -176,3 +179,26 @@ def test_wide_readouts_are_bounded_and_the_widest_has_none():
     wide = playground_data(make_trace(1, [8], 3, seed=15, hidden=MOST_NUMBERS // 2, loo=False), pl.DataFrame(), 0.01)
     assert wide["instances"] == []
     assert wide["left_out"] == 1
+
+
+def test_the_list_has_what_fits_and_its_entries_compute_the_same():
+    trace = make_trace(4, [9, 900, 12, 1], seed=16)
+    entries = listed_entries(trace, pl.DataFrame())
+    assert [entry["id"] for entry in entries] == ["0", "2"], "one too long, one of a single token"
+    found = computed({**of_trace(trace), "instances": entries})
+    np.testing.assert_allclose(found[1]["own"]["p"], trace.prediction[2], atol=1e-4)
+    room = MOST_OF_LIST // (5 * 600)
+    many = make_trace(room + 3, [600] * (room + 3), seed=17, loo=False)
+    assert len(listed_entries(many, pl.DataFrame())) == room
+
+
+def test_points_are_the_readout_of_attention_moved_to_one_token():
+    trace = layer_trace(3, (3, 60), outputs=2, seed=18)
+    for k, length in enumerate(trace.alpha.lengths):
+        positions = np.arange(length)[:: max(length // 7, 1)]
+        found, own = points(trace, k, positions), trace.alpha[k]
+        np.testing.assert_allclose(found[0, 2:], trace.prediction[k], atol=1e-4)
+        for row, (t, share) in enumerate(product(positions, SHARES), start=1):
+            weights = np.array([(1 - share) * weight + share * (s == t) for s, weight in enumerate(own)])
+            prediction, change, divergence = in_python(trace, k, weights)
+            np.testing.assert_allclose(found[row], [change, divergence, *prediction], atol=1e-6)

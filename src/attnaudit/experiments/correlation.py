@@ -41,14 +41,10 @@ _PAIRS = {
 }  # fmt: skip
 
 
-def _caption(rows: pl.DataFrame) -> str:
-    means = {pair: rows[column].fill_nan(None).mean() for column, pair in _PAIRS.items() if column in rows.columns}
-    listed = "; ".join(f"{pair} {figure(mean if isinstance(mean, float) else None)}" for pair, mean in means.items())
-    return (
-        "Kendall τ of each instance, as shares of its predicted class; ticks mark the class means. 1: the same order of "
-        f"tokens, 0: unrelated, −1: reversed. Mean τ over all instances: {listed}. The last panel is the reference: how far two "
-        "measures of importance agree with each other."
-    )
+_CAPTION = (
+    "Kendall τ of each instance; ticks mark class means. 1: the same order of tokens, 0: unrelated, −1: reversed. The last panel is the "
+    "reference: how far two measures of importance agree with each other."
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class Correlation:
     )  # fmt: skip
     figures = (
         FigureSpec("tau", "Does attention rank tokens as importance measures do?",
-                   tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _caption),
+                   tuple(Histogram(column, _AXIS, pair.capitalize()) for column, pair in _PAIRS.items()), _CAPTION),
     )  # fmt: skip
     seed: int = 0
     significance: float = setting("Largest p-value of a rank correlation that counts as significant.", 0.05)

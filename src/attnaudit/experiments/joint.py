@@ -32,14 +32,10 @@ MATTERS = 0.15  # a change of probability from which on all weights of a layer t
 _NAMED = ("split", "instance", "query")
 
 
-def _caption(rows: pl.DataFrame) -> str:
-    uniform, most = (rows[name].mean() for name in ("joint_uniform", "joint_max_delta_y"))
-    return (
-        "Change of the output (TVD) when the weights of all heads of a layer are replaced at once: by uniform weights (mean "
-        f"{figure(uniform if isinstance(uniform, float) else None, 3)}), and by the worst choice of one token for each head that a search "
-        f"found (mean {figure(most if isinstance(most, float) else None, 3)}). Far to the left, the layer's attention as a whole hardly "
-        "matters to the output."
-    )
+_CAPTION = (
+    "Change of the output (TVD) when the weights of all heads of a layer are replaced at once: by uniform weights, and by the worst choice "
+    "of one token for each head that a search found. Far to the left, the layer's attention as a whole hardly matters to the output."
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,7 @@ class Joint:
         FigureSpec("joint", question, (
             Histogram("joint_uniform", Scale("Δŷ, uniform weights in all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)), bins=30),
             Histogram("joint_max_delta_y", Scale("largest Δŷ found, all heads", 1.0, (0.0, 0.25, 0.5, 0.75, 1.0)), bins=30),
-        ), _caption),
+        ), _CAPTION),
     )  # fmt: skip
     seed: int = 0
     shuffles: int = setting("Random shuffles of the weights of all heads.", 20)

@@ -17,7 +17,7 @@ def start_page(entries: Sequence[Mapping[str, Any]]) -> str:
 def typing_page(name: str, has_question: bool, epsilon: float) -> str:
     """Where a sentence is typed, and the playground of it."""
     content = {
-        "reason": None, "names": [], "unit": "instance", "epsilon": epsilon, "rest": True, "left_out": 0, "has_question": has_question,
+        "reason": None, "unit": "instance", "epsilon": epsilon, "rest": True, "left_out": 0, "further": 0, "has_question": has_question,
     }  # fmt: skip
     sections = [
         Section("live_type", content),

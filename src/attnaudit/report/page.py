@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from attnaudit.report.card import Card
 
 TEMPLATES = "report/templates"
+SAVE = ("colours.js", "save.js")  # the scripts that save figures and heatmaps
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ def card_section(card: Card, left_out: Sequence[tuple[str, str]] = ()) -> Sectio
 
 def figures_section(figures: Sequence[Figure], legend: Sequence[LegendEntry] = ()) -> Section | None:
     """Figures with the legend that they share; None without any."""
-    return Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),), ("save.js",)) if figures else None
+    return Section("figures", {"figures": figures, "legend": legend}, (("Figures", "#figures"),), SAVE) if figures else None
 
 
 @cache

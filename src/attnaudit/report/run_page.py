@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
+import polars as pl
+from jaxtyping import Int64
+
 from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures
@@ -14,10 +18,11 @@ from attnaudit.report.sections.head_cards import head_view
 from attnaudit.report.sections.heads import heads_section
 from attnaudit.report.sections.instances import SHOWN_BY, check_same_instances, erasure_section, instance_sections, overview, rows_shown
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
-from attnaudit.report.sections.playground import READ, epsilon_of, playground_section
+from attnaudit.report.sections.played import READ
+from attnaudit.report.sections.playground import epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
-from attnaudit.results.record import read_record
+from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.words import ROW
 from attnaudit.trace import Trace
 
@@ -39,9 +44,11 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     if trace is not None:
         first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
         check_same_instances(seen, rows)
-        heatmaps, instances, pictured = instance_sections(trace, seen, rows, record, card.unit)
-        played = playground_section(rows_shown(trace, pictured, READ), record.rows(pictured), epsilon_of(about, first.task), card.unit)
-        of_instances = heatmaps, played, erasure_section(trace, record, pictured, card.unit), instances
+        heatmaps, instances, chosen = instance_sections(trace, seen, rows, record, card.unit)
+        shown = _read_out(trace, record, chosen.pictured)
+        listed = _read_out(trace, record, chosen.only_listed) if len(chosen.only_listed) else None
+        played = playground_section(*shown, epsilon_of(about, first.task), card.unit, listed)
+        of_instances = heatmaps, played, erasure_section(trace, record, chosen.pictured, card.unit), instances
     missing, heads = left_out(record, first), card.audited
     lead = (
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
@@ -60,3 +67,8 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     ]
     of_sentences = " The model attends to sentences: each is a token of this page." if about.of_sentences else ""
     return write_page(page or folder / "report.html", sections, card.title, card.subtitle + of_sentences)
+
+
+def _read_out(trace: Trace | str | Path, record: RunRecord, picks: Int64[np.ndarray, " k"]) -> tuple[Trace, pl.DataFrame]:
+    """The rows ``picks`` with their readout, and what experiments found of them."""
+    return rows_shown(trace, picks, READ), record.rows(picks)

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from attnaudit.results.words import count, figure
-
 
 @dataclass(frozen=True)
 class Scale:
@@ -148,17 +146,6 @@ class FigureSpec:
     def columns(self) -> tuple[str, ...]:
         """All columns that the figure reads."""
         return tuple(dict.fromkeys((*(name for chart in self.charts for name in chart.columns), *self.reads)))
-
-
-def of_peaked(rows: pl.DataFrame, column: str) -> str:
-    """A sentence for captions: the median of ``column`` where one token holds half of the attention or more; empty without weights."""
-    if "max_alpha" not in rows.columns:
-        return ""
-    peaked = rows.filter(pl.col("max_alpha") >= 0.5)
-    median = peaked[column].median()
-    if not isinstance(median, float):
-        return "No instance puts half of its attention or more on one token."
-    return f"Where one token holds half of the attention or more ({count(peaked.height, 'instance')}), the median is {figure(median, 3)}."
 
 
 @dataclass(frozen=True)

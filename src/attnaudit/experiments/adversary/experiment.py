@@ -22,7 +22,7 @@ from attnaudit.experiments.through_tail import has_compiled_tail, through_networ
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins, of_peaked
+from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import LN2, difference, figure, interval, percent
 from attnaudit.stats.measures import jsd_terms, tvd
@@ -54,19 +54,17 @@ def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
 def _caption(rows: pl.DataFrame) -> str:
     found, upper = _means(rows)
     proven = upper is not None and found is not None and upper - found < SEEN_GAP
-    bound = "" if upper is None or proven else f"; under this constraint the mean is at most {figure(upper, 3)}"
     return (
-        "Jensen–Shannon divergence from the model's own attention to the most different attention found whose output stays within ε. Mean "
-        f"{figure(found, 3)}{', proven to be the maximum' if proven else ''}; no two attentions differ by more than ln 2 = 0.693{bound}. "
-        "The farther right, the less the output determines the weights."
+        "Jensen–Shannon divergence from the model's own attention to the most different attention found whose output stays within ε"
+        f"{', proven to be the maximum' if proven else ''}. No two attentions differ by more than ln 2. The farther right, the less the "
+        "output determines the weights."
     )
 
 
-def _peaked_caption(rows: pl.DataFrame) -> str:
-    return (
-        "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. "
-        f"{of_peaked(rows, 'emax_jsd')} Low values there would mean that peaked attention cannot be replaced."
-    )
+_PEAKED = (
+    "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. Low values in the lower rows would mean "
+    "that peaked attention cannot be replaced."
+)
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,7 @@ class Adversary:
     figures = (
         FigureSpec("emax", question, (Histogram("emax_jsd", _AXIS, bins=35, markers=_markers),), _caption, reads=("emax_jsd_upper",)),
         FigureSpec("emax-by-weight", "… and does peaked attention resist?",
-                   (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _peaked_caption),
+                   (Violins("emax_jsd", _AXIS, markers=lambda rows: (Marker(LN2, ""),)),), _PEAKED),
     )  # fmt: skip
     seed: int = 0
     method: str = setting("exact, or relaxed: the paper's gradient search.", "exact")

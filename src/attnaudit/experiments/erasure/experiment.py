@@ -54,14 +54,11 @@ _REMOVAL = Curves(
 
 def _removal_caption(rows: pl.DataFrame) -> str:
     proven = rows["minimum_proven"].mean()
-    areas = rows.select(area(name) for name in _EVERY).mean().row(0)
-    listed = ", ".join(f"{_NAMES[name]} {figure(value)}" for name, value in zip(_EVERY, areas, strict=True) if value is not None)
     shown = f" (proven for {percent(proven)})" if isinstance(proven, float) else ""
     return (
         "The share of predictions that have flipped once this share of the tokens is removed in the order of a ranking, with 95 % bands, "
-        f"over {count(rows.height, 'instance')} of more than one token; those that never flip stay below. Area under the curve, from 0 "
-        f"(none ever flips) to 1 (all flip at once): {listed}. No ranking flips a prediction with fewer tokens than the smallest "
-        f"set{shown}: where that curve is low, the predictions depend on many tokens."
+        f"over {count(rows.height, 'instance')} of more than one token; those that never flip stay below. No ranking flips a prediction "
+        f"with fewer tokens than the smallest set{shown}: where that curve is low, the predictions depend on many tokens."
     )
 
 
@@ -71,15 +68,10 @@ def _one_caption(rows: pl.DataFrame) -> str:
     note = f" Excluded: {count(excluded, 'instance')} with one token, or with all weight on one." if excluded else ""
     if known.height == 0:
         return f"Undefined for every instance.{note}"
-    negative, only = known.select(
-        (pl.col("delta_js") < 0).mean().alias("negative"), (pl.col("flip_max") & ~pl.col("flip_random")).mean().alias("only")
-    ).row(0)
-    mean = known["delta_js"].mean()
     return (
         "How much more the output moves (JSD) without the largest weight than without one drawn at random from the others, by how much "
-        f"larger it is. Mean {figure(mean if isinstance(mean, float) else None, 3)}; below 0 for {percent(negative)}: there the other "
-        f"weight mattered more. Right: whether each removal flips the prediction; for {percent(only)} only that of the largest weight "
-        f"does. Points near 0 far to the right would mean that a much larger weight matters no more.{note}"
+        "larger it is; below 0 the other weight mattered more. Right: whether each removal flips the prediction. Points near 0 far to the "
+        f"right would mean that a much larger weight matters no more.{note}"
     )
 
 

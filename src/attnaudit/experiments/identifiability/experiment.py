@@ -15,7 +15,7 @@ from attnaudit.experiments.rows import by_group, keys, require
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Scale, Violins, of_peaked
+from attnaudit.results.charts import FigureSpec, Histogram, Scale, Violins
 from attnaudit.results.heads import named
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
@@ -25,15 +25,10 @@ MEASURES = ("identifiable", "null_dimension", "null_share", "max_tvd_alpha", "ma
 MOST_TOKENS = 10_000
 
 
-def _caption(rows: pl.DataFrame) -> str:
-    reach, share = rows["max_tvd_alpha"].fill_nan(None).mean(), rows["null_share"].mean()
-    mean = figure(reach if isinstance(reach, float) else None)
-    dimension = f" Of the T − 1 dimensions of the weights {percent(share)} change no output." if isinstance(share, float) else ""
-    return (
-        "Largest total variation distance found from the model's own attention to one with exactly the same attended sum, and so with the "
-        f"same output. Mean {mean}. At 0 the attended sum determines the weights; the farther right, the less it does.{dimension} "
-        f"{of_peaked(rows, 'max_tvd_alpha')}"
-    )
+_CAPTION = (
+    "Largest total variation distance found from the model's own attention to one with exactly the same attended sum, and so with the same "
+    "output. At 0 the sum determines the weights; the farther right, the less it does."
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +70,7 @@ class Identifiability:
             "identifiability", question, (
                 Histogram("max_tvd_alpha", Scale("largest TVD with the same sum")),
                 Violins("max_tvd_alpha", Scale("largest TVD with the same sum"), "By the largest weight"),
-            ), _caption, reads=("null_share",),
+            ), _CAPTION,
         ),
     )  # fmt: skip
     seed: int = 0

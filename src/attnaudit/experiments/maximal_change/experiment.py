@@ -32,14 +32,10 @@ def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
     return (Marker(upper, "mean upper bound", after=upper < 0.5),) if isinstance(upper, float) else ()
 
 
-def _caption(rows: pl.DataFrame) -> str:
-    found, flips = rows["max_delta_y"].mean(), rows["flips"].mean()
-    share = percent(flips) if isinstance(flips, float) else "none"
-    return (
-        "Largest total variation distance between the output and the output under another attention, as far as it was found: all attention "
-        f"on one token, or a mixture of few. Mean {figure(found if isinstance(found, float) else None, 3)}; some attention flips {share} "
-        "of the predictions. Where the distance is small, the weights cannot matter much to the output."
-    )
+_CAPTION = (
+    "Largest change of the output (TVD) that any attention causes, as far as it was found: all attention on one token, or a mixture of "
+    "few. Where it is small, the weights cannot matter much to the output."
+)
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,8 @@ class MaximalChange:
     )  # fmt: skip
     figures = (
         FigureSpec(
-            "maximal-change", question, (Histogram("max_delta_y", Scale("largest Δŷ of any attention"), markers=_markers),), _caption,
-            reads=("max_delta_y_upper", "flips"),
+            "maximal-change", question, (Histogram("max_delta_y", Scale("largest Δŷ of any attention"), markers=_markers),), _CAPTION,
+            reads=("max_delta_y_upper",),
         ),
     )  # fmt: skip
     seed: int = 0

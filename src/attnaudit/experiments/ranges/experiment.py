@@ -23,7 +23,7 @@ from attnaudit.experiments.through_tail import through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
-from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins, of_peaked
+from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent, thousands
 from attnaudit.trace import Trace
@@ -41,14 +41,10 @@ def _markers(rows: pl.DataFrame) -> tuple[Marker, ...]:
     return (Marker(upper, "mean upper bound", after=upper < HALF),)
 
 
-def _caption(rows: pl.DataFrame) -> str:
-    found, necessary = (rows[name].fill_nan(None).mean() for name in ("mean_possible", "top_necessary"))
-    return (
-        "How much of the attention a token could have with the output within ε, mean over the tokens of an instance. Mean "
-        f"{figure(found if isinstance(found, float) else None)}; the most attended token must keep "
-        f"{figure(necessary if isinstance(necessary, float) else None)} on average. At 1 the output says nothing of the weights; the "
-        f"farther left, the more it determines them. {of_peaked(rows, 'mean_possible')}"
-    )
+_CAPTION = (
+    "How much of the attention a token could have with the output within ε, mean over the tokens of an instance. At 1 the output says "
+    "nothing of the weights; the farther left, the more it determines them."
+)
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class Ranges:
             "ranges", question, (
                 Histogram("mean_possible", Scale("mean possible weight"), markers=_markers),
                 Violins("mean_possible", Scale("mean possible weight"), "By the largest weight"),
-            ), _caption, reads=("mean_possible_upper", "top_necessary"),
+            ), _CAPTION, reads=("mean_possible_upper",),
         ),
     )  # fmt: skip
     seed: int = 0

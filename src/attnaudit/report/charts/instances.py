@@ -199,7 +199,7 @@ def violin_chart(
     place = _places(rows, len(bands), palette.groups)
     lines = 0.6 + place["centre"].to_list()[-1]
     down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
-    y = alt.Y("top:Q", scale=down, title="largest attention weight", axis=_band_axis(place, bands))
+    y = alt.Y("top:Q", scale=down, title="largest weight", axis=_band_axis(place, bands))
     body = violins(rows, column, scale.high).join(place, on=["band", "group"])
     edges = body.with_columns(top=pl.col("centre") - _HALF * pl.col("density"), bottom=pl.col("centre") + _HALF * pl.col("density"))
     area = (
@@ -242,7 +242,7 @@ def _band_axis(place: pl.DataFrame, bands: Sequence[str]) -> alt.Axis:
     """A label in the middle of each band."""
     middles = place.group_by("band", maintain_order=True).agg(pl.col("centre").mean())["centre"].to_list()
     values, shown = _labels(dict(zip(middles, bands, strict=True)))
-    return alt.Axis(values=values, labelExpr=shown, minExtent=50, grid=False, ticks=False, domain=False)
+    return alt.Axis(values=values, labelExpr=shown, minExtent=60, labelPadding=9, grid=False, ticks=False, domain=False)
 
 
 def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn:
@@ -250,7 +250,9 @@ def scatter_chart(rows: pl.DataFrame, chart: Scatter, palette: Palette) -> Drawn
     rows = rows.select("group", x=chart.x, y=chart.y)
     points = alt.Chart(rows.gather_every(-(-rows.height // MOST_POINTS)))
     x = alt.X("x:Q", title=chart.x_title, scale=_ENDS, axis=_FIFTHS)
-    y = alt.Y("y:Q", title=chart.y_title, scale=alt.Scale(domain=list(_ends(rows["y"])), nice=False), axis=alt.Axis(tickCount=5))
+    y = alt.Y(
+        "y:Q", title=chart.y_title, scale=alt.Scale(domain=list(_ends(rows["y"])), nice=False), axis=alt.Axis(tickCount=5, titlePadding=10)
+    )
     dots = points.mark_point(filled=True, size=14, opacity=0.55).encode(x=x, y=y, color=palette.colour())
     zero = alt.Chart(pl.DataFrame({"y": [0.0]})).mark_rule(color="currentColor", opacity=0.7).encode(y=alt.Y("y:Q"))
     below = alt.Chart(negative_shares(rows)).mark_text(baseline="top", fontSize=11.5, opacity=0.85)
@@ -302,7 +304,7 @@ def curves_chart(points: pl.DataFrame, chart: Curves) -> Drawn:
     colour, dash = palette.colour(), palette.dash()
     colour["legend"] = dash["legend"] = alt.Legend(
         title=None, orient="bottom", direction="vertical", columns=2, labelColor="currentColor", labelLimit=_WIDTH, labelFontSize=12,
-        symbolSize=500, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
+        columnPadding=24, symbolSize=500, symbolStrokeWidth=2, symbolType="stroke", symbolOpacity=1,
     )  # fmt: skip
     drawn = alt.Chart(points.rename({"name": "group"}))
     return alt.layer(

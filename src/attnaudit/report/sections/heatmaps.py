@@ -252,7 +252,7 @@ def _instance(trace: Trace, k: int, weights: dict[str, np.ndarray], facts: dict[
     text = _Text.of(trace, k, weights)
     ends = [facts.get(name) for name in _ENDS]
     return Instance(
-        name=_name(trace, k), tokens=text.tokens, weights=text.weights, rationale=text.rationale,
+        name=full_name(trace, k), tokens=text.tokens, weights=text.weights, rationale=text.rationale,
         predicted=trace.class_names[chosen], probability=_probability(prediction, chosen),
         label=trace.class_names[label] if label >= 0 else None,
         adversarial_probability=_probability(np.asarray(facts["prediction"]), chosen) if "adversary" in weights else None,
@@ -296,7 +296,7 @@ def _probability(prediction: Float[np.ndarray, " C"], chosen: int) -> float:
     return float(prediction[chosen])
 
 
-def _name(trace: Trace, k: int) -> str:
+def full_name(trace: Trace, k: int) -> str:
     """The instance's number, with layer, head and query where the trace tells them."""
     known = {key: trace.array(key)[k] for key in ROW_KEYS if key not in ("split", "instance") and trace.has(key)}
     return " ".join([str(trace.instance[k]), *(f"{key} {value}" for key, value in known.items() if value >= 0)])

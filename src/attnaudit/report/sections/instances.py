@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.experiments.erasure.experiment import MINIMUM
-from attnaudit.report.page import Section
+from attnaudit.report.page import SAVE, Section
 from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, read_instances, row_name, visible
 from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord
@@ -43,9 +43,9 @@ _READ_OUT = ("instance", "tokens", "alpha", "readout", "offset", "prediction", "
 
 def instance_sections(
     trace: Trace | str | Path, seen: pl.DataFrame, rows: pl.DataFrame, record: RunRecord, unit: str = INSTANCE
-) -> tuple[Section, Section, Int64[np.ndarray, " k"]]:
-    """Heatmaps, the list and the trace rows that the heatmaps show; ``seen`` is the `overview`, ``rows`` are the joined tables, ``unit``
-    is what a row is called.
+) -> tuple[Section, Section, Selection]:
+    """Heatmaps, the list and the trace rows that they show; ``seen`` is the `overview`, ``rows`` are the joined tables, ``unit`` is what
+    a row is called.
     """
     chosen = select(rows, seen, record.about.seed or 0, unit)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
@@ -66,9 +66,9 @@ def instance_sections(
     data = {"instance-data": [picture.as_json() for picture in pictures]}
     styles = ("heads.css",) if heatmaps["has_special"] else ()
     return (
-        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), ("save.js",), styles=styles),
+        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), SAVE, styles=styles),
         Section("instances", listed, ((listed["heading"], "#instances"),), ("report.js",), data),
-        np.unique(np.concatenate([chosen.striking, chosen.random])),
+        chosen,
     )
 
 
@@ -89,6 +89,16 @@ class Selection:
     random: Int64[np.ndarray, " r"]
     listed: Int64[np.ndarray, " m"]
     rule: str
+
+    @property
+    def pictured(self) -> Int64[np.ndarray, " k"]:
+        """Those with a heatmap on the page."""
+        return np.unique(np.concatenate([self.striking, self.random]))
+
+    @property
+    def only_listed(self) -> Int64[np.ndarray, " l"]:
+        """Those of the list without one."""
+        return np.setdiff1d(self.listed, self.pictured)
 
 
 def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTANCE) -> Selection:

@@ -6,7 +6,6 @@ the rest is one bar: its tokens move in proportion, so that output and divergenc
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,20 +21,19 @@ from attnaudit.experiments.erasure.experiment import MINIMUM
 from attnaudit.experiments.ranges.experiment import Ranges
 from attnaudit.experiments.ranges.outputs import most_halfspaces
 from attnaudit.report.page import Section
-from attnaudit.report.sections.heatmaps import head_of_row, row_name, shown_positions, visible
+from attnaudit.report.sections.curves import curves_section
+from attnaudit.report.sections.heatmaps import visible
+from attnaudit.report.sections.played import FEWEST, LINK, STYLES, described, first_positions, packed, without_playground
 from attnaudit.results.about import About
 from attnaudit.results.words import INSTANCE
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
 
-READ = (
-    "instance", "tokens", "question", "alpha", "readout", "offset", "prediction", "candidates", "label", "layer", "head",
-)  # fmt: skip
-SCRIPTS = ("playground_model.js", "playground_plane.js", "playground.js", "playground_save.js")
+SCRIPTS = ("colours.js", "playground_model.js", "playground_plane.js", "playground_links.js", "playground.js", "playground_save.js")
 MOST_TOKENS = 120
 MOST_NUMBERS = 24_000  # of the readout of one instance, 128 kB of a page
-FEWEST = 5  # tokens that are worth a playground
 MOST_OF_TAIL = 60_000
+MOST_OF_LISTED, MOST_OF_LIST = 4_000, 150_000  # numbers of an instance without a picture, and of all of them, 800 kB of a page
 MOST_SEARCHED = 1_500  # positions times numbers of a row whose frontier branch and bound is given
 COMPUTED = ("identity", "tanh_mlp")  # tails
 MOST_PROGRAMS = 40_000  # T² · half-spaces of a row whose ranges are computed for the page, about 40 ms
@@ -51,33 +49,45 @@ def epsilon_of(about: About, task: str | None) -> float:
 def refusal(trace: Trace) -> str | None:
     """Why a page cannot compute the output of this trace; None where it can."""
     if trace.metadata["tail"] not in COMPUTED:
-        return (
-            "Behind the attended sum this model has further layers, which a page cannot compute: there is no playground. The experiments "
-            "above ran through these layers."
-        )
+        return "Behind the attended sum this model has further layers, which a page cannot compute."
     if isinstance(trace.tail, TanhTail) and trace.tail.weight.size > MOST_OF_TAIL:
-        return f"The last layer of this model has {trace.tail.weight.size:,} weights, too many for a page: there is no playground."
+        return f"The last layer of this model has {trace.tail.weight.size:,} weights, too many for a page."
     return None
 
 
-def playground_section(rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = INSTANCE) -> Section | None:
-    """The playground of ``rows``; ``facts`` are the experiments' tables side by side, a row per row, or empty. None where all are short."""
-    link = (("Playground", "#playground"),)
-    reason = refusal(rows)
-    if reason is not None:
-        return Section("playground", {"reason": reason, "unit": unit}, link, styles=("playground.css",))
+def playground_section(
+    rows: Trace, facts: pl.DataFrame, epsilon: float, unit: str = INSTANCE, listed: tuple[Trace, pl.DataFrame] | None = None
+) -> Section | None:
+    """The playground of ``rows``; ``facts`` are the experiments' tables side by side, a row per row, or empty. None where all are short.
+
+    ``listed`` are further rows with their facts, which are given as far as there is room, without a frontier.
+    """
     if not (rows.alpha.lengths > 1).any():
         return None
+    reason = refusal(rows)
+    if reason is not None:
+        return curves_section(rows, facts, reason, epsilon, unit)
     data = playground_data(rows, facts, epsilon)
     if not data["instances"]:
         width = rows.readout.contribution.values.shape[1]
-        reason = f"Each position contributes {width:,} numbers to the output, too many for a page: there is no playground."
-        return Section("playground", {"reason": reason, "unit": unit}, link, styles=("playground.css",))
+        return without_playground(f"Each position contributes {width:,} numbers to the output, too many for a page.", unit)
+    further, skipped = (listed_entries(*listed), len(listed[0])) if listed is not None else ([], 0)
+    data["instances"] += further
     content = {
-        "reason": None, "names": [one["title"] for one in data["instances"]], "unit": unit, "epsilon": epsilon,
-        "rest": any(one["rest"] for one in data["instances"]), "left_out": data.pop("left_out"),
+        "reason": None, "unit": unit, "epsilon": epsilon, "rest": any(one["rest"] for one in data["instances"]),
+        "left_out": data.pop("left_out") + skipped - len(further), "further": len(further),
+        "most": MOST_OF_LISTED, "most_together": MOST_OF_LIST,
     }  # fmt: skip
-    return Section("playground", content, link, SCRIPTS, {"playground-data": data}, ("playground.css",))
+    return Section("playground", content, LINK, SCRIPTS, {"playground-data": data}, STYLES)
+
+
+def listed_entries(rows: Trace, facts: pl.DataFrame) -> list[dict[str, Any]]:
+    """Entries of rows without a picture: those of at most `MOST_OF_LISTED` numbers, as many as `MOST_OF_LIST` holds, the first first."""
+    known = facts.to_dicts() if facts.height == len(rows) else [{} for _ in range(len(rows))]
+    lengths, width = rows.alpha.lengths, rows.readout.contribution.values.shape[1]
+    numbers = np.where((lengths > 1) & (lengths * (width + 4) <= MOST_OF_LISTED), lengths * (width + 4), 0)  # attention of four kinds
+    fit = np.flatnonzero((numbers > 0) & (np.cumsum(numbers) <= MOST_OF_LIST))
+    return [_Entry.of(rows, k, known[k], MOST_TOKENS).as_json(None) | {"listed": True} for k in fit.tolist()]
 
 
 def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[str, Any]:
@@ -94,7 +104,7 @@ def playground_data(rows: Trace, facts: pl.DataFrame, epsilon: float) -> dict[st
         "classes": [visible(name) for name in rows.class_names],
         "model": {
             "activation": rows.metadata["activation"],
-            "tail": tail and {"weight": _packed(np.asarray(tail.weight)), "bias": _packed(np.asarray(tail.bias))},
+            "tail": tail and {"weight": packed(np.asarray(tail.weight)), "bias": packed(np.asarray(tail.bias))},
         },
         "epsilon": epsilon,
         "left_out": len(several) - len(fit),
@@ -148,7 +158,7 @@ class _Entry:
         for positions in (ends, facts.get(MINIMUM) or []):
             if 0 < len(positions) <= room // 2:
                 marked.append(np.isin(np.arange(length), positions).astype(float))
-        return cls(rows, k, facts, _first(marked, room))
+        return cls(rows, k, facts, first_positions(marked, room))
 
     @property
     def _rest(self) -> Bool[np.ndarray, " T"]:
@@ -159,16 +169,10 @@ class _Entry:
     def as_json(self, curve: list[list[float]] | None) -> dict[str, Any]:
         rows, k, facts = self.rows, self.k, self.facts
         alpha, readout, hidden = rows.alpha[k], rows.readout, self._rest
-        name = row_name(str(rows.instance[k]), head_of_row(rows, k))
-        chosen, label = int(rows.predicted[k]), int(rows.array("label")[k]) if rows.has("label") else -1
-        question = rows.table.column("question")[k].as_py() if rows.has("question") else None
         upper = [facts.get(measure) for measure in MEASURES]
         return {
-            "title": name, "id": name.replace(", ", "-").replace(" ", "-"), "predicted": visible(rows.class_names[chosen]),
-            "label": visible(rows.class_names[label]) if label >= 0 else None, "question": " ".join(map(visible, question or ())),
-            "tokens": [visible(rows.tokens(k)[t]) for t in self.positions.tolist()],
-            "gaps": np.flatnonzero(np.diff(self.positions, prepend=-1) > 1).tolist(), "rest": int(hidden.sum()),
-            "alpha": _packed(self._folded(alpha)), "readout": _packed(self._contributions()), "offset": _packed(readout.offset[k]),
+            **described(rows, k, self.positions), "rest": int(hidden.sum()),
+            "alpha": packed(self._folded(alpha)), "readout": packed(self._contributions()), "offset": packed(readout.offset[k]),
             "allowed": None if readout.candidates is None else readout.candidates[k].tolist(),
             "adversary": self._adversary(), "emax": None if None in upper else upper,
             "minimum": self._places(facts.get(MINIMUM)), "proven": facts.get("minimum_proven"),
@@ -193,7 +197,7 @@ class _Entry:
         if found is None or len(found) != len(self.rows.alpha[self.k]):
             return None
         weights = np.asarray(found, np.float64)
-        return _packed(self._folded(weights)) if weights[self._rest].sum() < 1e-9 else None
+        return packed(self._folded(weights)) if weights[self._rest].sum() < 1e-9 else None
 
     def _places(self, positions: list[int] | None) -> list[int] | None:
         """Where these positions are listed; None where one is not."""
@@ -202,23 +206,4 @@ class _Entry:
 
     def _weights(self, name: str) -> str | None:
         found = self.facts.get(name)
-        return None if found is None or len(found) != len(self.rows.alpha[self.k]) else _packed(np.asarray(found)[self.positions])
-
-
-def _first(marked: list[np.ndarray], room: int) -> Int64[np.ndarray, " s"]:
-    """The positions with the largest of these weights, with their neighbours where there is room."""
-    length = len(marked[0])
-    if length <= room:
-        return np.arange(length)
-    positions, _ = shown_positions(marked, room)
-    needed = np.flatnonzero(np.max(marked[1:], axis=0) >= 0.5) if len(marked) > 1 else np.zeros(0, np.int64)
-    missing = np.setdiff1d(needed, positions)
-    if len(missing) or not len(positions) or len(positions) > room:
-        relative = np.max([row / (row.max() or 1.0) for row in marked], axis=0)
-        positions = np.argsort(-relative, kind="stable")[:room]
-    return np.sort(positions)
-
-
-def _packed(values: np.ndarray) -> str:
-    """Numbers as base64 of little-endian float32, row by row."""
-    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+        return None if found is None or len(found) != len(self.rows.alpha[self.k]) else packed(np.asarray(found)[self.positions])

@@ -90,18 +90,25 @@
     return made;
   }
 
-  function drawTokens() {
+  // Once for an instance: a text of 2,000 tokens takes too long to build at every step.
+  function buildTokens() {
     const top = Math.max(...state.one.alpha);
     tokens.replaceChildren(...state.one.tokens.flatMap((word, t) => {
       const made = element("button", "token", word);
       made.type = "button";
       made.style.setProperty("--w", top > 0 ? state.one.alpha[t] / top : 0);
       made.title = String(Number(state.one.alpha[t].toPrecision(3)));
-      made.setAttribute("aria-pressed", String(state.removed.has(t)));
       made.tabIndex = t === 0 ? 0 : -1; // one stop for the tab key; arrows go from token to token
       made.addEventListener("click", () => toggle(t));
       return [made, " "];
     }));
+  }
+
+  function drawTokens() {
+    Array.from(tokens.children, (token, t) => {
+      const pressed = String(state.removed.has(t));
+      if (token.getAttribute("aria-pressed") !== pressed) token.setAttribute("aria-pressed", pressed);
+    });
   }
 
   function drawBars(p) {
@@ -199,7 +206,11 @@
   }
 
   function choose() {
-    state.one = instances[Number(instance.value)];
+    const chosen = instances[Number(instance.value)];
+    if (chosen !== state.one) {
+      state.one = chosen;
+      buildTokens();
+    }
     state.walk = walkOf(state.one, order.value);
     walkThrough();
     removed.max = String(state.walk.length - 1);

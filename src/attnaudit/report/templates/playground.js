@@ -130,11 +130,7 @@ const playground = (() => {
     by("optimum").style.cssText = most ? `left:${(100 * most[0]) / Math.LN2}%` : "display:none";
   }
 
-  function colours() {
-    const style = getComputedStyle(tokens);
-    const of = (name) => style.getPropertyValue(`--${name}`).trim();
-    return { ink: of("ink"), paper: of("paper"), accent: of("accent"), attention: of("attention"), good: of("good"), muted: of("muted") };
-  }
+  const colours = () => playgroundPlane.colours(tokens);
 
   function planeParts(live) {
     const best = state.best.get(state.entry.id);
@@ -204,6 +200,13 @@ const playground = (() => {
     if (left) step(left, { aided: true });
   }
 
+  function frontierText({ frontier, listed }) {
+    if (!frontier) return listed ? "Instances with a heatmap also have their frontier." : "This row is too large for its frontier.";
+    return frontier.every(([, found, upper]) => upper - found <= 1e-3)
+      ? "The line is the frontier: no attention with so small a change of the output differs more."
+      : "The line joins the largest JSD found for so small a change of the output; no attention is above the band.";
+  }
+
   function choose(index, weights) {
     state.entry = state.data.instances[index];
     state.one = model.row(state.entry, state.data.model);
@@ -217,9 +220,7 @@ const playground = (() => {
     const { entry } = state;
     by("question").hidden = !entry.question;
     by("question").textContent = entry.question ? `Read with: ${entry.question}` : "";
-    by("caption").textContent = entry.frontier
-      ? "The line is the frontier: no attention with so small a change of the output differs more. The dot is the attention now, the trail the way there, the cross your best."
-      : "The dot is the attention now, the trail the way there, the cross your best. This row is too large for its frontier.";
+    by("caption").textContent = `${frontierText(entry)} The dot is the attention now, the trail the way there, the cross your best.`;
     disable(buttonOf("adversary"), entry.adversary ? "" : "The experiment adversary has no attention of this instance, or one with weight on tokens that are not listed.");
     const reason = entry.minimum === null ? "Not known for this instance, or with tokens that are not listed." : "No removal flips the decision.";
     disable(buttonOf("minimum"), entry.minimum && entry.minimum.length ? "" : reason);
@@ -314,9 +315,9 @@ const playground = (() => {
   };
   tokens.addEventListener("pointerup", drop(true));
   tokens.addEventListener("pointercancel", drop(false));
-  for (const query of ["(prefers-color-scheme: dark)", "(prefers-color-scheme: light)"]) {
-    window.matchMedia(query).addEventListener("change", () => state.entry && drawPlane());
-  }
+  const recolour = () => state.entry && drawPlane();
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", recolour);
+  document.addEventListener("scheme", recolour);
 
   // The instance and the attention that the address names: #play-<instance>=<weights>.
   function follow() {
@@ -328,31 +329,22 @@ const playground = (() => {
     document.getElementById("playground").scrollIntoView();
   }
 
-  // From each heatmap of the page to its playground.
-  function linkHeatmaps({ instances }) {
-    for (const { id } of instances) {
-      const heading = document.querySelector(`#heatmaps h4 a[href="#instance-${id}"]`);
-      if (!heading) continue;
-      const link = element("a", "play-link", "move its attention");
-      link.href = `#play-${id}`;
-      link.addEventListener("click", () => link.hash === window.location.hash && follow());
-      heading.parentNode.append(" ", link);
-    }
-  }
-
   function load(data) {
     state.data = data;
     state.best.clear();
-    form.elements.instance.replaceChildren(...data.instances.map((entry, k) => new Option(`${entry.title}: ${entry.predicted}`, String(k))));
+    const options = data.instances.map((entry, k) => new Option(`${entry.title}: ${entry.predicted}`, String(k)));
+    const listed = options.filter((_, k) => data.instances[k].listed);
+    form.elements.instance.replaceChildren(...options.filter((_, k) => !data.instances[k].listed));
+    if (listed.length) form.elements.instance.append(Object.assign(element("optgroup"), { label: "of the list" }));
+    form.elements.instance.lastElementChild.append(...listed);
     choose(0);
     follow();
   }
 
-  window.addEventListener("hashchange", () => state.data && follow());
   const source = document.getElementById("playground-data");
   if (source) {
     load(JSON.parse(source.textContent));
-    linkHeatmaps(state.data);
+    playgroundLinks(state.data.instances.map(({ id }) => id), follow);
   }
   return { state, load, now, measured, planeParts, colours };
 })();

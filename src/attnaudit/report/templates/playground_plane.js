@@ -11,6 +11,10 @@ const playgroundPlane = (() => {
     return node;
   }
 
+  function colours(of) {
+    return Object.fromEntries(["ink", "paper", "accent", "attention", "good"].map((name) => [name, pageColour(name, of)]));
+  }
+
   function line(points, attributes) {
     return svg("path", { d: `M${points.map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L")}`, fill: "none", ...attributes });
   }
@@ -46,17 +50,18 @@ const playgroundPlane = (() => {
   }
 
   // `path` has (tvd, jsd) of the reader's steps, the last one where the attention is now; `best` is one such pair or null.
-  function draw({ curve, path, best, epsilon, colours }) {
+  function draw({ curve, path, best, epsilon, colours, joined = true }) {
     const points = path.map(([tvd, jsd]) => [across(tvd), up(jsd)]);
     const at = across(epsilon);
+    const low = (curve || path).some(([tvd, jsd]) => tvd >= epsilon / 2 && tvd <= 0.25 && jsd < 0.15); // what would cross the word below
     const parts = [
       ...axes(colours.ink),
       svg("rect", { x: LEFT, y: TOP, width: at - LEFT, height: BOTTOM - TOP, fill: colours.good, opacity: 0.09 }),
       line([[at, TOP], [at, BOTTOM]], { stroke: colours.good, "stroke-dasharray": "5 3", opacity: 0.8 }),
-      svg("text", { x: at + 5, y: BOTTOM - 7, fill: colours.good, "font-size": 12 }, `ε = ${epsilon}`),
+      svg("text", { x: at + 5, y: low ? TOP + 16 : BOTTOM - 7, fill: colours.good, "font-size": 12 }, `ε = ${epsilon}`),
       ...known(curve, colours),
     ];
-    if (points.length > 1) parts.push(line(points, { stroke: colours.attention, "stroke-width": 1.5, opacity: 0.6 }));
+    if (joined && points.length > 1) parts.push(line(points, { stroke: colours.attention, "stroke-width": 1.5, opacity: 0.6 }));
     for (const [cx, cy] of points.slice(0, -1)) parts.push(svg("circle", { cx, cy, r: 2.5, fill: colours.attention, opacity: 0.6 }));
     if (best) {
       const [x, y] = [across(best[0]), up(best[1])];
@@ -69,5 +74,5 @@ const playgroundPlane = (() => {
     return parts;
   }
 
-  return { draw, svg };
+  return { colours, draw, svg };
 })();

@@ -48,6 +48,7 @@
     if (button.getAttribute("aria-expanded") === "true") return close(row);
     row.after(detail(data[Number(row.dataset.index)]));
     button.setAttribute("aria-expanded", "true");
+    row.dispatchEvent(new CustomEvent("instance-opened", { bubbles: true }));
   }
 
   function fits(row, fields, words) {

@@ -18,19 +18,15 @@
     return node;
   }
 
-  function colour(name) {
-    return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-  }
-
   // Drawings below each other on the colour of the page.
   function sheet(drawings) {
     const width = Math.max(...drawings.map(({ size }) => size[0])) + 32;
     const whole = made("svg", { xmlns: NS });
-    const paper = made("rect", { fill: colour("paper") });
+    const paper = made("rect", { fill: pageColour("paper") });
     whole.append(paper);
     let y = 16;
     for (const { node, size } of drawings) {
-      const part = made("g", { transform: `translate(16 ${y})`, color: colour("ink") });
+      const part = made("g", { transform: `translate(16 ${y})`, color: pageColour("ink") });
       part.append(node);
       whole.append(part);
       y += size[1] + 16;
@@ -59,13 +55,13 @@
     pen.font = `${SIZE}px serif`;
     return Array.from(article.querySelectorAll(".strip:not(.wide-strip)"), (strip) => {
       const node = made("g", {});
-      const ink = { fill: colour("ink") };
+      const ink = { fill: pageColour("ink") };
       node.append(made("text", { ...ink, y: 12, "font-family": "sans-serif", "font-size": 13 }, strip.querySelector(".strip-head").innerText.replace(/\s+/g, " ")));
       let [x, y] = [0, 40];
       for (const word of strip.querySelectorAll(".token, .gap")) {
         const width = Math.min(pen.measureText(word.textContent).width, WIDTH - 8) + 8;
         if (x > 0 && x + width > WIDTH) [x, y] = [0, y + LINE];
-        const hue = getComputedStyle(word).getPropertyValue("--hue").trim() || colour("paper");
+        const hue = pageColour("hue", word);
         const share = Number(word.style.getPropertyValue("--w")) || 0;
         node.append(made("rect", { x, y: y - SIZE - 1, width, height: SIZE + 8, rx: 3, fill: hue, "fill-opacity": 0.8 * share }));
         node.append(made("text", { ...ink, x: x + 4, y, "font-family": "serif", "font-size": SIZE }, word.textContent));
