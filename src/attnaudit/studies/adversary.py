@@ -65,14 +65,14 @@ class ModelAdversary:
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"strengths": (1e-3, 1e-2), "controls": 1, "epochs": 30, "patience": 5}
-    strengths: tuple[float, ...] = setting("Weights λ of the divergence, an adversary each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2))
-    seeds: int = setting("Trainings of each adversary.", 1)
-    controls: int = setting("Models that differ from the base model in the seed alone.", 2)
-    scaling: Literal["mean", "released"] = setting("released: half the TVD, as in the authors' code.", "mean")
-    divergence: Literal["forward", "reversed"] = setting("forward: KL(α ‖ α_base), or reversed.", "forward")
-    limit: float = setting("Largest mean TVD of the area under the curve.", 0.1)
-    patience: int = setting("Epochs without a better dev loss after which an adversary stops.", 10)
-    epochs: int = setting("Largest number of epochs of an adversary; default: training.epochs, where it is given.", 200)
+    strengths: tuple[float, ...] = setting("Weights λ of the divergence; one adversary for each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2))
+    seeds: int = setting("Number of trainings (seeds) of each adversary.", 1)
+    controls: int = setting("Number of models that differ from the base model in the seed alone.", 2)
+    scaling: Literal["mean", "released"] = setting("Scale of the TVD in the loss; released: half, as in the authors' code.", "mean")
+    divergence: Literal["forward", "reversed"] = setting("Direction of the divergence; forward: KL(α ‖ α_base).", "forward")
+    limit: float = setting("Largest mean TVD that the area under the curve covers.", 0.1)
+    patience: int = setting("Stop an adversary after this many epochs without a better dev loss.", 10)
+    epochs: int = setting("Largest number of epochs of an adversary; default: training.epochs, if given.", 200)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:

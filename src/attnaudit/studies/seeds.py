@@ -59,7 +59,7 @@ class Seeds:
     )  # fmt: skip
     layout: ClassVar[Layout] = "groups"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
-    seeds: int = setting("Seeds besides that of the base model.", 8)
+    seeds: int = setting("Number of seeds in addition to that of the base model.", 8)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:

@@ -61,7 +61,7 @@ class MaximalChange:
                 "Largest total variation distance found between the output and the output under another attention, 0 to 1.", "higher"),
         Measure("max_delta_y_upper", "largest change of output by any attention, upper bound",
                 "Change of the output, in total variation distance, that no attention exceeds, 0 to 1."),
-        Measure("max_delta_y_proven", "share where found and bound of the largest change meet",
+        Measure("max_delta_y_proven", "share where the largest change found meets its bound",
                 "Share of instances whose largest change of the output is proven to 1e-3."),
         Measure("flips", "share that some attention flips",
                 "Share of instances where another class is likelier under some attention: exact with an identity tail, else found.",

@@ -24,20 +24,22 @@ _SCORES = {
 _COMPARED = {f"{u}_{v}": f"{_SCORES[u]} – {_SCORES[v]}" for u, v in (*PAIRS, *TO_REFERENCE)} | {
     "reference_relevance_uniform": f"{_SCORES['reference']} – {_SCORES['uniform']} at this step"  # of the model with uniform attention
 }
-_AGREES = "How often the first position by the one score is among the top 5 % by the other."
+_AGREES = "How often the top position by one score is among the top 5 % by the other."
 MEASURES = (
-    Measure("accuracy", "accuracy", "Share of instances, of a translator of gold tokens, that are predicted."),
+    Measure("accuracy", "accuracy", "Share of instances (for a translator, gold tokens) that are predicted correctly."),
     Measure("entropy", "entropy of attention over ln T", "1 is uniform attention, 0 all of it on one token."),
     Measure("chance", "agreement with a shuffled score", "How often a random position is among the top 5 %."),
     Measure("xi", "ξ: accuracy where attention is closer to the reference than r under uniform attention is",
             "Accuracy at the first step whose attention agrees with that of the first seed better than r under uniform attention does."),
-    Measure("xi_step", "step of ξ", "That step, in optimizer steps."),
-    Measure("xi_early", "share of these seeds without a checkpoint between the start and that step",
-            "Where it is large, ξ says little about the order."),
+    Measure("xi_step", "step of ξ",
+            "First step at which attention agrees with that of the first seed better than r under uniform attention does."),
+    Measure("xi_early", "share of these seeds without a checkpoint before the step of ξ",
+            "Where this share is large, ξ says little about the order."),
     Measure("best_accuracy", "accuracy of the best step, chosen on test",
             "Highest accuracy on the probe of any step: the step is chosen on the instances of test that it is measured on."),
     Measure("best_accuracy_minus_xi", "accuracy of the best step, chosen on test, minus ξ", "What is still learned after the step of ξ."),
-    Measure("xi_reached", "highest agreement of a step, chosen on test, with the reference", "Of attention, with that of the first seed."),
+    Measure("xi_reached", "highest agreement of a step, chosen on test, with the reference",
+            "Highest agreement of attention with that of the first seed, over steps."),
     Measure("xi_threshold", "that of r under uniform attention", "The agreement that attention must exceed at the step of ξ."),
     Measure("accuracy_embedding", "accuracy, mean embedding", "Accuracy of a classifier of the mean embedding."),
     Measure("accuracy_logistic", "accuracy, logistic regression", "Accuracy of a logistic regression on counts."),
