@@ -203,7 +203,7 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
     assert "0.35" in text
     assert "[0.34, 0.36]" in text
     verdict(pl.DataFrame(schema=SUMMARY_SCHEMA)).print(console)
-    assert "no experiment gave a figure" in console.export_text()
+    assert "no experiment gave a number" in console.export_text()
 
 
 @pytest.mark.parametrize(

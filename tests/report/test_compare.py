@@ -197,8 +197,8 @@ def test_the_comparison_is_told_in_a_sentence_and_a_table():
     frame = compare([_record(tau_gradient__negative=0.37, f1__all=0.99, emax_jsd__negative=0.65)])
     sentence = comparison_sentence(frame)
     # a mean and its deviation of 0.2, twice, and an F1: of these the first mean keeps to its own spread
-    assert "Of 5 published numbers that both runs of the authors have, 1 lie between the two values and 0 more no farther" in sentence
-    assert "1 more lie above what their search" in sentence
+    assert "Of 5 numbers published from two runs of the authors, 1 of ours lie between their two values and 0 more outside" in sentence
+    assert "1 more exceed what their search" in sentence
     assert "as much as 0.14 in mean τ" in sentence
     console = Console(record=True, width=160)
     print_comparison(frame, console)

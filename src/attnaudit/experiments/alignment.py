@@ -57,7 +57,7 @@ class Alignment:
     seed = 0  # no setting: a run records the settings of its experiments, and alignment never had any
 
     def refuses(self, trace: Trace) -> str | None:
-        return None if trace.task == "translation" else "its rows are not the gold tokens of a translator"
+        return None if trace.task == "translation" else "the rows are not the gold tokens of a translator"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         all_marks = trace.ragged("rationale")

@@ -79,7 +79,7 @@ def _one_caption(rows: pl.DataFrame) -> str:
         "How much more the output moves (JSD) without the largest weight than without one drawn at random from the others, by how much "
         f"larger it is. Mean {figure(mean if isinstance(mean, float) else None, 3)}; below 0 for {percent(negative)}: there the other "
         f"weight mattered more. Right: whether each removal flips the prediction; for {percent(only)} only that of the largest weight "
-        f"does. Points near 0 far to the right would mean that a much larger weight matters no more.{note}"
+        f"does. Points near 0 far to the right would mean that a much larger weight matters no more than another.{note}"
     )
 
 

@@ -36,8 +36,8 @@ def _caption(rows: pl.DataFrame) -> str:
     found, flips = rows["max_delta_y"].mean(), rows["flips"].mean()
     share = percent(flips) if isinstance(flips, float) else "none"
     return (
-        "Largest total variation distance between the output and the output under another attention, as far as it was found: all attention "
-        f"on one token, or a mixture of few. Mean {figure(found if isinstance(found, float) else None, 3)}; some attention flips {share} "
+        "Largest total variation distance between the output and the output under another attention, found by a search: all attention on "
+        f"one token, or a mixture of few. Mean {figure(found if isinstance(found, float) else None, 3)}; some attention flips {share} "
         "of the predictions. Where the distance is small, the weights cannot matter much to the output."
     )
 

@@ -46,7 +46,7 @@ def _caption(rows: pl.DataFrame) -> str:
     return (
         "How much of the attention a token could have with the output within ε, mean over the tokens of an instance. Mean "
         f"{figure(found if isinstance(found, float) else None)}; the most attended token must keep "
-        f"{figure(necessary if isinstance(necessary, float) else None)} on average. At 1 the output says nothing of the weights; the "
+        f"{figure(necessary if isinstance(necessary, float) else None)} on average. At 1 the output says nothing about the weights; the "
         f"farther left, the more it determines them. {of_peaked(rows, 'mean_possible')}"
     )
 
