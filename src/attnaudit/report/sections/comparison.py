@@ -70,8 +70,8 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
     farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
     counted = (
         f"Of {count(sum(numbers.values()), 'number')} published from two runs of the authors, {between} of ours lie between their two "
-        f"values and {cell - between} more outside them by no more than their difference; {corpus} more by no more than their largest difference "
-        "for this kind of number on this corpus"
+        f"values and {cell - between} more outside them by no more than their difference; {corpus} more by no more than their largest "
+        "difference for this kind of number on this corpus"
         f"{ours}{exact}{farther}."
     )
     most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)

@@ -174,7 +174,8 @@ def _order_figure(summary: pl.DataFrame) -> StudyFigure:
     caption = (
         "Left: the reference is the finished model of the first seed. Attention can learn from relevance that grows before it. Agreement "
         "with the relevance of other texts of the same length is positional habit (texts of a unique length do not count there). "
-        "Middle: accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. Bands: 95 % bootstrap intervals over seeds and instances."
+        "Middle: accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. Bands: 95 % bootstrap "
+        "intervals over seeds and instances."
     )
     return StudyFigure("order", "What comes first, relevance or attention?", caption, panels)
 
