@@ -144,7 +144,8 @@ def verdict_sentences(table: pl.DataFrame) -> list[str]:
         sentences.append(f"Intervals from {few} seeds are wide: that such an interval contains a published value says little.")
     if once:
         sentences.append(
-            f"{count(once, 'further number')} {'was' if once == 1 else 'were'} published only once, so no spread is known: in the tables, not counted."
+            f"{count(once, 'further number')} {'was' if once == 1 else 'were'} published only once, so no spread is known: in the tables, "
+            "not counted."
         )
     if means.counts[-1]:
         sentences.append(f"{count(means.counts[-1], 'published mean')} could not be measured in the runs that were made.")
