@@ -163,7 +163,7 @@ def _in_words(tally: Tally) -> str:
         f"{above} exceed what their search found" if above else "",
         f"{farther} ({percent(farther / tally.judged)}) lie farther off" if farther else "none lies farther off",
     ]
-    means = f"{count(tally.judged, 'mean')} that both runs of the authors have (prediction score, Kendall τ, ε-max JSD)"
+    means = f"{count(tally.judged, 'mean')} published from two runs of the authors (prediction score, Kendall τ, ε-max JSD)"
     return f"Of {means}, " + "; ".join(filter(None, parts)) + "."
 
 
