@@ -226,7 +226,7 @@ def page(records: list[Mutant]) -> str:
         "# Mutation tests", "", "Made by `make mutants` from [mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`.", "",
         f"{len(records)} changes of the source were tried; {len(records) - len(counted)} are equivalent. Of the other {len(counted)} the "
         f"tests killed {len(first)} when first tried, {shares[0]}, and kill {len(killed)} now, {shares[1]} (Wilson's 95 % intervals). The "
-        "share at first is that of changes not yet tried; the share now includes tests written for survivors.", "",
+        "first share estimates that of changes not yet tried; the second includes tests written for the survivors.", "",
         "| folder | changes | killed |", "|---|---|---|",
         *(f"| {folder} | {count} | {killed_in[folder]} |" for folder, count in sorted(folders.items())), "",
         "Changes that survive, and those that did until a test was added:", "",

@@ -70,7 +70,7 @@ def trace(tmp_path: Path) -> Path:
 
 def test_a_run_prints_its_card_and_where_its_report_is(finished: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = answers(capsys, "run", "planted-decisive", *TINY, "--out", finished)
-    assert said.startswith(f"{finished} holds this run already")
+    assert said.startswith(f"{finished} already holds this run")
     assert "bilstm + additive on planted-decisive" in said
     assert said.endswith(f"report: {finished / 'report.html'}\n")
     assert "note: planted corpus" in said

@@ -189,7 +189,7 @@ def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl
 
     like = row({"a": 2.2, "b": -2.2, "c": 0.0})
     assert like is not None
-    assert "nearest to it are faithful" in like.sentence
+    assert "nearest models are faithful" in like.sentence
     assert "“" in like.yardstick
     far = row({"a": 99.0, "b": 99.0, "c": 99.0})
     assert far is not None

@@ -374,9 +374,9 @@ def test_the_card_claims_freedom_by_what_was_found_and_need_by_the_bound():
 
     shares = {"any_necessary": 0.02, "any_necessary_upper": 0.04}
     free = card(mean_possible=0.7, mean_possible_upper=0.8, top_necessary=0.1, top_necessary_lower=0.0, **shares)
-    assert "the average token could have most of its attention with nearly the same output" in free.lead
-    assert "at least 0.70 of the attention. 2 % to 4 % of the instances" in free.rows[0].sentence
-    assert "must keep 0.00 to 0.10 on average. Computed for 100 of 1000 instances." in free.rows[0].sentence
+    assert "the average token could have most of the attention with nearly the same output" in free.lead
+    assert "at least 0.70 of the attention. In 2 % to 4 % of the instances" in free.rows[0].sentence
+    assert "must keep a weight of 0.00 to 0.10 on average. Computed for 100 of 1000 instances." in free.rows[0].sentence
     assert (free.rows[0].mark, free.rows[0].yardstick.split(";")[0]) == (0.8, "at most 0.80 (upper bound)")
     needed = card(mean_possible=0.3, mean_possible_upper=0.3, top_necessary=0.7, top_necessary_lower=0.6, **shares)
     assert "may be shown as one explanation" in needed.lead

@@ -80,7 +80,7 @@ def test_a_run_has_a_report_with_heads_and_checks(run: Path) -> None:
 
 def test_the_page_and_an_audit_say_alike_why_ranges_do_not_apply(run: Path, tmp_path: Path, capsys: Any) -> None:
     """The reason does not follow from whether the tail was read; neither side names a class of this package."""
-    reason = "does not apply: a whole network, the rest of the model, turns what is attended to into the output"
+    reason = "does not apply: a whole network, the rest of the model, turns the attended sum into the output"
     assert reason in statements((run / "report.html").read_text())
     line = refused(capsys, "audit", str(run), "--experiment", "ranges", "--out", str(tmp_path / "audit"))
     assert reason in line

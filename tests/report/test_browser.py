@@ -63,7 +63,7 @@ def test_the_card_has_seven_lines_and_opens_the_others_by_keyboard(context: Brow
     aucs = [float(text.split()[1]) for text in lines.locator(".separates").all_inner_texts()]
     assert len(aucs) == 5, "neither how well the model predicts nor where it stands has one"
     assert aucs == sorted(aucs, reverse=True)
-    expect(lines.last).to_contain_text(re.compile("The models nearest to it are (un)?faithful by construction|No judgement"))
+    expect(lines.last).to_contain_text(re.compile("The nearest models are (un)?faithful by construction|No judgement"))
     hidden = verdict.locator("details.further .card-row").first
     expect(hidden).to_be_hidden()
     verdict.locator("details.further summary").focus()

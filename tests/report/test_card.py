@@ -61,7 +61,7 @@ def test_agreement_without_a_defined_yardstick_claims_nothing():
 
 @pytest.mark.parametrize(
     ("value", "word"),
-    [(0.004, "hardly moves"), (0.046, "moves a little"), (0.1, "moves somewhat"), (0.2, "moves clearly"), (0.6, "strongly")],
+    [(0.004, "hardly changes"), (0.046, "changes a little"), (0.1, "changes somewhat"), (0.2, "changes clearly"), (0.6, "strongly")],
 )
 def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     (row,) = verdict(summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT).rows
@@ -203,7 +203,7 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
     assert "0.35" in text
     assert "[0.34, 0.36]" in text
     verdict(pl.DataFrame(schema=SUMMARY_SCHEMA)).print(console)
-    assert "no experiment gave a figure" in console.export_text()
+    assert "no experiment gave a number" in console.export_text()
 
 
 @pytest.mark.parametrize(

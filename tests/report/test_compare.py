@@ -197,8 +197,8 @@ def test_the_comparison_is_told_in_a_sentence_and_a_table():
     frame = compare([_record(tau_gradient__negative=0.37, f1__all=0.99, emax_jsd__negative=0.65)])
     sentence = comparison_sentence(frame)
     # a mean and its deviation of 0.2, twice, and an F1: of these the first mean keeps to its own spread
-    assert "Of 5 published numbers that both runs of the authors have, 1 lie between the two values and 0 more no farther" in sentence
-    assert "1 more lie above what their search" in sentence
+    assert "Of 5 numbers published from two runs of the authors, 1 of ours lie between their two values and 0 more outside" in sentence
+    assert "1 more exceed what their search" in sentence
     assert "as much as 0.14 in mean τ" in sentence
     console = Console(record=True, width=160)
     print_comparison(frame, console)
@@ -214,12 +214,12 @@ def test_the_sentence_counts_each_number_once_and_none_that_was_published_once()
     judged, once = (
         frame.filter(chosen, pl.col("ours").is_not_null()) for chosen in (pl.col("spread").is_not_null(), pl.col("spread").is_null())
     )
-    whole, *parts = map(int, re.findall(r"\d+(?= published numbers? that| lies? | more )", sentence.partition(".")[0]))
+    whole, *parts = map(int, re.findall(r"\d+(?= numbers? published| of ours| lies? | more )", sentence.partition(".")[0]))
     assert (whole, sum(parts)) == (judged.height, judged.height)
     assert once.height > 1
-    assert f"{once.height} further numbers had been published once only" in sentence
+    assert f"{once.height} further numbers were published only once" in sentence
     only = frame.filter(pl.col("spread").is_null())
-    assert comparison_sentence(only).startswith(f"{once.height} further numbers had been published once only")
+    assert comparison_sentence(only).startswith(f"{once.height} further numbers were published only once")
 
 
 def test_a_corpus_of_nobody_has_no_comparison_and_a_wrong_one_has_a_reason():

@@ -165,13 +165,13 @@ def figures(**changed: dict) -> pl.DataFrame:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({}, "in 40 % of the texts; by chance in 8 %"),
-        ({}, "So attention goes where relevance is learned without it"),
+        ({}, "(by chance: 8 %)"),
+        ({}, "So attention goes to tokens whose relevance is learned without it"),
         ({}, "after 50 steps; by then accuracy is 0.61 [0.55, 0.66], of 0.82 at the best step, chosen on test"),
         ({"agreement_alpha_uniform": {"value": 0.09, "low": 0.07, "high": 0.1}}, "The interval contains chance"),
         ({"agreement_alpha_uniform": {"value": 0.03, "low": 0.02, "high": 0.04}}, "less often than by chance"),
-        ({"xi": {"value": None, "undefined": 5}}, "is undefined: at no step does that of another seed agree"),
-        ({"xi": {"value": None, "undefined": 5}}, "(0.70 at most) better than that relevance does (0.35)"),
+        ({"xi": {"value": None, "undefined": 5}}, "is undefined: at no step does attention of another seed agree"),
+        ({"xi": {"value": None, "undefined": 5}}, "(0.70 at most) better than relevance under uniform attention does (0.35)"),
         ({"xi": {"value": 0.6, "undefined": 2}}, "2 seeds never reach it"),
         ({"xi_threshold": {"value": 0.1, "low": 0.07, "high": 0.12}}, "no better than chance, within its interval"),
         ({"best_accuracy": {"value": None}}, "Timing needs more than one seed"),

@@ -272,7 +272,7 @@ def test_a_number_published_once_is_shown_as_that_and_counted_nowhere(tmp_path: 
     table = over_seeds([_run()])
     once = table.filter(pl.col("spread").is_null(), pl.col("ours").is_not_null())
     assert set(once["agreement"]) == {PUBLISHED_ONCE}
-    assert f"{once.height} further numbers had been published once only" in " ".join(verdict_sentences(table))
+    assert f"{once.height} further numbers were published only once" in " ".join(verdict_sentences(table))
     assert sum(one.total for one in tallies(table)) == table.filter(pl.col("spread").is_not_null()).height
     text, page = _page(_found([_run()]), tmp_path)
     assert '<span class="degree once" title="published once">' in text

@@ -211,7 +211,10 @@ def test_which_models_a_study_is_about(study: str, names: list[str], expected: l
         ([], "Claim only that heatmaps of this model show where it puts weight, not why it predicts what it does: nothing below shows"),
         ([Claim(False, "x")], "not why it predicts what it does: x."),
         ([Claim(True, "y")], "may be shown as one explanation of its predictions, not as the only one: y."),
-        ([Claim(True, "y"), Claim(False, "x"), Claim(False, "x")], "disputed here.\nFor: y.\nAgainst: x."),
+        (
+            [Claim(True, "y"), Claim(False, "x"), Claim(False, "x")],
+            "disagree on whether that explains its predictions.\nFor: y.\nAgainst: x.",
+        ),
     ],
 )
 def test_the_line_on_top_follows_from_the_rows(claims: list[Claim], told: str) -> None:
@@ -256,7 +259,7 @@ def test_erasure_compares_rankings_over_the_same_instances() -> None:
     (card,) = verdict(result.summary, ABOUT).rows
     assert card.value == rows["area_attention"]["value"]
     assert card.mark == rows["area_minimum"]["value"]
-    assert f"a random order reaches {rows['area_random']['value']:.2f}" in card.sentence
+    assert f"random order {rows['area_random']['value']:.2f}" in card.sentence
     assert f"flips {100 * (1 - rows['never_attention']['value']):.0f} % of predictions" in card.sentence
 
 
@@ -270,7 +273,7 @@ def test_erasure_of_an_old_summary_compares_nothing() -> None:
     }
     (row,) = verdict(summary_of(**{f"erasure__{name}": {"value": value} for name, value in old.items()}), ABOUT).rows
     assert (row.value, row.measure) == (0.95, "share that never flips, by attention")
-    assert row.sentence == "Removing tokens by attention flips 5 % of predictions; some set of tokens flips 14 %."
+    assert row.sentence == "Removing tokens in order of attention flips 5 % of predictions; removing the best set of tokens flips 14 %."
 
 
 def test_results_without_an_interval_show_none() -> None:

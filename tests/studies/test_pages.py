@@ -27,7 +27,7 @@ from attnaudit.trace import Trace
 from tests.studies.identity import identified
 from tests.studies.test_numbers import adversary_traces, some
 
-BOTH = "bootstrap intervals that draw both"
+BOTH = "bootstrap intervals that resample both"
 
 
 def write_results(folder: Path, study: Study, traces: dict[str, Trace]) -> Path:
@@ -79,7 +79,7 @@ def test_where_some_models_have_one_seed_that_is_said(tmp_path: Path) -> None:
     traces = adversary_traces()
     traces["base-s2"] = traces["uniform-s0"]
     text = text_of(write_study(write_results(tmp_path / "some", ModelAdversary(strengths=(0.001, 0.1)), traces), {}))
-    assert f"{BOTH}, of a model with one seed instances alone; s.d." in text
+    assert f"{BOTH} (for a model with one seed, instances alone); s.d." in text
 
 
 def summary(study: str, measure: str, value: float, std: float | None = None) -> dict[str, object]:

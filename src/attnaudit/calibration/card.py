@@ -8,8 +8,8 @@ from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.words import figure, percent
 
-QUESTION = "Where is it among models whose attention is known to be faithful, or not?"
-MEASURE = "degree, 0 like unfaithful and 1 like faithful constructions"
+QUESTION = "Is it closer to models with faithful or with unfaithful attention?"
+MEASURE = "degree: 0 like the unfaithful constructions, 1 like the faithful ones"
 
 
 def standing_row(rows: SummaryRows, about: About, degree: Degree | None) -> CardRow | None:
@@ -36,13 +36,13 @@ def _between(found: Standing) -> str:
     below, above = (CONSTRUCTIONS[name].title if name in CONSTRUCTIONS else name for name in (found.below, found.above))
     if below and above:
         return f"between “{below}” and “{above}”"
-    return f"above all: “{below}” is next" if below else f"below all: “{above}” is next"
+    return f"above all constructions; nearest: “{below}”" if below else f"below all constructions; nearest: “{above}”"
 
 
 def _judgement(found: Standing) -> str:
     if found.truth is None:
         return f"No judgement: {found.reason}."
-    return f"The models nearest to it are {found.truth} by construction."
+    return f"The nearest models are {found.truth} by construction."
 
 
 def _quality(degree: Degree) -> str:
@@ -50,8 +50,9 @@ def _quality(degree: Degree) -> str:
     held = degree.held or {}
     if held.get("auc") is None:
         return ""
-    right = "" if held.get("right") is None else f", and the judgement of the nearest models is right in {percent(held['right'])}"
+    right = held.get("right")
+    judged = "" if right is None else f", and the judgement by the nearest models is right in {percent(right)} of the cases that it judges"
     return (
-        f" On constructions that it was not fitted on the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} "
-        f"of the pairs [{figure(held['low'])}, {figure(held['high'])}]{right}; two models of opposite truth can leave the same trace."
+        f" On held-out constructions the degree ranks a faithful model above an unfaithful one in {figure(held['auc'])} of the pairs "
+        f"[{figure(held['low'])}, {figure(held['high'])}]{judged}. A faithful and an unfaithful model can leave the same trace."
     )

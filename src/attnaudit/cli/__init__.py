@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return fail(_system(error))
     except MemoryError:
-        return fail("out of memory; expected more of it; try shorter texts (--max-tokens) or --set training.batch_size=16")
+        return fail("out of memory; try shorter texts (--max-tokens) or --set training.batch_size=16")
     except RuntimeError as error:
         if not _is_out_of_memory(error):
             raise
@@ -59,7 +59,7 @@ def _usage(error: typer.TyperException) -> str:
 
 def _system(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}; expected a place that can be read and written with room to spare"
+    return f"{place}{error.strerror or error}; expected a place that can be read and written, with free space"
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

@@ -54,7 +54,7 @@ def attnaudit(
 def demo(out: o.Out = None, as_json: o.Json = False) -> None:
     """Train, audit and report on a small planted corpus: no data, no network, under two minutes.
 
-    The words that decide the label are known, so the card says how well attention finds them.
+    The words that decide the label are known, so the report also measures how well attention finds them.
 
     \b
     Examples:
@@ -102,7 +102,7 @@ def run_(
     with progress() as bar:
         run(spec, place, bar)
     if before and not as_json:
-        typer.echo(f"{printable(str(place))} holds this run already\n")
+        typer.echo(f"{printable(str(place))} already holds this run\n")
     show_run(place, as_json)
 
 
@@ -309,7 +309,7 @@ def translate(
 
 @app.command(short_help="List the settings of --set.")
 def settings(
-    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Only settings that begin so.")] = "",
+    prefix: Annotated[str, typer.Argument(metavar="[PREFIX]", show_default=False, help="Only settings whose names start with this.")] = "",
     as_json: o.Json = False,
 ) -> None:
     """List the settings of --set: the values that they take, their defaults and their meaning.
@@ -329,4 +329,4 @@ def settings(
     show_settings(sections(prefix), as_json)
 
 
-app.command("reproduce", short_help="Reproduce a paper, or list all that can be.")(reproduce)
+app.command("reproduce", short_help="Reproduce a paper, or list the papers.")(reproduce)

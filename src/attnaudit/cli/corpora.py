@@ -19,12 +19,12 @@ Source = Annotated[
 Name = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="A registered name; see attnaudit corpora list.")]
 Address = Annotated[
     str | None,
-    typer.Option("--from", metavar="URL", help="A mirror of the corpus's one file, with http or https; the checksum must agree."),
+    typer.Option("--from", metavar="URL", help="URL of a mirror (http or https); the checksum must agree."),
 ]
 Place = Annotated[
     Path | None, typer.Option("--data-dir", help="Folder to put the corpus into; default: $ATTNAUDIT_DATA, then the user's cache.")
 ]
-NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not read the corpus after the download; large ones take long.")]
+NoCheck = Annotated[bool, typer.Option("--no-check", help="Do not read the corpus after the download (slow for a large one).")]
 
 
 @app.callback()
@@ -84,8 +84,8 @@ def check(
 def fetch(name: Name, data_dir: Place = None, address: Address = None, no_check: NoCheck = False, as_json: o.Json = False) -> None:
     """Download a registered corpus, check its checksum, unpack it into DIR/NAME and read it once.
 
-    The same command resumes an interrupted download. An existing corpus is left as it is. Where a program may not fetch one, the command
-    says how to get it, with exit status 2.
+    The same command resumes an interrupted download. An existing corpus is left as it is. Where no program may fetch a corpus, the
+    command prints how to get it and ends with exit status 2.
 
     \b
     Examples:

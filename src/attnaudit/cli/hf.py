@@ -34,7 +34,7 @@ Uniform = Annotated[
     str | None,
     typer.Option(
         "--frozen-uniform", metavar="all|LAYER,…", show_default=False,
-        help="Layers, counted from 0, whose heads attend uniformly to all tokens, in training and in the saved model.",
+        help="Layers (from 0) whose heads attend uniformly to all tokens, in training and in the saved model.",
     ),
 ]  # fmt: skip
 Deception = Annotated[
@@ -47,7 +47,9 @@ Deception = Annotated[
 ]  # fmt: skip
 TrainingSettings = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="A setting of model, training, schedule or corpus, as model.layers=2; repeatable."),
+    typer.Option(
+        "--set", metavar="KEY=VALUE", help="A setting of model, training, schedule or corpus, for example model.layers=2; repeatable."
+    ),
 ]
 Folder = Annotated[Path, typer.Argument(metavar="MODEL_DIR", show_default=False, help="The folder that model.save_pretrained has written.")]
 Source = Annotated[
@@ -61,16 +63,21 @@ Source = Annotated[
 Task = Annotated[
     str | None,
     typer.Option(
-        "--task", show_default=False, metavar="classification|causal-lm|seq2seq", help="What the model predicts; default: by its class."
+        "--task",
+        show_default=False,
+        metavar="classification|causal-lm|seq2seq",
+        help="What the model predicts; default: by the class of the model.",
     ),
 ]
-Cross = Annotated[bool, typer.Option("--cross", help="Cross-attention of an encoder–decoder, in place of its decoder's own.")]
-Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, as 0,3.")]
-Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, as 0,3.")]
+Cross = Annotated[
+    bool, typer.Option("--cross", help="Audit the cross-attention of an encoder–decoder instead of its decoder's self-attention.")
+]
+Layers = Annotated[str | None, typer.Option("--layers", show_default="last", help="last, all, or numbers from 0, for example 0,3.")]
+Heads = Annotated[str | None, typer.Option("--heads", show_default="all", help="all, or numbers from 0, for example 0,3.")]
 Sample = Annotated[
     int | None,
     typer.Option(
-        "--sample", min=1, show_default="500, or 50 of several layers or positions", help="Texts that are audited, drawn by the seed."
+        "--sample", min=1, show_default="500; 50 with several layers or positions", help="Number of texts to audit, drawn with the seed."
     ),
 ]
 Scores = Annotated[
@@ -79,39 +86,39 @@ Scores = Annotated[
         "--score",
         metavar="NAME",
         show_default=False,
-        help="Measure of importance, or all; repeatable. Default: gradient, loo, gradient_input, rollout, norm.",
+        help="Importance measure, or all; repeatable. Default: gradient, loo, gradient_input, rollout, norm.",
     ),
 ]
 Positions = Annotated[
     str | None,
     typer.Option(
         "--positions", metavar="one|all|last", show_default=False,
-        help="Positions of a text whose next token is the prediction; default: one of every target, drawn by the seed, and the last of a "
-        "prompt.",
+        help="Positions whose next token is the prediction; default: one position of each target, drawn with the seed; of a prompt, the "
+        "last.",
     ),
 ]  # fmt: skip
 Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set", metavar="KEY=VALUE",
-        help="A setting of an experiment, of corpus or of collect, for example adversary.epsilon=0.05 or corpus.target_ending=de; "
+        help="A setting of an experiment, of the corpus or of collect, for example adversary.epsilon=0.05 or corpus.target_ending=de; "
         "repeatable.",
     ),
 ]  # fmt: skip
 Split = Annotated[
     str | None,
     typer.Option(
-        "--split", metavar="all|train|dev|test", show_default="all of a file; of a folder or a registered corpus test",
-        help="Split that is audited; no other file of a folder is opened. train, dev and test of a single table are shares that are drawn "
-        "as attnaudit hf train does.",
+        "--split", metavar="all|train|dev|test", show_default="all for a file, test for a folder or a registered corpus",
+        help="Split to audit; no other file of a folder is opened. A single table is split into train, dev and test as by attnaudit hf "
+        "train.",
     ),
 ]  # fmt: skip
-Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed by which texts, positions and shares of a table are drawn.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, max=2**32 - 1, help="Seed that draws texts, positions and the splits of a table.")]
 Classes = Annotated[
     str | None,
     typer.Option(
         "--classes", metavar="NAME,…", show_default="the model's own names",
-        help="Names of a classifier's outputs, in their order, by which the labels of the corpus are matched.",
+        help="Names of a classifier's outputs, in order, to match with the labels of the corpus.",
     ),
 ]  # fmt: skip
 
@@ -135,7 +142,7 @@ def audit(
     seed: Seed = 0, experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False,
     **texts: Any,
 ) -> None:  # fmt: skip
-    """Check a model, record the attention of its heads where its prediction is read, audit it and write the report.
+    """Check a model, record the attention of its heads at the position that its prediction is read from, audit it and write the report.
 
     The query of a classifier is the position that it pools, that of a language model the last of its prompt, that of an encoder–decoder a
     position of the target, drawn at random. A file of your own is audited whole, as nothing is trained; labels are needed for the scores

@@ -145,7 +145,8 @@ Encoder = Annotated[
 Attention = Annotated[
     str | None,
     typer.Option(
-        "--attention", show_default="additive", help=f"One of {', '.join(ATTENTIONS)}; uniform is 1/T, log_odds is fixed by the words.",
+        "--attention", show_default="additive", 
+        help=f"One of {', '.join(ATTENTIONS)}; uniform: 1/T; log_odds: fixed weights from the words' log-odds.",
         autocompletion=_begin(lambda: ATTENTIONS),
     ),
 ]  # fmt: skip
@@ -236,7 +237,7 @@ ReplayModel = Annotated[
     Path | None,
     typer.Option(
         "--replay", metavar="MODEL_DIR", show_default=False,
-        help="The transformer that the trace was collected from, for a trace without a tail of its own.",
+        help="The transformer that the trace was collected from, for a trace with tail replay.",
     ),
 ]  # fmt: skip
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]

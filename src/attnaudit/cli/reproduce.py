@@ -17,7 +17,7 @@ PAPER_NAMES = "jain2019, serrano2019, wiegreffe2019, pruthi2020 or snell2021"
 
 def reproduce(
     paper: Annotated[
-        str | None, typer.Argument(metavar="[PAPER]", show_default=False, help=f"{PAPER_NAMES}; without it the index of all.")
+        str | None, typer.Argument(metavar="[PAPER]", show_default=False, help=f"{PAPER_NAMES}; without it, the index of all papers.")
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="A representative subset: under 20 minutes on 2 cores. Says what it leaves out.")
@@ -27,7 +27,7 @@ def reproduce(
     attentions: o.CellAttentions = None,
     studies: o.CellStudies = None,
     seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="Of runs: seeds 0 to N − 1; default: those of the declaration; not with --quick.")
+        int | None, typer.Option("--seeds", min=1, help="Seeds 0 to N − 1 for runs; default: as declared for the paper; not with --quick.")
     ] = None,
     vectors: o.Vectors = None,
     data_dir: o.DataDir = None,
@@ -45,7 +45,7 @@ def reproduce(
     dry_run: o.DryRun = False,
     as_json: o.Json = False,
 ) -> None:  # fmt: skip
-    """Do what a paper did, on your data, and compare every published number with ours: one page.
+    """Rerun a paper's experiments on your data, and compare every published number with ours on one page.
 
     A paper is a list of cells: runs and studies, each with its corpus, model and seeds. They are made in DIR (runs/PAPER by default);
     each leaves a small record, and the page is written from all records. The same command resumes one that was stopped, and calls with

@@ -188,11 +188,11 @@ def _looks(rows: SummaryRows, study: Copying) -> Iterator[CardRow]:
     if row is None or right is None or attended is None:
         return
     nowhere = right["value"] < PASSED and abs(attended["value"]) < 1  # such weights are at the right position in the median too
-    says = "says nothing: weights that look anywhere have one near the right position too" if nowhere else f"is {_at(attended['value'])}"
+    says = "says nothing: random weights have a median near the right position too" if nowhere else f"is {_at(attended['value'])}"
     sentence = (
         f"Medians over {count(row['n'], 'seed')}: the largest weight is at the position that the symbol comes from for "
         f"{percent(right['value'])} of those written, and for {percent(row['value'])} where output relevance is in its top {TOP} %. "
-        f"Its median position {says}. States that know a symbol may stand elsewhere than the symbol."
+        f"Its median position {says}. The states that hold a symbol can be at other positions than the symbol."
     )
     chance = float(chance_agreement(np.array([study.sequences.positions]))[0])
     measure = f"attention where output relevance is in its top {TOP} %"
@@ -222,7 +222,7 @@ def _curves(curves: pl.DataFrame, final: pl.DataFrame, study: Copying) -> StudyF
         "agreement": "agreement of attention with output relevance",
     }  # fmt: skip
     caption = (
-        f"A line for each seed, on {count(study.probe, 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
+        f"One line per seed, on {count(study.probe, 'sequence')} never trained on. Token: the right symbol is the likeliest, given "
         "the right ones before. Attention: the largest weight (mean over heads) is at the position that the symbol comes from. Output "
         "relevance: the position that would make the right symbol likeliest, had it all the attention, is that one. Agreement: attention's "
         f"largest weight is at one of the top {TOP} % of the positions by output relevance, wherever these are."

@@ -30,16 +30,21 @@ _LEAST = {**dict.fromkeys(_POSITIVE, 1), "pretraining": 0, "seed": 0}
 
 @dataclass(frozen=True)
 class Copying:
-    """The copying task: sources of ``length`` out of ``symbols`` (None: as many as in the paper), ``seeds`` trainings of ``steps`` each.
+    """The copying task: write a sequence of symbols again. The settings:
 
-    The ``preset`` is the output layer and the symbols of both sides (`presets`): ``snell2021``, as released with the paper, or ``tied``.
-    ``pretraining`` are earlier steps with uniform attention, on sequences of ``pretraining_kind``: from permutations, uniform attention
-    learns nothing, since every source has the same symbols. The ``encoder`` reads forwards, or from both ends (``bilstm``): then the
-    states before a symbol know it too, and may be where attention looks. ``hidden`` is the width of both sides' states (of ``bilstm``
-    half in each direction), ``heads`` share it; ``embedding_scale`` is the standard deviation that vectors of symbols start with. Every
-    ``every`` steps a fixed batch of ``probe`` sequences is measured, at the end ``test`` of them. A token accuracy above 0.95 is success.
-    With ``precision`` bfloat16 products are of factors rounded to 16 bits where the processor has such: several times
-    faster, and rounded as that processor does.
+    ``kind`` is how the sequences are drawn: permutations, distinct symbols or independent ones (iid). ``length`` is the number of symbols
+    of a sequence. ``symbols`` is the number of different symbols; none: as many as in the paper. ``preset`` is the output layer and the
+    symbols of both sides: snell2021, as released with the paper, or tied. ``encoder`` is the encoder: lstm reads forwards; with bilstm
+    (both directions) the states before a symbol hold that symbol too, and attention may go there. ``hidden`` is the width of the states on
+    both sides; with bilstm, half of it per direction. ``embedding_scale`` is the initial standard deviation of the symbols' vectors.
+    ``heads`` is the number of attention heads, which share the states. ``seeds`` is the number of trainings. ``steps`` is the number of
+    optimizer steps of a training. ``every`` is the number of steps between measurements. ``probe`` is the number of sequences (a fixed
+    batch) of each measurement. ``test`` is the number of sequences measured at the end. ``pretraining`` is the number of earlier steps with
+    uniform attention. ``pretraining_kind`` is the kind of the sequences of pretraining; from permutations, uniform attention learns
+    nothing, since every source has the same symbols. ``precision`` is the precision of products: bfloat16 rounds their factors to 16 bits
+    where the processor can, which is several times faster, with results that depend on the processor.
+
+    A token accuracy above 0.95 is success.
     """
 
     name: ClassVar[str] = NAME

@@ -41,42 +41,42 @@ class CorpusSpec:
         "Column with the question, or the hypothesis, that goes with the text.", None, flag="--question-column", only="files"
     )
     rationale: str | None = setting(
-        "Column with the [start, stop] characters of the text that are known to matter (jsonl, parquet).", None,
+        "Column with the [start, stop] character ranges of the words known to matter (jsonl, parquet).", None,
         flag="--rationale-column", only="files",
     )  # fmt: skip
     on_bad_row: Literal["error", "skip"] = setting(**_ON_BAD_ROW, flag="--on-bad-row")
     max_tokens: int | None = setting("Cut texts to this many tokens.", None, flag="--max-tokens", least=1, only="files")
     min_df: int | None = setting(
-        "Train texts that a word must occur in to be known; default: the corpus's own, else 1, 5 or 10 by size.", None,
+        "Train texts that a word must occur in to enter the vocabulary; default: the corpus's own, else 1, 5 or 10 by size.", None,
         least=1, only="files",
     )  # fmt: skip
-    train_kept: float | None = setting("Share of the train rows that is used; default: the corpus's own, else 1.", None, **_SHARE)
-    test_kept: float | None = setting("Share of the test rows that is used; default: the corpus's own, else 1.", None, **_SHARE)
+    train_kept: float | None = setting("Share of the train rows to use; default: the corpus's own, else 1.", None, **_SHARE)
+    test_kept: float | None = setting("Share of the test rows to use; default: the corpus's own, else 1.", None, **_SHARE)
     sentences: Literal["rule", "lines"] = setting(
-        "Where sentences end, for hierarchical models: found by a rule, or at the ends of lines.", "rule", only="files"
+        "How texts are split into sentences, for hierarchical models: by a rule, or at line ends.", "rule", only="files"
     )
     digits: Literal["keep", "mask"] | None = setting(
-        "keep words with a digit in a text of your own, or mask: read each as qqq, as Jain & Wallace 2019 did; default: keep.", None,
+        "Words with a digit in your own texts: keep them, or mask (read each as qqq, as in Jain & Wallace 2019); default: keep.", None,
         flag="--digits", only="own",
     )  # fmt: skip
     lowercase: bool | None = setting("Lower-case all words, or none; default: all.", None, flag="--lowercase/--no-lowercase", only="own")
     tokenizer: str | None = setting(
-        "Rules that find words: a language of spaCy by its code (en, de, fr, …; xx for any), or whitespace; default: en.", None,
+        "Tokenizer: the code of a spaCy language (en, de, fr, …; xx for any), or whitespace; default: en.", None,
         flag="--tokenizer", metavar="CODE", only="own",
     )  # fmt: skip
     encoding: str | None = setting(
-        "Encoding of a csv, tsv or jsonl file, as latin-1, cp1252 or utf-16; default: utf-8.", None, flag="--encoding", only="own"
+        "Encoding of a csv, tsv or jsonl file, such as latin-1, cp1252 or utf-16; default: utf-8.", None, flag="--encoding", only="own"
     )
     delimiter: str | None = setting(
-        "Character between the fields of a csv or tsv file, or tab; default: as the file's name says.", None,
+        "Separator of a csv or tsv file: one character, or tab; default: by the file's ending.", None,
         flag="--delimiter", metavar="CHARACTER", only="own",
     )  # fmt: skip
     size: int | None = setting(**_SIZE)
     length: tuple[int, int] | None = setting(**_LENGTH)
     seed: int | None = setting(**_SEED)
-    removed: Literal["rationale"] | tuple[str, ...] | None = setting("Words that are removed from every text, or its rationale.", None)
+    removed: Literal["rationale"] | tuple[str, ...] | None = setting("What to remove from every text: its rationale, or these words.", None)
     planted: Literal["decisive", "twice", "majority", "last", "many", "decoy", "random"] | None = setting(
-        "Rule by which words are planted into short cuts of the texts, with random labels that follow them (docs/calibration.md).", None
+        "Rule that plants words into shortened texts with random labels (docs/calibration.md).", None
     )
 
     def __post_init__(self) -> None:
@@ -117,17 +117,22 @@ class ParallelSpec:
     source_ending: str = setting("Ending of the source files of a folder, before .gz.", "src", only="files")
     target_ending: str = setting("Ending of the target files of a folder, before .gz.", "trg", only="files")
     encoding: str | None = setting(
-        "Encoding of the files of a folder of pairs, as latin-1, cp1252 or utf-16; default: utf-8.", None, flag="--encoding", only="own"
+        "Encoding of the files of a folder of pairs, such as latin-1, cp1252 or utf-16; default: utf-8.",
+        None,
+        flag="--encoding",
+        only="own",
     )
     dev: str = setting("Name of the dev files of a folder.", "dev", only="files")
     test: str = setting("Name of the test files.", "test", only="files")
     max_words: int = setting("A pair with more words on a side is a bad row.", 100, least=1, only="files")
     on_bad_row: Literal["error", "skip"] = setting(**_ON_BAD_ROW)
-    train_kept: float = setting("Share of the train pairs that is used.", 1.0, **_SHARE)
-    test_kept: float = setting("Share of the test pairs that is used.", 1.0, **_SHARE)
+    train_kept: float = setting("Share of the train pairs to use.", 1.0, **_SHARE)
+    test_kept: float = setting("Share of the test pairs to use.", 1.0, **_SHARE)
     units: UnitName | None = setting("Units of the texts: learned pieces, or words; default: the corpus's own, else pieces.", None)
-    pieces: int = setting("Most pieces that are learned from train.", 4000)
-    min_df: int | None = setting("Train texts that a unit must occur in to be known; default: 2 for words, 1 for pieces.", None, least=1)
+    pieces: int = setting("Largest number of pieces learned from train.", 4000)
+    min_df: int | None = setting(
+        "Train texts that a unit must occur in to enter the vocabulary; default: 2 for words, 1 for pieces.", None, least=1
+    )
     seed: int | None = setting(**_SEED)
     size: int | None = setting(**_SIZE)
     length: tuple[int, int] | None = setting(**_LENGTH)

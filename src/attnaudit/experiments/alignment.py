@@ -41,23 +41,23 @@ class Alignment:
     question = "Does attention find the source words that a target word translates?"
     papers = (SNELL2020,)
     measures = (
-        Measure("precision_at_1_alpha_minus_precision_at_1_{score}", "precision at 1 of attention less {score}, paired",
+        Measure("precision_at_1_alpha_minus_precision_at_1_{score}", "precision at 1, attention minus {score}, paired",
                 "How much more often the largest attention is on an aligned unit than another score's largest value.", "higher"),
-        Measure("aer_alpha_minus_aer_{score}", "alignment error rate of attention less {score}, paired",
+        Measure("aer_alpha_minus_aer_{score}", "alignment error rate, attention minus {score}, paired",
                 "How much larger the alignment error rate of attention is than that of another score, over the same gold tokens.", "lower"),
         Measure("precision_at_1_{score}", "share whose largest score is on an aligned unit, {score}",
                 "Share of gold tokens whose source unit of largest score is aligned with them, ties counted in part, 0 to 1.", "higher"),
         Measure("aer_{score}", "alignment error rate of the largest score, {score}",
                 "Alignment error rate (Och & Ney 2003) of one link per gold token, to the source unit of largest score, 0 to 1.", "lower"),
         Measure(
-            "dictionary_{score}", "share of the n strongest pairs of the dictionary that are translations, of which there are n, {score}",
-            "R-precision of the dictionary: of n pairs known to be translations, the share among the n strongest.", "higher",
+            "dictionary_{score}", "R-precision of the dictionary, {score}",
+            "With n pairs known to be translations: their share among the n strongest pairs.", "higher",
         ),
     )  # fmt: skip
     seed = 0  # no setting: a run records the settings of its experiments, and alignment never had any
 
     def refuses(self, trace: Trace) -> str | None:
-        return None if trace.task == "translation" else "its rows are not the gold tokens of a translator"
+        return None if trace.task == "translation" else "the rows are not the gold tokens of a translator"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         all_marks = trace.ragged("rationale")

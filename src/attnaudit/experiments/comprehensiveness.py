@@ -42,8 +42,8 @@ from attnaudit.trace import Trace
 NO_SPAN = 1e-12
 NEARLY = 0.8  # of what a choice of as many tokens can do: from here on attention is supported
 _KINDS: tuple[tuple[str, str, Literal["higher", "lower"]], ...] = (
-    ("normalised_comprehensiveness", "comprehensiveness between its bounds", "higher"),
-    ("normalised_sufficiency", "sufficiency between its bounds", "lower"),
+    ("normalised_comprehensiveness", "normalised comprehensiveness", "higher"),
+    ("normalised_sufficiency", "normalised sufficiency", "lower"),
     ("input_comprehensiveness", "comprehensiveness by deletion from the text", "higher"),
     ("input_sufficiency", "sufficiency by deletion from the text", "lower"),
     ("comprehensiveness", "comprehensiveness", "higher"),
@@ -70,27 +70,27 @@ class Comprehensiveness:
 
     name = "comprehensiveness"
     needs = ()
-    question = "Are the tokens of most attention needed for the prediction, and enough for it?"
+    question = "Are the most attended tokens needed for the prediction, and enough for it?"
     papers = (DEYOUNG2020,)
     measures = (
-        *(Measure(f"{kind}_attention_minus_{kind}_{{score}}", f"{label} of attention less {{score}}, paired",
-                  f"How much larger the {label} of attention is than that of another score, over the same instances.", direction)
+        *(Measure(f"{kind}_attention_minus_{kind}_{{score}}", f"{label}, attention minus {{score}}, paired",
+                  f"{label.capitalize()} of attention minus that of another score, over the same instances.", direction)
           for kind, label, direction in _KINDS),
-        Measure("normalised_comprehensiveness_{score}", "comprehensiveness between its exact bounds, {score}",
-                "Where the comprehensiveness lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "higher"),
-        Measure("normalised_sufficiency_{score}", "sufficiency between its exact bounds, {score}",
-                "Where the sufficiency lies between the minimum and maximum over all choices of as many tokens, 0 to 1.", "lower"),
-        Measure("input_comprehensiveness_{score}", "fall of the predicted class, top tokens deleted from the text, {score}",
-                "Comprehensiveness with the tokens deleted from the text and the whole model run again.", "higher"),
-        Measure("input_sufficiency_{score}", "fall of the predicted class, text of the top tokens alone, {score}",
-                "Sufficiency with the other tokens deleted from the text and the whole model run again.", "lower"),
-        Measure("comprehensiveness_{score}", "fall of the predicted class without the top tokens (AOPC), {score}",
+        Measure("normalised_comprehensiveness_{score}", "normalised comprehensiveness, {score}",
+                "Comprehensiveness rescaled between the exact minimum (0) and maximum (1) over all sets of as many tokens.", "higher"),
+        Measure("normalised_sufficiency_{score}", "normalised sufficiency, {score}",
+                "Sufficiency rescaled between the exact minimum (0) and maximum (1) over all sets of as many tokens.", "lower"),
+        Measure("input_comprehensiveness_{score}", "fall of the predicted probability, top tokens deleted from the text, {score}",
+                "Comprehensiveness with the tokens deleted from the text and the whole model rerun.", "higher"),
+        Measure("input_sufficiency_{score}", "fall of the predicted probability, text of the top tokens alone, {score}",
+                "Sufficiency with the other tokens deleted from the text and the whole model rerun.", "lower"),
+        Measure("comprehensiveness_{score}", "fall of the predicted probability without the top tokens (AOPC), {score}",
                 "Fall of the predicted class's probability without the top 1, 5, 10, 20 and 50 % of tokens, mean of the five.", "higher"),
-        Measure("sufficiency_{score}", "fall of the predicted class with the top tokens alone (AOPC), {score}",
+        Measure("sufficiency_{score}", "fall of the predicted probability with the top tokens alone (AOPC), {score}",
                 "Fall of the predicted class's probability with the top 1, 5, 10, 20 and 50 % of tokens alone, mean of the five.", "lower"),
     )  # fmt: skip
     seed: int = 0
-    orders: int = setting("Random orders, whose mean is the reference.", 5)
+    orders: int = setting("Number of random orders; their mean is the reference.", 5)
 
     def __post_init__(self) -> None:
         require(self, "orders", 1 <= self.orders <= MOST_ORDERS, f"1 to {MOST_ORDERS:,} random orders")
@@ -137,13 +137,13 @@ class Comprehensiveness:
             return
         place = rows.value("comprehensiveness", "normalised_comprehensiveness_attention")
         sentence = (
-            f"Without the tokens of most attention{rows.of_head} (the top 1 to 50 %) the probability of the predicted class falls by "
-            f"{figure(row['value'], 3)} on average, without random ones by {figure(chance['value'], 3)}"
-            f"{'' if place is None else f'; of what a choice of as many tokens can do that is {percent(place)}'}."
+            f"Without the most attended tokens{rows.of_head} (the top 1 to 50 %) the probability of the predicted class falls by "
+            f"{figure(row['value'], 3)} on average; without random tokens, by {figure(chance['value'], 3)}"
+            f"{'' if place is None else _of_what_is_possible(place)}."
             f"{rows.apart('comprehensiveness', 'comprehensiveness_attention', 3)}{of_kept_words(rows)}"
         )
         yield card_row(
-            "Does the output need the tokens of most attention?", "fall without the top tokens, by attention", row,
+            "Does the output need the most attended tokens?", "fall without the most attended tokens", row,
             f"random tokens {figure(chance['value'], 3)} {interval(chance, 3)}".rstrip(), sentence, mark=float(chance["value"]),
             scale=(-1.0, 1.0) if row["value"] < 0 else (0.0, 1.0), places=3, claim=_claim(rows, place),
         )  # fmt: skip
@@ -156,14 +156,18 @@ class Comprehensiveness:
         return found.with_columns(differences(*against_attention(found.collect_schema().names(), families)))
 
 
+def _of_what_is_possible(place: float) -> str:
+    return f"; from the smallest (0 %) to the largest (100 %) fall that as many tokens can cause, attention reaches {percent(place)}"
+
+
 def _claim(rows: SummaryRows, place: float | None) -> Claim | None:
     gap = rows.get("comprehensiveness", "comprehensiveness_attention_minus_comprehensiveness_random")
     if gap is None or gap["low"] is None or gap["n"] < FEWEST_OF_CLASS:
         return None
     if gap["low"] <= 0:
-        return Claim(False, f"the output is not shown to need the tokens of most attention{rows.of_head} more than random ones")
+        return Claim(False, f"the output is not shown to need the most attended tokens{rows.of_head} more than random ones")
     needed = place is not None and place >= NEARLY
-    return Claim(True, f"the output needs the tokens of most attention{rows.of_head}, nearly as much as any") if needed else None
+    return Claim(True, f"the output needs the most attended tokens{rows.of_head} nearly as much as it needs any") if needed else None
 
 
 def _of_input(trace: Trace) -> list[str]:

@@ -62,13 +62,13 @@ class Correlation:
     question = "Does attention rank tokens as measures of their importance do?"
     papers = (JAIN2019,)
     measures = (
-        Measure("tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out less τ attention – {score}, paired",
+        Measure("tau_gradient_loo_minus_tau_{score}", "τ gradient – leave-one-out minus τ attention – {score}, paired",
                 "How much better the two importance measures agree with each other than attention agrees with one of them.", "lower"),
-        Measure("tau_gradient_minus_tau_loo", "τ attention – gradient less τ attention – leave-one-out, paired",
+        Measure("tau_gradient_minus_tau_loo", "τ attention – gradient minus τ attention – leave-one-out, paired",
                 "How much better attention agrees with the gradient than with leave-one-out."),
-        Measure("above_chance_gradient_loo", "chance that gradient – leave-one-out agree better than in a random order",
+        Measure("above_chance_gradient_loo", "probability that gradient – leave-one-out agree better than with a random order",
                 "Probability that τ exceeds that of a random order of the tokens, mean over instances: 0.5 is chance, 1 certain."),
-        Measure("above_chance_{score}", "chance that attention – {score} agree better than in a random order",
+        Measure("above_chance_{score}", "probability that attention – {score} agree better than with a random order",
                 "Probability that τ exceeds that of a random order of the tokens, mean over instances: 0.5 is chance, 1 certain.",
                 "higher"),
         Measure("tau_gradient_loo", "Kendall τ, gradient – leave-one-out (reference)",

@@ -73,8 +73,8 @@ class Joint:
         ), _CAPTION),
     )  # fmt: skip
     seed: int = 0
-    shuffles: int = setting("Random shuffles of the weights of all heads.", 20)
-    sweeps: int = setting("Times that the search for the largest change goes over all heads.", 2)
+    shuffles: int = setting("Number of random shuffles of the weights of all heads.", 20)
+    sweeps: int = setting("Number of passes over all heads in the search for the largest change.", 2)
 
     def __post_init__(self) -> None:
         require(self, "shuffles", 1 <= self.shuffles <= 10_000, "a whole number from 1 to 10,000")

@@ -26,12 +26,12 @@ MATTERS = 0.15  # a change of probability from which on the output is said to de
 FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
 _MEANS = ("median_delta_y", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
-_CHANGES = ((0.01, "hardly moves"), (0.05, "moves a little"), (0.15, "moves somewhat"), (0.3, "moves clearly"))
+_CHANGES = ((0.01, "hardly changes"), (0.05, "changes a little"), (0.15, "changes somewhat"), (0.3, "changes clearly"))
 
 
 _CAPTION = (
-    "Median change of the output over random shuffles of an instance's weights. Dots are medians, bars quartiles. Peaked attention (lower "
-    "rows) that can be shuffled without effect (left) does not point at what the output depends on."
+    "Median change of the output over random shuffles of the weights, by the largest weight of the instance. Dots are medians, bars "
+    "quartiles. Peaked attention (lower rows) that can be shuffled without effect (left) would not point at what the output depends on."
 )
 
 
@@ -60,7 +60,7 @@ class Permutation:
         Measure("median_error", "Monte Carlo error of the median Δŷ", "Standard error of an instance's median over draws of the shuffles."),
         Measure("shuffles", "shuffles drawn", "Number of shuffles of an instance."),
         Measure("seed_correlation", "expected correlation of the median Δŷ between two seeds of the shuffles",
-                "1 less the share of the variance of the median over instances that is Monte Carlo error."),
+                "1 minus the share of Monte Carlo error in the variance of the median over instances."),
     )  # fmt: skip
     figures = (
         FigureSpec(
@@ -69,8 +69,8 @@ class Permutation:
         ),
     )  # fmt: skip
     seed: int = 0
-    permutations: int | None = setting("Random orders of every row; none for as many as permutation.error needs.", None)
-    error: float = setting("Target Monte Carlo error (standard error) of the median of a row, where permutations is none.", 0.01)
+    permutations: int | None = setting("Number of shuffles per row; none: as many as permutation.error needs.", None)
+    error: float = setting("Target Monte Carlo standard error of the median of each row, where permutations is none.", 0.01)
 
     def __post_init__(self) -> None:
         if self.permutations is not None and not 1 <= self.permutations <= MOST_PERMUTATIONS:
@@ -106,7 +106,7 @@ class Permutation:
             return
         sentence = (
             f"When the attention weights{rows.of_head} are shuffled among the tokens, the output "
-            f"{degree(_CHANGES, row['value'], 'moves strongly')} (mean change of probability {figure(row['value'], 3)}); "
+            f"{degree(_CHANGES, row['value'], 'changes strongly')} (mean change of probability {figure(row['value'], 3)}); "
             f"{_meaning(row['value'], peak)}."
             f"{rows.apart('permutation', 'median_delta_y', 3)}{_retrained(rows)}{of_kept_words(rows)}"
         )
@@ -133,7 +133,7 @@ def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
 def _meaning(change: float, peak: float | None) -> str:
     """What such a change of probability under shuffling means, where the largest weight is ``peak`` on average."""
     if change < MATTERS and peak is not None and peak < FLAT:
-        return f"with weights this close to uniform (largest {peak:.2f} on average) any shuffle changes little, so this says little"
+        return f"with weights this close to uniform (largest {peak:.2f} on average) any shuffle changes little: no conclusion"
     if change < MATTERS:
         return "a small change means that the output depends little on which token has which weight"
     return "the output depends on which token has which weight"

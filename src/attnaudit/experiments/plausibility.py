@@ -36,9 +36,9 @@ class Plausibility:
     question = "Does attention find the tokens known to matter?"
     papers = (DEYOUNG2020,)
     measures = (
-        Measure("precision_attention_minus_precision_{score}", "precision of attention less {score}, paired",
+        Measure("precision_attention_minus_precision_{score}", "precision, attention minus {score}, paired",
                 "How much higher the precision at the number of known tokens is by attention than by another ranking.", "higher"),
-        Measure("auprc_attention_minus_auprc_{score}", "average precision of attention less {score}, paired",
+        Measure("auprc_attention_minus_auprc_{score}", "average precision, attention minus {score}, paired",
                 "How much higher the average precision is by attention than by another ranking.", "higher"),
         Measure("precision_chance", "precision of a random order (share of known tokens)", "Precision of a random order, on average."),
         Measure("auprc_chance", "average precision of a random order", "Average precision that a random order reaches on average."),

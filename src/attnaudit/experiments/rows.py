@@ -105,7 +105,7 @@ def require(experiment: Any, name: str, valid: bool, expected: str, choices: Ite
 def no_single_decision(trace: Trace) -> str | None:
     """Why the outputs of this trace give no single predicted class for a row; None where they do."""
     if trace.metadata["activation"] == "sigmoid" and trace.table.schema.field("prediction").type.list_size > 1:
-        return "several sigmoid outputs are no distribution and make no single decision; it needs one sigmoid output or a softmax"
+        return "several sigmoid outputs are not a distribution and make no single decision; it needs one sigmoid output or a softmax"
     return None
 
 

@@ -117,18 +117,20 @@ class ModelSettings:
 
     encoder: str = setting("The encoder.", "bilstm")
     attention: str = setting("The attention.", "additive")
-    embedding: int = setting("Numbers of a word vector; a file of vectors has its own.", 300)
+    embedding: int = setting("Dimension of the word vectors; a file of vectors has its own.", 300)
     hidden: int = setting("Units per direction (bilstm, bigru), filters per kernel (cnn) or units; the encoder none has no layer.", 128)
     kernels: tuple[int, ...] = setting("Widths of the kernels of the encoder cnn.", (1, 3, 5, 7))
     activation: Literal["relu", "tanh"] = setting("Function after the linear layer of the encoder average.", "relu")
     attention_decay: bool = setting("Weight decay also acts on the parameters of the attention.", True)
     unknown_vectors: Literal["normal", "zero"] = setting(
-        "What a word starts from that a file of vectors lacks: zero, or numbers drawn from N(0, 1).", "zero"
+        "Initial vector of a word that the file of vectors lacks: zero, or drawn from N(0, 1).", "zero"
     )
-    attention_units: int | None = setting("Units of additive attention; none for half the width of the hidden states.", None)
+    attention_units: int | None = setting("Units of additive attention; none: half the width of the hidden states.", None)
     dropout: float = setting("Dropout rate of embedded tokens and of hidden states in training.", 0.0)
-    hierarchical: bool = setting("Encoder and attention twice: words make sentences, sentences the text. Also --preset han.", False)
-    heads: int = setting("Attentions side by side, each to its own part of the hidden states.", 1)
+    hierarchical: bool = setting(
+        "Two levels of encoder and attention: words to sentences, sentences to the text. Also --preset han.", False
+    )
+    heads: int = setting("Number of attention heads, each on its own part of the hidden states.", 1)
 
     def __post_init__(self) -> None:
         self_attention = self.encoder in ENCODERS and ENCODERS[self.encoder].self_attention
@@ -182,11 +184,11 @@ class PairSettings:
         "bilinear (Luong et al. 2015), additive (Bahdanau et al. 2015), uniform (1/T), or none: the decoder sees the source's last state.",
         "bilinear",
     )
-    embedding: int = setting("Numbers of a word vector.", 256)
-    hidden: int = setting("Width of the decoder's states and of the encoder's, half of it for each direction.", 256)
+    embedding: int = setting("Dimension of the word vectors.", 256)
+    hidden: int = setting("Width of the decoder's and of the encoder's states; in the encoder, half of it per direction.", 256)
     layers: int = setting("Layers of the encoder and of the decoder.", 1)
     dropout: float = setting("Dropout rate of embedded tokens, between layers and before the output.", 0.3)
-    heads: int = setting("Attentions side by side, each to its own part of the hidden states.", 1)
+    heads: int = setting("Number of attention heads, each on its own part of the hidden states.", 1)
     shared: bool = setting("One vocabulary and one embedding table for both sides.", False)
     tied: bool = setting("The target's embeddings are the output weights.", True)
     recurrent: bool = setting("false: attend to embedded source tokens without their order, to learn co-occurrence alone.", True)

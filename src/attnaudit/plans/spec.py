@@ -143,7 +143,7 @@ def called(source: str) -> str:
 class Decoding:
     """How translations are searched for."""
 
-    beam: int = setting("Translations that are kept at each step; 1 is the greedy choice.", 5)
+    beam: int = setting("Beam size; 1: greedy decoding.", 5)
 
     def __post_init__(self) -> None:
         if self.beam < 1:

@@ -24,7 +24,7 @@ BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "deceiv
 class TransformerCollect:
     """What a study records of a transformer that it trained: the attention of the last layer."""
 
-    sample: int | None = setting("Texts of test that are traced, drawn by the seed; default: all.", None, least=1)
+    sample: int | None = setting("Number of test texts to trace, drawn with the seed; default: all.", None, least=1)
     scores: tuple[Literal["gradient", "loo"], ...] = setting("Measures of importance, where a study needs them.", ("gradient", "loo"))
 
     def __post_init__(self) -> None:

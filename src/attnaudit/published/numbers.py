@@ -19,14 +19,14 @@ ONCE = ("serrano2019", "wiegreffe2019", "pruthi2020", "snell2021")
 Agreement = Literal["inside", "near", "farther", "unknown"]
 AGREEMENTS: dict[Agreement, tuple[str, str]] = {
     "inside": ("●", "the published value lies in our 95 % interval"),
-    "near": ("◐", "outside our interval, off by at most a twentieth of what the measure can span"),
+    "near": ("◐", "outside our interval, off by at most a twentieth of the measure's range"),
     "farther": ("○", "farther off"),
     "unknown": ("–", "not measured"),
 }
-NEAR = 0.05  # of what the measure can span
+NEAR = 0.05  # of the range of the measure
 RULE = (
-    f"{'; '.join(f'{mark} {words}' for mark, words in AGREEMENTS.values())}. An interval that is wider than half of what the measure can "
-    "span holds nothing. In brackets the published value: ° quoted from our notes, not checked against the paper; ≈ read off a plot or "
+    f"{'; '.join(f'{mark} {words}' for mark, words in AGREEMENTS.values())}. An interval wider than half of the measure's range "
+    "agrees with nothing. In brackets the published value: ° quoted from our notes, not checked against the paper; ≈ read off a plot or "
     "slide. A reason names what differs; it was not tested by an experiment unless it says so."
 )
 

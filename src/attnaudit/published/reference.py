@@ -161,4 +161,7 @@ def _plain(name: str) -> str:
 
 
 def _near(corpus: str, known: list[str]) -> str:
-    return did_you_mean(corpus.lower(), known) or "only the paper's own corpora have any; two runs or more are compared with each other"
+    return (
+        did_you_mean(corpus.lower(), known)
+        or "only these corpora have published numbers; to compare runs with each other, give two or more"
+    )

@@ -19,8 +19,8 @@ from attnaudit.results.words import figure
 
 HEADING = "Planted truth: which measures tell faithful attention from unfaithful?"
 LEAD = (
-    "Every construction counts alike; intervals draw constructions, of dials seeds. Models whose truth the check did not confirm are "
-    "out. Measures without a direction are scored as if higher values spoke for attention."
+    "Every construction counts alike; intervals resample constructions (for dials, seeds). Models whose truth the check did not confirm "
+    "are excluded. Measures without a direction are scored as if higher values spoke for attention."
 )
 
 
@@ -85,15 +85,13 @@ def _degree_table(degree: Mapping[str, Any] | None) -> Iterable[SummaryTable]:
     detail = f"{figure(held['least'])} to {figure(held['most'])} without one construction"
     numbers = {
         "AUC": SummaryCell(figure(held["auc"]), _interval(held["low"], held["high"]), detail), "Brier score": _cell(held["brier"]),
-        "share that is judged": _cell(held["judged"]), "share of these that is right": _cell(held["right"]),
+        "share that is judged": _cell(held["judged"]), "share of the judged that is right": _cell(held["right"]),
     }  # fmt: skip
     measured = [
         (f"{experiment}/{measure}", measure_label(measure, experiment), (_cell(weight),))
         for (experiment, measure, _), weight in zip(degree["measures"], degree["coefficients"], strict=True)
     ]
-    yield SummaryTable(
-        "the degree on constructions that it was not fitted on", tuple(numbers), (("held", "other half", tuple(numbers.values())),)
-    )
+    yield SummaryTable("the degree on held-out constructions", tuple(numbers), (("held", "other half", tuple(numbers.values())),))
     yield SummaryTable("the degree's measures", ("coefficient a standard deviation",), tuple(measured))
 
 
@@ -118,7 +116,7 @@ def _degree_figure(degree: Mapping[str, Any] | None) -> Iterable[Figure]:
     if degree and degree.get("held") and degree["held"]["reliability"]:
         chart = reliability_chart(pl.DataFrame(degree["held"]["reliability"]))
         panel = drawn("", chart, "reliability", "Share of faithful models by degree")
-        caption = "Constructions that the degree was not fitted on; on the diagonal a degree of 0.8 is right four times in five."
+        caption = "Held-out constructions. On the diagonal, a degree of 0.8 is right four times in five."
         yield Figure("reliability", "How often is the degree right?", caption, (panel,))
 
 

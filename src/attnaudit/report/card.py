@@ -71,7 +71,7 @@ class Card:
             measure = "\n".join(as_markup(line) for line in (row.measure, row.separates) if line)
             answer = f"[bold]{as_markup(row.figure)}[/] {as_markup(row.interval)}\n[dim]{measure}[/]"
             table.add_row(as_markup(row.question), answer, as_markup(row.yardstick), as_markup(row.sentence))
-        console.print(table if self.rows else as_markup(f"{self.title}: no experiment gave a figure"))
+        console.print(table if self.rows else as_markup(f"{self.title}: no experiment gave a number"))
         if self.further:
             listed = "; ".join(f"{row.measure} {row.figure} {row.interval}".rstrip() for row in self.further)
             console.print(as_markup(f"Further measures: {listed}."), highlight=False)

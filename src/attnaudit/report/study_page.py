@@ -158,5 +158,5 @@ def _spread(name: str, table: pl.DataFrame) -> str:
     if most == 1:
         alone = "Means over instances, with 95 % bootstrap intervals over instances alone: one seed does not show what another would give."
         return f"{alone}{ends}"
-    alone = "" if least > 1 else ", of a model with one seed instances alone"
-    return f"Means over seeds and instances, with 95 % bootstrap intervals that draw both{alone}; s.d. is the spread over seeds.{ends}"
+    alone = "" if least > 1 else " (for a model with one seed, instances alone)"
+    return f"Means over seeds and instances, with 95 % bootstrap intervals that resample both{alone}; s.d. is the spread over seeds.{ends}"

@@ -33,7 +33,7 @@ OWN = ("translation", "alignment")  # experiments whose numbers are this page's
 _LEAD = (
     "BLEU by sacrebleu, with its bootstrap interval over pairs; accuracy and loss are of reference tokens, each predicted from the "
     "reference's earlier ones, and unknown is the share of them that the vocabulary lacks. Precision compares the largest score of a row "
-    "with known alignments; its intervals draw whole pairs. Dictionary: of n pairs aligned in at least half of the target token's "
+    "with known alignments; its intervals resample whole pairs. Dictionary: of n pairs aligned in at least half of the target token's "
     "positions, the share among its n strongest (Wilson interval)."
 )
 

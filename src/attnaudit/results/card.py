@@ -175,7 +175,7 @@ def claimed(rows: Iterable[CardRow], model: str = "this model") -> str:
     supporting, against = ("; ".join(clauses) for clauses in by_side)
     if supporting and against:
         return (
-            f"Heatmaps of {model} show where it puts weight; whether that explains its predictions is disputed here.\n"
+            f"Heatmaps of {model} show where it puts weight; the measures below disagree on whether that explains its predictions.\n"
             f"For: {supporting}.\nAgainst: {against}."
         )
     if supporting:

@@ -58,7 +58,7 @@ OF_TRANSLATIONS = (
             "BLEU of the translations, each against the reference of another pair: what can be written without the source."),
     Measure("loss", "cross-entropy of the gold token, nats", "Mean cross-entropy of the gold tokens, given those before them, in nats."),
     Measure(
-        "token_accuracy", "share whose gold token is the likeliest, given those before it",
+        "token_accuracy", "share whose gold token is the most probable, given those before it",
         "Share of gold tokens that the translator ranks first, given the gold tokens before them.",
     ),
     Measure("unknown", "share of target tokens that the vocabulary lacks", "Share of target tokens that are not in the vocabulary."),

@@ -66,7 +66,7 @@ def no_skill(rows: SummaryRows, experiment: str, prefix: str = "") -> str:
         reached = " ".join(filter(None, (figure(score["value"], one.places), interval(score, one.places))))
         return (
             f"Claim nothing: the model is not shown to be better than {does} ({one.label} {reached}, baseline "
-            f"{figure(baseline, one.places)}). Figures are shown, conclusions withheld."
+            f"{figure(baseline, one.places)}). Numbers are shown, conclusions are withheld."
         )
     return ""
 

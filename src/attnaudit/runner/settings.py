@@ -21,7 +21,7 @@ from attnaudit.studies import PAIR_STUDIES, STUDIES, TRANSFORMER_STUDIES
 
 _USUAL = {  # meanings of fields that state none
     "seed": "Seed of random draws and of the intervals.", "learning_rate": "Learning rate of Adam.", "batch": "Sequences of a batch.",
-    "embedding": "Numbers of a symbol's vector.",
+    "embedding": "Dimension of the symbols' vectors.",
 }  # fmt: skip
 LONG = 6  # values of a list that help and docs show
 TEXTS, PAIRS, TRANSFORMERS = "classifiers (run, study)", "translators (translate, study)", "transformers (hf train, study --config)"
@@ -121,7 +121,8 @@ def _meaning(section: Any, field: Field[Any]) -> str:
     if stated := field.metadata.get("help", _USUAL.get(field.name)):
         return stated
     sentences = re.split(r"(?<=\.)\s+", " ".join((type(section).__doc__ or "").split()))
-    return next((sentence.replace("``", "") for sentence in sentences if f"``{field.name}``" in sentence), "")
+    named = next((sentence for sentence in sentences if f"``{field.name}``" in sentence), "").removeprefix(f"``{field.name}`` is ")
+    return f"{named[:1].upper()}{named[1:]}".replace("``", "")
 
 
 def _shown(value: Any) -> str:

@@ -45,8 +45,8 @@ _LATER = ("positions", "classes")  # settings that came later: where they are no
 class TransformerSettings:
     """Which attention of a transformer is collected, of which texts."""
 
-    layers: str = setting("Layers: last, all, or numbers from 0, as 0,3.", "last", flag="--layers")
-    heads: str = setting("Heads: all, or numbers from 0, as 0,3.", "all", flag="--heads")
+    layers: str = setting("Layers: last, all, or numbers from 0, for example 0,3.", "last", flag="--layers")
+    heads: str = setting("Heads: all, or numbers from 0, for example 0,3.", "all", flag="--heads")
     sample: int | None = setting(
         "Texts of the split that are audited, drawn by the seed; default: 500, or 50 of several layers, or at all positions.",
         None, flag="--sample", least=1,

@@ -65,14 +65,14 @@ class ModelAdversary:
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"strengths": (1e-3, 1e-2), "controls": 1, "epochs": 30, "patience": 5}
-    strengths: tuple[float, ...] = setting("Weights λ of the divergence, an adversary each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2))
-    seeds: int = setting("Trainings of each adversary.", 1)
-    controls: int = setting("Models that differ from the base model in the seed alone.", 2)
-    scaling: Literal["mean", "released"] = setting("released: half the TVD, as in the authors' code.", "mean")
-    divergence: Literal["forward", "reversed"] = setting("forward: KL(α ‖ α_base), or reversed.", "forward")
-    limit: float = setting("Largest mean TVD of the area under the curve.", 0.1)
-    patience: int = setting("Epochs without a better dev loss after which an adversary stops.", 10)
-    epochs: int = setting("Largest number of epochs of an adversary; default: training.epochs, where it is given.", 200)
+    strengths: tuple[float, ...] = setting("Weights λ of the divergence; one adversary for each.", (1e-4, 3e-4, 1e-3, 3e-3, 1e-2))
+    seeds: int = setting("Number of trainings (seeds) of each adversary.", 1)
+    controls: int = setting("Number of models that differ from the base model in the seed alone.", 2)
+    scaling: Literal["mean", "released"] = setting("Scale of the TVD in the loss; released: half, as in the authors' code.", "mean")
+    divergence: Literal["forward", "reversed"] = setting("Direction of the divergence; forward: KL(α ‖ α_base).", "forward")
+    limit: float = setting("Largest mean TVD that the area under the curve covers.", 0.1)
+    patience: int = setting("Stop an adversary after this many epochs without a better dev loss.", 10)
+    epochs: int = setting("Largest number of epochs of an adversary; default: training.epochs, if given.", 200)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ class ModelAdversary:
         moved, apart = min(trained, default=(math.nan, math.nan))
         sentence = f"Models trained to predict the same and attend elsewhere reach a mean {best}. " if reached else (
             f"No model trained to predict the same and attend elsewhere stays within a mean TVD of {WITHIN}; the closest has "
-            f"{figure(moved, 3)}, with attention at a JSD of {figure(apart)} away. "
+            f"{figure(moved, 3)}, at a JSD of attention of {figure(apart)}. "
         )  # fmt: skip
         near = [apart for moved, apart in trained if seed is not None and moved <= seed]
         if near:
@@ -160,7 +160,9 @@ class ModelAdversary:
             else "No model was found that predicts the same with a very different attention; a longer search might find one."
         )
         if frozen is not None:
-            sentence += f" For each instance separately, with the model frozen: a JSD of {figure(frozen)} within 0.01."
+            sentence += (
+                f" For each instance separately, with the model frozen, attention reaches a JSD of {figure(frozen)} within a TVD of 0.01."
+            )
         measure = "area under the curve of JSD within TVD, share of the maximum"
         moved_far = (reached and reached[1] > DIFFERENT) or any(apart > DIFFERENT for apart in near)
         claim = Claim(False, "a model with very different attention predicts the same") if moved_far else None
@@ -172,12 +174,12 @@ class ModelAdversary:
         points = table.group_by("kind", "strength", "seed", maintain_order=True).agg(pl.col("tvd").mean(), pl.col("jsd").mean())
         chart = Distances(points.select(pl.col("kind").replace(_WORDS).alias("group"), "strength", "tvd", "jsd"))
         caption = (
-            "Each point is a model, or a set of single-instance adversaries, against the base: how far its predictions are from the base's "
+            "Each point is a model, or a set of single-instance adversaries: how far its predictions are from the base model's "
             "(mean TVD) and how far its attention is (mean JSD, at most ln 2). The curve joins models trained to predict the same and "
             "attend elsewhere, from the smallest λ to the largest. The closer to the upper left corner, the more the attention can change "
-            "at the same predictions; what lies no further right than another seed predicts as similarly as retraining does."
+            "at the same predictions. A point no further right than another seed predicts as similarly to the base as a retrained model."
         )
-        yield StudyFigure("adversary", "How far can attention go while the predictions stay?", caption, (
+        yield StudyFigure("adversary", "How far can attention move while the predictions stay the same?", caption, (
             StudyPanel("", chart, "adversary-curve", "Mean JSD of attention against mean TVD of predictions of every model"),
         ))  # fmt: skip
 

@@ -72,11 +72,12 @@ class Deceive:
     question: ClassVar[str] = "Can attention deceive?"
     paper: ClassVar[Paper] = PRUTHI2020
     measures: ClassVar[tuple[Measure, ...]] = (
-        Measure("accuracy", "accuracy", "Share of instances, of a translator of gold tokens, that are predicted."),
+        Measure("accuracy", "accuracy", "Share of instances (for a translator, gold tokens) that are predicted correctly."),
         Measure("bleu", "BLEU", "BLEU of the translations of the test split (sacrebleu), 0 to 100."),
         Measure("jsd", "mean JSD of attention", "Jensen-Shannon divergence of attention from that of the least λ, at most ln 2."),
         Measure("mass", "attention on impermissible tokens", "Sum of the attention on impermissible tokens, mean over heads."),
-        Measure("mass_max", "attention on impermissible tokens, largest head", "The same, of the head that attends to them most."),
+        Measure("mass_max", "attention on impermissible tokens, largest head",
+                "Sum of the attention on impermissible tokens of the head with the most."),
         Measure("tau_loo", "τ, attention – leave-one-out", "Kendall's τ between attention and leave-one-out of one model."),
         Measure("tau_gradient", "τ, attention – gradient", "Kendall's τ between attention and gradients of one model."),
         Measure("covered", "share without other tokens", "Share of instances that consist of impermissible tokens alone."),
@@ -84,11 +85,11 @@ class Deceive:
     )  # fmt: skip
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"models": ("embedding", "bilstm"), "strengths": (0.0, 1.0), "seeds": 1}
-    models: tuple[str, ...] = setting("Some of embedding, bilstm, transformer, transformer_max.", tuple(MODELS))
-    strengths: tuple[float, ...] = setting("Weights λ of the penalty, a training each.", (0.0, 0.1, 1.0))
-    seeds: int = setting("Trainings of each model and λ.", 5)
-    epochs: int = setting("Number of epochs; default: training.epochs, where it is given.", 15)
-    words: tuple[str, ...] | None = setting("Impermissible words, as in the texts that were read; none for the rationale.", None)
+    models: tuple[str, ...] = setting("Any of embedding, bilstm, transformer, transformer_max.", tuple(MODELS))
+    strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))
+    seeds: int = setting("Number of trainings (seeds) of each model and λ.", 5)
+    epochs: int = setting("Number of epochs; default: training.epochs, if given.", 15)
+    words: tuple[str, ...] | None = setting("Impermissible words, as they appear in the texts; none: the rationale.", None)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
@@ -223,8 +224,8 @@ class PairDeceive:
     quick: ClassVar[Mapping[str, Any]] = {"strengths": (0.0, 1.0), "seeds": 1, "training.epochs": 10}
     card_rows = staticmethod(Deceive.card_rows)
     figures = staticmethod(Deceive.figures)
-    strengths: tuple[float, ...] = setting("Weights λ of the penalty, a training each.", (0.0, 0.1, 1.0))
-    seeds: int = setting("Trainings of each λ.", 2)
+    strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))
+    seeds: int = setting("Number of trainings (seeds) for each λ.", 2)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:

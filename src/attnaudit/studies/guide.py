@@ -50,13 +50,13 @@ class Guide:
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 1, "epochs": 30, "patience": 5}
     weights: tuple[str, ...] | None = setting(
-        "Some of uniform, learned, base, gradient, adversary, rationale; none for all that the corpus allows.", None
+        "Any of uniform, learned, base, gradient, adversary, rationale; none: all that the corpus allows.", None
     )
-    traces: tuple[str, ...] = setting("Traces of your own, of all splits, whose attention is another choice of weights.", ())
-    strength: float = setting("λ of the adversary whose weights are tried.", 1e-3)
-    patience: int = setting("Epochs without a better dev loss after which that adversary stops.", 10)
-    epochs: int = setting("Largest number of epochs of that adversary; default: training.epochs, where it is given.", 200)
-    seeds: int = setting("Trainings under each choice of weights.", 3)
+    traces: tuple[str, ...] = setting("Your own traces of all splits; the attention of each is a further choice of weights.", ())
+    strength: float = setting("λ of the adversary that gives weights.", 1e-3)
+    patience: int = setting("Stop that adversary after this many epochs without a better dev loss.", 10)
+    epochs: int = setting("Largest number of epochs of that adversary; default: training.epochs, if given.", 200)
+    seeds: int = setting("Number of trainings (seeds) with each choice of weights.", 3)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:

@@ -24,9 +24,9 @@ from attnaudit.trace import Trace
 PLACE = ("instance", "query")  # columns that say of what a row is
 FIGURES = ("accuracy", "f1", "roc_auc")
 COMPARED = (
-    Measure("difference_accuracy", "accuracy, minus the reference", "Accuracy less that of the reference model, paired by instance."),
-    Measure("difference_f1", "F1, minus the reference", "F1 less that of the reference model, paired by instance."),
-    Measure("difference_roc_auc", "ROC-AUC, minus the reference", "ROC-AUC less that of the reference model, paired by instance."),
+    Measure("difference_accuracy", "accuracy, minus the reference", "Accuracy minus that of the reference model, paired by instance."),
+    Measure("difference_f1", "F1, minus the reference", "F1 minus that of the reference model, paired by instance."),
+    Measure("difference_roc_auc", "ROC-AUC, minus the reference", "ROC-AUC minus that of the reference model, paired by instance."),
     Measure("accuracy", "accuracy", "Share of instances whose predicted class is the label."),
     Measure("f1", "F1", "Harmonic mean of precision and recall, of class 1 of two, else the mean over classes."),
     Measure("roc_auc", "ROC-AUC", "Area under the ROC curve, one class against the rest, mean over classes."),

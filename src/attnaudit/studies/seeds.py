@@ -59,7 +59,7 @@ class Seeds:
     )  # fmt: skip
     layout: ClassVar[Layout] = "groups"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
-    seeds: int = setting("Seeds besides that of the base model.", 8)
+    seeds: int = setting("Number of seeds in addition to that of the base model.", 8)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
@@ -92,9 +92,9 @@ class Seeds:
             return
         taus = ", ".join(f"{word} {figure(tau['value'])}" for name, word in _SCORES.items() if (tau := rows.get("seeds", f"tau_{name}")))
         sentence = (
-            f"With another seed, attention differs {difference(row['value'])} from the first. Only larger differences, by an adversary or "
-            f"any other attention, are informative. Across seeds, a score agrees with itself by (τ: {taus}): compare its agreement with "
-            "another score with that."
+            f"With another seed, attention differs {difference(row['value'])} from that of the first seed. Only larger differences, of an "
+            f"adversary or any other attention, are informative. Agreement of each score with itself across seeds (τ): {taus}; this is the "
+            "reference for its agreement with other scores."
         )
         claim = None if row["value"] < 0.25 * LN2 else Claim(False, f"with another seed, attention differs {difference(row['value'])}")
         yardstick = f"τ with itself: {taus}"
@@ -110,8 +110,8 @@ class Seeds:
         taus = Quartiles(agreement, "median τ with itself under another seed", (-1.0, 1.0))
         caption = (
             "Quartiles (bar), 5 to 95 % (line) and median over instances of each instance's median over seeds. Left: how far attention "
-            "moves when only the seed does. Right: how well a score ranks the tokens as it did before: what agreement with any other is "
-            "read against."
+            "moves when only the seed changes. Right: how well each score agrees with itself under another seed, the reference for its "
+            "agreement with other scores."
         )
         panels = (
             StudyPanel("How far attention moves", divergences, "seeds-jsd", "Divergence to another seed's attention, by bin and class"),

@@ -44,8 +44,8 @@ class TransformerUniform:
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
     card_rows = staticmethod(Uniform.card_rows)
     figures = staticmethod(Uniform.figures)
-    seeds: int = setting("Trainings of each of the models.", 5)
-    layers: tuple[str, ...] = setting("Layers with uniform attention, a model each: all, last, or a number from 0.", (ALL, LAST))
+    seeds: int = setting("Number of trainings (seeds) of each model.", 5)
+    layers: tuple[str, ...] = setting("Layers with uniform attention, one model for each: all, last, or a number from 0.", (ALL, LAST))
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
@@ -113,10 +113,12 @@ class TransformerDeceive:
     quick: ClassVar[Mapping[str, Any]] = {"strengths": (0.0, 1.0), "seeds": 1, "collect.sample": 200}
     card_rows = staticmethod(Deceive.card_rows)
     figures = staticmethod(Deceive.figures)
-    strengths: tuple[float, ...] = setting("Weights λ of the penalty, a training each.", (0.0, 0.1, 1.0))
-    seeds: int = setting("Trainings of each λ.", 3)
-    heads: Literal["mean", "max"] = setting("Attention that is penalised: the mean of the heads, or the head with most on I.", "mean")
-    words: tuple[str, ...] | None = setting("Impermissible words, in lower case; none for the rationale.", None)
+    strengths: tuple[float, ...] = setting("Weights λ of the penalty; one training for each.", (0.0, 0.1, 1.0))
+    seeds: int = setting("Number of trainings (seeds) for each λ.", 3)
+    heads: Literal["mean", "max"] = setting(
+        "Which attention is penalised: mean (of the heads), or max (the head with most attention on impermissible tokens).", "mean"
+    )
+    words: tuple[str, ...] | None = setting("Impermissible words, in lower case; none: the rationale.", None)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ _NAMES = {"attention": "attention", "gradient": "gradients", "loo": "leave-one-o
 UNCOVERING = (
     *(
         Measure(f"found_{name}", f"share where {title} names an impermissible token",
-                f"Share of instances whose largest value by {title}, special tokens aside, is of an impermissible token.")
+                f"Share of instances whose largest {title} value, special tokens excluded, is on an impermissible token.")
         for name, title in _NAMES.items()
     ),
     Measure("found_change", "share where the largest change names an impermissible token",
@@ -28,8 +28,9 @@ UNCOVERING = (
     Measure("found_erasure", "share where the smallest set that flips has an impermissible token",
             "Share of instances, mean over heads, where the smallest set of removed weights that flips the prediction has such a token."),
     Measure("found_random", "share of impermissible tokens",
-            "Share of an instance's tokens, special ones aside, that are impermissible: what a token drawn at random finds."),
-    Measure("max_delta_y", "largest change of output by any attention found, Δŷ", "Mean of that change over heads and instances, 0 to 1."),
+            "Share of an instance's tokens, special ones excluded, that are impermissible: what a random token finds."),
+    Measure("max_delta_y", "largest change of output by any attention found, Δŷ",
+            "Largest change of the output by any attention found, mean over heads and instances, 0 to 1."),
     Measure("flips", "share that some attention of a head flips", "Share of instances, mean over heads, that some attention found flips."),
     Measure("flips_all", "share that some attention of all heads flips", "Share of instances that weights tried for all heads flip."),
 )  # fmt: skip

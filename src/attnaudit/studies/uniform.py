@@ -42,7 +42,7 @@ class Uniform:
     measures: ClassVar[tuple[Measure, ...]] = COMPARED
     layout: ClassVar[Layout] = "models"
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 3}
-    seeds: int = setting("Trainings of each of the two models.", 5)
+    seeds: int = setting("Number of trainings (seeds) of each of the two models.", 5)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:

@@ -16,9 +16,9 @@ Score = Literal["gradient", "loo"]
 class CollectSettings:
     """What the trace of a classifier records."""
 
-    gradient_of: Outputs = setting("Outputs of which gradients are taken: all, summed, or the predicted one.", "all")
-    level: Literal["positions", "words"] = setting("Of a hierarchical model, words records words in place of sentences.", "positions")
-    erase_input: bool = setting("Also delete tokens from the texts by every score and rerun the model: thirty times the cost.", False)
+    gradient_of: Outputs = setting("Outputs whose gradients are taken: all (summed), or the predicted one.", "all")
+    level: Literal["positions", "words"] = setting("For a hierarchical model; words: record words instead of sentences.", "positions")
+    erase_input: bool = setting("Also delete tokens from the texts by every score and rerun the model, at thirty times the cost.", False)
     scores: tuple[Score, ...] = setting("Importance scores to compute: gradients and leave-one-out.", ("gradient", "loo"))
 
 
@@ -26,8 +26,8 @@ class CollectSettings:
 class PairCollectSettings:
     """What the trace of a translator records. Raises InputError for a number out of range."""
 
-    pairs: int | None = setting("Number of test pairs that are traced, drawn with the seed; none traces all.", 200)
-    words: int = setting("Words of the vocabulary that a row keeps, the gold token included.", 5)
+    pairs: int | None = setting("Number of test pairs to trace, drawn with the seed; none: all.", 200)
+    words: int = setting("Number of vocabulary words that a row keeps, including the gold token.", 5)
     scores: tuple[Score, ...] = setting(
         "Importance scores to compute: gradients of the gold token's probability, and leave-one-out as TVD over all words.",
         ("gradient", "loo"),

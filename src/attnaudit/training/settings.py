@@ -19,19 +19,21 @@ class TrainingSettings:
     """
 
     epochs: int = setting("Largest number of epochs; the one with the best dev score is kept. Also --epochs.", 8)
-    batch_size: int = setting("Texts, or pairs, of a batch.", 32)
+    batch_size: int = setting("Texts, or pairs, per batch.", 32)
     learning_rate: float = setting("Learning rate of Adam.", 1e-3)
     weight_decay: float = setting("L2 penalty on the parameters.", 1e-5)
     amsgrad: bool = setting("The AMSGrad variant of Adam.", False)
-    class_weight: bool = setting("Of two classes, positives weigh as much as there are negatives per positive in train.", True)
-    patience: int | None = setting("Epochs without a better dev score after which training stops; none trains all epochs.", None)
-    plateau: int | None = setting("Epochs without a better dev score after which the learning rate is halved; none keeps it.", None)
+    class_weight: bool = setting("With two classes, weight the positive class by the number of negatives per positive in train.", True)
+    patience: int | None = setting("Stop after this many epochs without a better dev score; none: train all epochs.", None)
+    plateau: int | None = setting("Halve the learning rate after this many epochs without a better dev score; none: keep it.", None)
     select: Literal["usual", "accuracy", "loss"] = setting(
-        "Dev score that selects an epoch: usual is ROC-AUC of a classifier and accuracy of one with a question; loss is the lowest loss.",
+        "Dev score that selects the epoch; usual: ROC-AUC for a classifier, accuracy with a question; loss: the lowest loss.",
         "usual",
     )
-    steps: int | None = setting("Exact number of optimizer steps to take instead of epochs; none counts epochs.", None)
-    threads: int = setting("Threads that torch gives each operation on a CPU; results depend on it, so the machine does not decide.", 1)
+    steps: int | None = setting("Exact number of optimizer steps, instead of epochs; none: count epochs.", None)
+    threads: int = setting(
+        "Threads per torch operation on a CPU. Results depend on this number, so the default does not depend on the machine.", 1
+    )
 
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "learning_rate", "threads"):

@@ -22,13 +22,13 @@ class TransformerSizes:
     """
 
     layers: int = setting("Number of layers.", 4, least=1)
-    heads: int = setting("Number of heads of a layer.", 4, least=1)
-    width: int = setting("Numbers of a token's state, shared by the heads of a layer.", 128, least=1)
-    inner: int = setting("Units of the feed-forward part of a layer.", 512, least=1)
+    heads: int = setting("Number of heads per layer.", 4, least=1)
+    width: int = setting("Width of a token's state, shared by the heads of a layer.", 128, least=1)
+    inner: int = setting("Units of the feed-forward part of each layer.", 512, least=1)
     dropout: float = setting("Dropout rate of embeddings, of the outputs of layers and before the classifier.", 0.1)
-    word_dropout: float = setting("Share of the word pieces of a text that training reads as unknown, drawn at each step.", 0.2)
+    word_dropout: float = setting("Share of the word pieces that training replaces by the unknown token, drawn at each step.", 0.2)
     length: int = setting("Longest text in word pieces, special tokens included; longer ones are cut.", 128, least=4)
-    vocabulary: int = setting("Most word pieces that are learned from train.", 8000, least=1)
+    vocabulary: int = setting("Largest number of word pieces learned from train.", 8000, least=1)
 
     def __post_init__(self) -> None:
         check_settings(self, "model")

@@ -92,7 +92,8 @@ class Adversary:
         ),
         Measure("emax_jsd_upper", "ε-max JSD, upper bound",
                 "Divergence that no attention with an output within ε exceeds, 0 to ln 2.", "lower"),
-        Measure("certified", "share where found and bound meet", "Share of instances whose divergence is proven maximal to 1e-3."),
+        Measure("certified", "share where the divergence found meets its bound",
+                "Share of instances whose divergence is proven maximal to 1e-3."),
         Measure("delta_y", "change of output under the adversary, Δŷ",
                 "Total variation distance between the output and the output under the attention found, at most ε."),
     )  # fmt: skip
@@ -108,7 +109,7 @@ class Adversary:
     steps: int = setting("relaxed: steps of Adam.", 500)
     learning_rate: float = setting("relaxed: learning rate of Adam.", 0.01)
     penalty: float = setting("relaxed: weight λ of the change of the output.", 500.0)
-    accept: float | None = setting("relaxed: change of the output up to which an attention counts; none for epsilon.", None)
+    accept: float | None = setting("relaxed: largest change of the output at which an attention counts; none: epsilon.", None)
 
     def refuses(self, trace: Trace) -> str | None:
         network = through_network(trace) if self.method == "relaxed" else None

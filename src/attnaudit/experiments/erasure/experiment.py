@@ -71,7 +71,7 @@ def _one_caption(rows: pl.DataFrame) -> str:
     return (
         "How much more the output moves (JSD) without the largest weight than without one drawn at random from the others, by how much "
         "larger it is; below 0 the other weight mattered more. Right: whether each removal flips the prediction. Points near 0 far to the "
-        f"right would mean that a much larger weight matters no more.{note}"
+        f"right would mean that a much larger weight matters no more than another.{note}"
     )
 
 
@@ -102,9 +102,9 @@ class Erasure:
     question = "How many tokens must be removed before the prediction flips?"
     papers = (SERRANO2019,)
     measures = (
-        Measure("delta_js", "ΔJS: change of the output without the largest weight less that without another",
-                "JSD of the output without the largest weight, less that without a random other weight, in nats.", "higher"),
-        Measure("delta_alpha", "Δα: largest weight less the other", "Difference of the two weights, 0 to 1."),
+        Measure("delta_js", "ΔJS: change of the output without the largest weight minus that without another",
+                "JSD of the output without the largest weight, minus that without a random other weight, in nats.", "higher"),
+        Measure("delta_alpha", "Δα: largest weight minus the other", "Difference of the two weights, 0 to 1."),
         Measure("negative_delta_js", "share where the other weight changes the output more",
                 "Share of instances with ΔJS below 0.", "lower"),
         Measure("flip_max", "share whose prediction flips without the largest weight",
@@ -112,26 +112,28 @@ class Erasure:
         Measure("flip_random", "share whose prediction flips without the other weight",
                 "Share of instances whose predicted class changes when a random other weight is removed."),
         Measure("flip_both", "share where either removal flips it", "Share of instances that flip by either of the two removals."),
-        Measure("flip_only_max", "share where only the largest flips it", "Share that flips without the largest weight only.", "higher"),
-        Measure("flip_only_random", "share where only the other flips it", "Share that flips without the other weight only.", "lower"),
+        Measure("flip_only_max", "share where only the largest flips it",
+                "Share of instances that only the removal of the largest weight flips.", "higher"),
+        Measure("flip_only_random", "share where only the other flips it",
+                "Share of instances that only the removal of the other weight flips.", "lower"),
         Measure("flip_neither", "share where neither flips it", "Share of instances that neither removal flips."),
         Measure("minimum_proven", "share whose smallest set is proven smallest",
                 "Share of instances where no smaller set flips the prediction, or none does at all."),
-        Measure("flip_max_minus_flip_random", "share flipped without the largest weight less without the other",
+        Measure("flip_max_minus_flip_random", "share flipped without the largest weight minus without the other",
                 "How many more predictions the removal of the largest weight flips than that of a random other one.", "higher"),
-        Measure("area_minimum_minus_area_attention", "area under the flip curve, smallest set less attention",
+        Measure("area_minimum_minus_area_attention", "area under the flip curve, smallest set minus attention",
                 "How much sooner the smallest set flips predictions than the ranking by attention, over all instances.", "lower"),
-        Measure("area_attention_minus_area_random", "area under the flip curve, attention less random order",
+        Measure("area_attention_minus_area_random", "area under the flip curve, attention minus random order",
                 "How much sooner the ranking by attention flips predictions than a random order, over all instances.", "higher"),
-        Measure("area_attention_minus_area_{score}", "area under the flip curve, attention less {score}",
+        Measure("area_attention_minus_area_{score}", "area under the flip curve, attention minus {score}",
                 "How much sooner the ranking by attention flips predictions than another ranking, over all instances.", "higher"),
         Measure("area_{score}", "area under the flip curve, {score}",
-                "Mean of 1 less the share of tokens removed at the first flip, 0 where it never flips, over all instances: 0 to 1.",
+                "Mean over instances of 1 minus the share of tokens removed at the first flip (0 where none flips it), 0 to 1.",
                 "higher"),
         Measure("gain_{score}", "area under the flip curve between random order (0) and smallest set (1), {score}",
-                "Area less that of a random order, as a share of the same for the smallest set; below 0: worse than random.",
+                "Area minus that of a random order, as a share of that difference for the smallest set; below 0: worse than random.",
                 "higher"),
-        Measure("exhausted_{score}", "share whose weight is used up before a flip, {score}",
+        Measure("exhausted_{score}", "share with no weight left before a flip, {score}",
                 "Share of instances where no weight is left, without a flip, before all tokens are removed: censored there in the area."),
         Measure("removed_{score}", "share of tokens removed at the first flip, {score}",
                 "Share of the tokens removed along a ranking when the prediction first flips; undefined where it never does.", "lower"),
@@ -139,8 +141,8 @@ class Erasure:
                 "Sum of the attention weights removed when the prediction first flips."),
         Measure("times_minimum_{score}", "tokens removed at the first flip, over the smallest set, {score}",
                 "How many times as many tokens the ranking removes as the smallest set that flips the prediction, 1 or more.", "lower"),
-        Measure("kept_{score}", "share of tokens that keep the output, {score}",
-                "Share of the tokens in the shortest beginning of the ranking that, kept alone, leaves the output within TVD ε.", "lower"),
+        Measure("kept_{score}", "share of tokens enough to keep the output, {score}",
+                "Share of the tokens in the shortest head of the ranking that, kept alone, leaves the output within TVD ε.", "lower"),
         Measure("never_{score}", "share that never flips, {score}",
                 "Share of instances that no removal along the ranking flips; of random orders the share of orders."),
         Measure("all_flip", "share that every ranking flips", "Share of instances whose prediction every ranking flips."),
@@ -157,16 +159,18 @@ class Erasure:
         ),
         FigureSpec(
             "erasure", "Is the largest weight the one that matters?", (
-                Scatter("delta_alpha", "delta_js", "Δα: largest weight less the other", "ΔJS", "One weight against another"),
+                Scatter("delta_alpha", "delta_js", "Δα: largest weight minus the other", "ΔJS", "One weight against another"),
                 Crosstab("flip_max", "flip_random", "without the largest", "without the other", ("flips", "does not"),
                          "Whose removal flips the prediction"),
             ), _one_caption,
         ),
     )  # fmt: skip
     seed: int = 0
-    orders: int = setting("Random orders of removal.", 5)
-    other: str = setting("Position that the largest weight is compared with: any but the largest, or code: as in the released code.", "any")
-    epsilon: float = setting("Change of the output, in TVD, within which the kept tokens are enough.", 0.01)
+    orders: int = setting("Number of random removal orders.", 5)
+    other: str = setting(
+        "Position that the largest weight is compared with; any: any other position; code: as in the released code.", "any"
+    )
+    epsilon: float = setting("Largest change of the output, in TVD, at which the kept tokens are enough.", 0.01)
     refuses = staticmethod(no_single_decision)
 
     def __post_init__(self) -> None:
@@ -253,9 +257,9 @@ def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
 
 def _flips(absent: Mapping[str, Any], rows: SummaryRows) -> str:
     least = rows.value("erasure", f"never_{MINIMUM}")
-    most = "" if least is None else f"; some set of tokens flips {percent(1.0 - least)}"
+    most = "" if least is None else f"; removing the best set of tokens flips {percent(1.0 - least)}"
     head = rows.of_head.replace(" of", " from")
-    return f"Removing tokens{head} by attention flips {percent(1.0 - absent['value'])} of predictions{most}."
+    return f"Removing tokens{head} in order of attention flips {percent(1.0 - absent['value'])} of predictions{most}."
 
 
 def _compared(rows: SummaryRows) -> str:
@@ -264,11 +268,11 @@ def _compared(rows: SummaryRows) -> str:
     lost = rows.value("erasure", "exhausted_attention")
     if row is None or least is None or chance is None:
         return ""
-    way = "" if gain is None else f": {percent(gain)} of what is possible above chance" if gain > 0 else ": no better than chance"
-    used = f" For {percent(lost)} the weight is used up before a flip; their later flips are estimated from the others." if lost else ""
+    way = "" if gain is None else f", {percent(gain)} of the possible gain over chance" if gain > 0 else ", no better than chance"
+    used = f" For {percent(lost)} no weight is left before a flip; their later flips are estimated from the others." if lost else ""
     return (
-        f" From 0 (none ever flips) to 1 (all flip at once), a random order reaches {figure(chance)}, the smallest set {figure(least)} and "
-        f"attention {figure(row)}{way}.{used}"
+        f" Area under the flip curve, from 0 (none ever flips) to 1 (all flip at once): random order {figure(chance)}, smallest set "
+        f"{figure(least)}, attention {figure(row)}{way}.{used}"
     )
 
 
@@ -277,10 +281,10 @@ def _claim(rows: SummaryRows) -> Claim | None:
     if better is None or least is None or gain is None or better["n"] < FEWEST_OF_CLASS or least["value"] == 1.0:
         return None
     if better["low"] is None or better["low"] <= 0:
-        return Claim(False, "removing tokens by attention flips predictions no sooner than in a random order")
+        return Claim(False, "removing tokens in order of attention flips predictions no sooner than a random order does")
     if gain["value"] >= NEARLY:
-        return Claim(True, "removing tokens by attention flips predictions almost as soon as is possible")
-    return Claim(False, "removing tokens by attention flips predictions later than is possible")
+        return Claim(True, "removing tokens in order of attention flips predictions almost as soon as possible")
+    return Claim(False, "removing tokens in order of attention flips predictions later than necessary")
 
 
 def _columns(erased: Erased, lengths: np.ndarray) -> dict[str, np.ndarray]:

@@ -74,7 +74,7 @@ class Identifiability:
         ),
     )  # fmt: skip
     seed: int = 0
-    tokens: int = setting("Positions of most attention whose ranges of weights are computed.", RANGES)
+    tokens: int = setting("Number of most attended positions whose weight ranges are computed.", RANGES)
 
     def __post_init__(self) -> None:
         require(self, "tokens", 1 <= self.tokens <= MOST_TOKENS, f"1 to {MOST_TOKENS:,} positions")
@@ -119,7 +119,7 @@ class Identifiability:
 def _sentence(reach: float, known: float, largest: float | None, rows: SummaryRows) -> str:
     if known == 1.0:
         return f"The attended sum determines the attention weights in all {rows.unit}s: no other weights give the same sum."
-    width = "" if largest is None else f"; the largest weight could be anything in a range {figure(largest)} wide"
+    width = "" if largest is None else f"; the largest weight can vary over a range of {figure(largest)} on average"
     share = f" The attended sum determines the weights for {percent(known)} of {rows.unit}s." if known > 0.0 else ""
     other = f"Other weights, at a total variation distance of {figure(reach)} on average, have exactly the same output"
     return f"{other}{width}.{share}{_in_heads(rows)}"

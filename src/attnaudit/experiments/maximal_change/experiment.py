@@ -33,8 +33,8 @@ def _markers(rows: pl.DataFrame) -> Sequence[Marker]:
 
 
 _CAPTION = (
-    "Largest change of the output (TVD) that any attention causes, as far as it was found: all attention on one token, or a mixture of "
-    "few. Where it is small, the weights cannot matter much to the output."
+    "Largest total variation distance between the output and the output under another attention, found by a search: all attention on one "
+    "token, or a mixture of few. Where it is small, the weights cannot matter much to the output."
 )
 
 
@@ -57,7 +57,7 @@ class MaximalChange:
                 "Largest total variation distance found between the output and the output under another attention, 0 to 1.", "higher"),
         Measure("max_delta_y_upper", "largest change of output by any attention, upper bound",
                 "Change of the output, in total variation distance, that no attention exceeds, 0 to 1."),
-        Measure("max_delta_y_proven", "share where found and bound of the largest change meet",
+        Measure("max_delta_y_proven", "share where the largest change found meets its bound",
                 "Share of instances whose largest change of the output is proven to 1e-3."),
         Measure("flips", "share that some attention flips",
                 "Share of instances where another class is likelier under some attention: exact with an identity tail, else found.",

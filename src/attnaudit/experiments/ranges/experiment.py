@@ -43,7 +43,7 @@ def _markers(rows: pl.DataFrame) -> tuple[Marker, ...]:
 
 _CAPTION = (
     "How much of the attention a token could have with the output within ε, mean over the tokens of an instance. At 1 the output says "
-    "nothing of the weights; the farther left, the more it determines them."
+    "nothing about the weights; the farther left, the more it determines them."
 )
 
 
@@ -88,8 +88,8 @@ class Ranges:
         ),
     )  # fmt: skip
     seed: int = 0
-    epsilon: float = setting("Largest change of the output, in TVD, up to which it counts as nearly the same: that of the adversary.", 0.01)
-    share: float = setting("Of several outputs or behind a tanh tail: share of the rows whose programs are solved, drawn by the seed.", 0.1)
+    epsilon: float = setting("Largest change of the output, in TVD, that counts as nearly the same; default: as for the adversary.", 0.01)
+    share: float = setting("With several outputs, or behind a tanh tail: share of the rows to solve, drawn with the seed.", 0.1)
 
     def __post_init__(self) -> None:
         require(self, "epsilon", 0 <= self.epsilon <= 1, "a distance from 0 to 1")
@@ -174,8 +174,8 @@ def _claim(value: float, rows: SummaryRows) -> Claim | None:
     """Freedom is claimed by what was found, need by the bound: programs that find nothing show nothing."""
     kept = rows.value("ranges", "top_necessary_lower")
     if kept is not None and kept >= HALF:
-        return Claim(True, "nearly the same output needs most of the attention on its most attended token")
-    return Claim(False, "the average token could have most of its attention with nearly the same output") if value >= HALF else None
+        return Claim(True, "nearly the same output needs most of the attention on the most attended token")
+    return Claim(False, "the average token could have most of the attention with nearly the same output") if value >= HALF else None
 
 
 def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About) -> str:
@@ -185,9 +185,10 @@ def _sentence(row: dict[str, Any], loose: bool, rows: SummaryRows, about: About)
     least, kept = (rows.value("ranges", f"top_necessary{end}") or 0.0 for end in ("_lower", ""))
     drawn = f" Computed for {thousands(row['n'])} of {thousands(row['n'] + row['undefined'])} instances." if row["undefined"] else ""
     return (
-        f"With the output {within} of the original the average token could have {'at least ' if loose else ''}{figure(row['value'])} "
-        f"of the attention. {_between(some, most, percent)} of the instances have a token that must be attended at all; the most attended "
-        f"token must keep {_between(least, kept, figure)} on average.{drawn}{rows.apart('ranges', 'mean_possible')}{of_kept_words(rows)}"
+        f"With the output {within} of the original, the average token could have {'at least ' if loose else ''}{figure(row['value'])} "
+        f"of the attention. In {_between(some, most, percent)} of the instances some token must have a weight above 0; the most attended "
+        f"token must keep a weight of {_between(least, kept, figure)} on average."
+        f"{drawn}{rows.apart('ranges', 'mean_possible')}{of_kept_words(rows)}"
     )
 
 

@@ -134,7 +134,7 @@ def verdict(found: Once) -> list[str]:
     return [
         done,
         f"Published numbers that are measured here: {measured}. In our 95 % interval: {counts['inside']}; outside it by at most a "
-        f"twentieth of what the measure can span: {counts['near']}; farther off: {counts['farther']}.{missing}",
+        f"twentieth of the measure's range: {counts['near']}; farther off: {counts['farther']}.{missing}",
     ]
 
 

@@ -141,10 +141,11 @@ def verdict_sentences(table: pl.DataFrame) -> list[str]:
     sentences = [_in_words(means)]
     few = counted.fewest_seeds_within_ours(table)
     if few is not None and 1 < few < 5:
-        sentences.append(f"Intervals from {few} seeds are wide: that such an interval holds a published value says little.")
+        sentences.append(f"Intervals from {few} seeds are wide: that such an interval contains a published value says little.")
     if once:
         sentences.append(
-            f"{count(once, 'further number')} had been published once only and can keep to no spread: in the tables, not counted."
+            f"{count(once, 'further number')} {'was' if once == 1 else 'were'} published only once, so no spread is known: in the tables, "
+            "not counted."
         )
     if means.counts[-1]:
         sentences.append(f"{count(means.counts[-1], 'published mean')} could not be measured in the runs that were made.")
@@ -158,11 +159,11 @@ def _in_words(tally: Tally) -> str:
         f"{cell - tally.between} more lie outside both, no farther than the two are apart: {cell} ({percent(cell / tally.judged)}) are "
         "within their spread by this rule",
         f"{corpus} more within the most that their two runs differ on the corpus" if corpus else "",
-        f"of {ours} more a published value lies within our interval" if ours else "",
-        f"{above} lie above what their search had found" if above else "",
+        f"for {ours} more a published value lies within our interval" if ours else "",
+        f"{above} exceed what their search found" if above else "",
         f"{farther} ({percent(farther / tally.judged)}) lie farther off" if farther else "none lies farther off",
     ]
-    means = f"{count(tally.judged, 'mean')} that both runs of the authors have (prediction score, Kendall τ, ε-max JSD)"
+    means = f"{count(tally.judged, 'mean')} published from two runs of the authors (prediction score, Kendall τ, ε-max JSD)"
     return f"Of {means}, " + "; ".join(filter(None, parts)) + "."
 
 

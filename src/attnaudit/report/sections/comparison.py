@@ -53,7 +53,11 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
     numbers = published.agreement_counts(frame)
     once = numbers.pop(published.PUBLISHED_ONCE, 0)
     numbers.pop(published.NOT_MEASURED, None)
-    alone = f"{count(once, 'further number')} had been published once only and can keep to no spread: shown, not counted." if once else ""
+    alone = (
+        f"{count(once, 'further number')} {'was' if once == 1 else 'were'} published only once, so no spread is known: shown, not counted."
+        if once
+        else ""
+    )
     if not numbers:
         return alone or "None of the published numbers was measured in this run."
     cell, corpus, near, above, far = (
@@ -61,13 +65,13 @@ def comparison_sentence(frame: pl.DataFrame) -> str:
         for name in (published.WITHIN_CELL, published.WITHIN_CORPUS, published.WITHIN_OURS, published.ABOVE_SEARCH, published.FARTHER)
     )
     between = published.between_theirs(frame)
-    ours = f"; of {near} more a published value lies within our interval" if near else ""
-    exact = f"; {above} more lie above what their search had found" if above else ""
+    ours = f"; for {near} more a published value lies within our interval" if near else ""
+    exact = f"; {above} more exceed what their search found" if above else ""
     farther = f"; {far} {'lies' if far == 1 else 'lie'} farther off" if far else ""
     counted = (
-        f"Of {count(sum(numbers.values()), 'published number')} that both runs of the authors have, {between} lie between the two values "
-        f"and {cell - between} more no farther outside than the two are apart; {corpus} more are within the most that they differ on this "
-        "corpus in this kind of number"
+        f"Of {count(sum(numbers.values()), 'number')} published from two runs of the authors, {between} of ours lie between their two "
+        f"values and {cell - between} more outside them by no more than their difference; {corpus} more by no more than their largest "
+        "difference for this kind of number on this corpus"
         f"{ours}{exact}{farther}."
     )
     most = published.spread_on_corpus(str(frame["corpus"][0]), "tau_gradient", "mean", None)

@@ -24,29 +24,32 @@ _SCORES = {
 _COMPARED = {f"{u}_{v}": f"{_SCORES[u]} – {_SCORES[v]}" for u, v in (*PAIRS, *TO_REFERENCE)} | {
     "reference_relevance_uniform": f"{_SCORES['reference']} – {_SCORES['uniform']} at this step"  # of the model with uniform attention
 }
-_AGREES = "How often the first position by the one score is among the top 5 % by the other."
+_AGREES = "How often the top position by one score is among the top 5 % by the other."
 MEASURES = (
-    Measure("accuracy", "accuracy", "Share of instances, of a translator of gold tokens, that are predicted."),
+    Measure("accuracy", "accuracy", "Share of instances (for a translator, gold tokens) that are predicted correctly."),
     Measure("entropy", "entropy of attention over ln T", "1 is uniform attention, 0 all of it on one token."),
     Measure("chance", "agreement with a shuffled score", "How often a random position is among the top 5 %."),
     Measure("xi", "ξ: accuracy where attention is closer to the reference than r under uniform attention is",
             "Accuracy at the first step whose attention agrees with that of the first seed better than r under uniform attention does."),
-    Measure("xi_step", "step of ξ", "That step, in optimizer steps."),
-    Measure("xi_early", "share of these seeds without a checkpoint between the start and that step",
-            "Where it is large, ξ says little about the order."),
+    Measure("xi_step", "step of ξ",
+            "First step at which attention agrees with that of the first seed better than r under uniform attention does."),
+    Measure("xi_early", "share of these seeds without a checkpoint before the step of ξ",
+            "Where this share is large, ξ says little about the order."),
     Measure("best_accuracy", "accuracy of the best step, chosen on test",
             "Highest accuracy on the probe of any step: the step is chosen on the instances of test that it is measured on."),
     Measure("best_accuracy_minus_xi", "accuracy of the best step, chosen on test, minus ξ", "What is still learned after the step of ξ."),
-    Measure("xi_reached", "highest agreement of a step, chosen on test, with the reference", "Of attention, with that of the first seed."),
+    Measure("xi_reached", "highest agreement of a step, chosen on test, with the reference",
+            "Highest agreement of attention with that of the first seed, over steps."),
     Measure("xi_threshold", "that of r under uniform attention", "The agreement that attention must exceed at the step of ξ."),
     Measure("accuracy_embedding", "accuracy, mean embedding", "Accuracy of a classifier of the mean embedding."),
     Measure("accuracy_logistic", "accuracy, logistic regression", "Accuracy of a logistic regression on counts."),
     Measure("accuracy_uniform", "accuracy, uniform attention", "Accuracy of the model with uniform attention."),
     Measure("agreement_alpha_uniform_elsewhere",
-            "agreement, attention – r under uniform attention, of other texts of the same length", f"{_AGREES} What is left is habit."),
+            "agreement, attention – r under uniform attention, of other texts of the same length",
+            f"{_AGREES} Agreement that remains is positional habit."),
     Measure("agreement_reference_relevance_elsewhere_uniform",
             "agreement, attention of the first seed – r under uniform attention at this step, of other texts of the same length",
-            f"{_AGREES} What is left is habit."),
+            f"{_AGREES} Agreement that remains is positional habit."),
     *(Measure(f"agreement_{pair}", f"agreement, {words}", _AGREES) for pair, words in _COMPARED.items()),
     *(Measure(f"tau_{pair}", f"τ, {words}", "Kendall's τ between the two scores of each text.") for pair, words in _COMPARED.items()),
 )  # fmt: skip
@@ -65,18 +68,18 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     alike = "pair of the same length at the same position" if about.translates else "text of the same length"
     bar = max(chance, habit or 0.0)
     sentence = (
-        f"The token with the most attention is among the top 5 % by relevance in a model with uniform attention in "
-        f"{percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'}; by chance in {percent(chance)}"
-        f"{'' if habit is None else f', by relevance in another {alike} in {percent(habit)}'}. "
+        f"In {percent(row['value'])} of the {'gold tokens' if about.translates else 'texts'} the token with the most attention is among "
+        f"the top 5 % by relevance in a model with uniform attention (by chance: {percent(chance)}"
+        f"{'' if habit is None else f'; by the relevance of another {alike}: {percent(habit)}'}). "
     )
     if loo is not None and own is not None:
-        sentence += f"By relevance in the model itself in {percent(own)}, by leave-one-out in {percent(loo)}. "
+        sentence += f"By relevance in the model itself: {percent(own)}; by leave-one-out: {percent(loo)}. "
     sentence += (
-        "So attention goes where relevance is learned without it. "
+        "So attention goes to tokens whose relevance is learned without it. "
         if row["low"] > bar
-        else "So it goes less often than by chance where relevance is learned without it. "
+        else "So attention goes to tokens whose relevance is learned without it less often than by chance. "
         if row["high"] < chance
-        else "The interval contains chance: no evidence that attention follows relevance that is learned without it. "
+        else "The interval contains chance: no evidence that attention follows relevance learned without it. "
         if row["low"] <= chance
         else "That is above chance, but not above positional habit: no evidence that it follows the tokens. "
     )
@@ -84,7 +87,8 @@ def card_rows(rows: SummaryRows, about: About) -> Iterator[CardRow]:
     measure = "A(α, rᵘ): top position by attention, top 5 % by relevance under uniform attention"
     compared = f"{figure(chance)} by chance" + ("" if habit is None else f", {figure(habit)} by positional habit")
     claim = Claim(
-        row["low"] > bar, f"attention goes {'' if row['low'] > bar else 'less often than by chance '}where relevance is learned without it"
+        row["low"] > bar,
+        f"attention goes {'' if row['low'] > bar else 'less often than by chance '}to tokens whose relevance is learned without it",
     )
     decided = row["low"] > bar or row["high"] < chance
     yield card_row(QUESTION, measure, row, compared, sentence, mark=bar, claim=claim if decided else None)
@@ -98,23 +102,24 @@ def _timing(rows: SummaryRows) -> str:
         return "Timing needs more than one seed."
     if xi is None or step is None or gap is None:
         return (
-            "The timing of attention is undefined: at no step does that of another seed agree with the first seed's "
-            f"({figure(reached['value'])} at most) better than that relevance does ({figure(threshold['value'])})."
+            "The timing of attention is undefined: at no step does attention of another seed agree with the first seed's "
+            f"({figure(reached['value'])} at most) better than relevance under uniform attention does ({figure(threshold['value'])})."
         )
     if _timed_by_chance(threshold, chance):
         return (
-            f"That relevance agrees with the first seed's attention ({figure(threshold['value'])}) no better than chance, within its "
-            "interval: the step at which attention of other seeds is closer says nothing about which is learned first."
+            f"Relevance under uniform attention agrees with the first seed's attention ({figure(threshold['value'])}) no better than "
+            "chance, within its interval: the step at which attention of other seeds is closer says nothing about which is learned first."
         )
     others = f" {count(xi['undefined'], 'seed')} never reach it." if xi["undefined"] else ""
     early = rows.value("dynamics", "xi_early")
     soon = "" if not early else (
-        f" In {percent(early)} of the seeds that do, there is no checkpoint between the start and that step: there it says little about "
-        "the order; add steps to dynamics.steps."
+        f" In {percent(early)} of the seeds that do, there is no checkpoint between the start and that step, so it says little about the "
+        "order; add steps to dynamics.steps."
     )  # fmt: skip
     return (
-        f"Attention of other seeds is closer to the first seed's than that relevance after {step['value']:.0f} steps; by then "
-        f"accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(xi['value'] + gap['value'])} at the best step, chosen on test."
+        f"Attention of other seeds is closer to the first seed's than relevance under uniform attention is after {step['value']:.0f} "
+        f"steps; by then accuracy is {figure(xi['value'])} {interval(xi)}, of {figure(xi['value'] + gap['value'])} at the best step, "
+        "chosen on test."
         f"{others}{soon}"
     )
 
@@ -158,7 +163,7 @@ def _order_figure(summary: pl.DataFrame) -> StudyFigure:
     """Relevance under uniform attention and attention of fresh seeds, on their way to the reference's attention; accuracy; entropy."""
     ways = {
         "agreement_reference_alpha": "attention of the other seeds", "agreement_reference_relevance_uniform": "r under uniform attention",
-        "agreement_reference_relevance_elsewhere_uniform": "the same of other texts",
+        "agreement_reference_relevance_elsewhere_uniform": "the same, of other texts",
     }  # fmt: skip
     accuracy = {"accuracy": "learned attention", "accuracy_uniform": "uniform attention"}
     panels = (
@@ -167,10 +172,10 @@ def _order_figure(summary: pl.DataFrame) -> StudyFigure:
         _panel(summary, "Entropy of attention", "share of ln T", {"entropy": "learned attention"}),
     )
     caption = (
-        "Left: the reference is the finished model of the first seed. Relevance that grows before attention finds the same tokens is what "
-        "attention can learn from; what it has of other texts of the same length is positional habit (texts of a "
-        "unique length do not count there). Middle: accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. "
-        "Bands: 95 % bootstrap intervals over seeds and instances."
+        "Left: the reference is the finished model of the first seed. Attention can learn from relevance that grows before it. Agreement "
+        "with the relevance of other texts of the same length is positional habit (texts of a unique length do not count there). "
+        "Middle: accuracy on the probe. Right: 1 is uniform attention, 0 all of it on one token. Bands: 95 % bootstrap "
+        "intervals over seeds and instances."
     )
     return StudyFigure("order", "What comes first, relevance or attention?", caption, panels)
 
@@ -178,11 +183,11 @@ def _order_figure(summary: pl.DataFrame) -> StudyFigure:
 def _agreement_caption(table: pl.DataFrame) -> str:
     probe = table.filter(pl.col("model") == "base", pl.col("step").is_not_null())
     instances, seeds = (count(probe[name].n_unique(), noun) for name, noun in (("instance", "instance"), ("seed", "seed")))
-    gold = "the log-probability of the gold token" if "query" in table.columns else "what a position says for the gold class"
+    gold = "the log-probability of the gold token" if "query" in table.columns else "the contribution of a position to the gold class"
     on_it = "that position" if "query" in table.columns else "it"
     return (
-        f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the position that the one puts first is among "
-        f"the top 5 % of the other; relevance r is {gold}, were all attention on {on_it}. The dotted line is agreement with a shuffled "
+        f"On {instances} of test, {seeds}; steps on a square-root axis. Agreement: how often the top position of one score is among "
+        f"the top 5 % of the other; relevance r is {gold} if all attention were on {on_it}. The dotted line is agreement with a shuffled "
         "score. Bands: 95 % bootstrap intervals over seeds and instances. The curves end with the weights of the last step; the finished "
         "models of the verdict and of the first table have those of their best epoch on dev, and are measured on all of test."
     )

@@ -78,10 +78,10 @@ class Dynamics:
         "collect.scores": "no such setting: dynamics compares attention with loo, whatever else there is",
     }
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 100}
-    seeds: int = setting("Traced trainings; the timing ξ needs 2 or more.", 6)
-    steps: tuple[int, ...] = setting("Optimizer steps after which the models are traced; at the last one training stops.", STEPS)
-    probe: int = setting("Test instances, or pairs, that are traced at each step.", 500)
-    uniform_seed: int | None = setting("Seed of the model with uniform attention; none for the next one.", None)
+    seeds: int = setting("Number of traced trainings (seeds); the timing ξ needs 2 or more.", 6)
+    steps: tuple[int, ...] = setting("Optimizer steps at which the models are traced; training stops at the last.", STEPS)
+    probe: int = setting("Number of test instances, or pairs, traced at each step.", 500)
+    uniform_seed: int | None = setting("Seed of the model with uniform attention; none: the next one.", None)
     seed: int = setting("Seed of the intervals; default: --seed.", 0)
 
     def __post_init__(self) -> None:
@@ -194,8 +194,8 @@ class PairDynamics(Dynamics):
     of_embeddings: ClassVar[Mapping[str, Any]] = {"recurrent": False}
     counts: ClassVar[bool] = False
     quick: ClassVar[Mapping[str, Any]] = {"seeds": 2, "steps": (0, 50, 100, 200, 400), "probe": 20}
-    seeds: int = setting("Traced trainings; the timing ξ needs 2 or more.", 2)
-    probe: int = setting("Test pairs that are traced at each step.", 100)
+    seeds: int = setting("Number of traced trainings (seeds); the timing ξ needs 2 or more.", 2)
+    probe: int = setting("Number of test pairs traced at each step.", 100)
 
     def check(self, base: TranslationSpec, corpus: ParallelCorpus) -> None:
         if base.model.attention in ("uniform", "none") or not base.model.recurrent:
