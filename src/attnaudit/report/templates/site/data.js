@@ -45,7 +45,7 @@ async function loadRun(run) {
   const [{ columns, facts }, texts] = await Promise.all([load(run.columns), load(run.texts)]);
   const values = new Map();
   return {
-    run, columns, facts, rows: facts.rows, text: textsOf(texts),
+    run, columns, facts, rows: facts.rows, text: textsOf(texts), ...rowNames({ columns, facts, rows: facts.rows }),
     measures: Object.keys(facts.ends),
     value(name) {
       if (!values.has(name)) values.set(name, restored(columns[name], facts.ends[name]));

@@ -82,7 +82,7 @@ const instancesView = {
     const known = new Map(overview.facts.measures.map((one) => [one.name, one]));
     const labels = new Map(loaded.measures.map((name) => [name, known.get(name).label]));
     return {
-      ...rowNames(loaded), rows, unit: loaded.run.unit, measures: loaded.measures.map((name) => known.get(name)), value: loaded.value,
+      name: loaded.name, rowOf: loaded.rowOf, rows, unit: loaded.run.unit, measures: loaded.measures.map((name) => known.get(name)), value: loaded.value,
       categories: categoriesOf(loaded), initial: chartedFirst(loaded.measures), tokens: (row) => loaded.text.tokens(columns.text[row]),
       having(parts) {
         const found = loaded.text.having(parts);
