@@ -266,7 +266,10 @@ def require_finished(folder: Path) -> None:
     if not (folder / MANIFEST).exists():
         raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
     manifest = _read(folder / MANIFEST)
-    known = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        got, do = "JSON that is no manifest", "finish the run by the command that started it"
+        raise RunError("read run", str(folder / MANIFEST), got, "the manifest of a finished run", do)
+    known = manifest.get("files")
     if isinstance(known, dict) and known.get("spec.json", "") not in ("", sha256(folder / "spec.json")):
         got, do = "another file than the manifest lists", f"remove {folder} to rebuild what it held, or choose another"
         raise RunError("read run", str(folder / "spec.json"), got, "the spec of a run", do)

@@ -31,6 +31,16 @@ function isBinary(values) {
   return low < high;
 }
 
+// Digits of a column: none where all values are whole, to the steps in which they were kept.
+const DECIMALS = new WeakMap();
+function decimalsOf(values) {
+  if (!DECIMALS.has(values)) {
+    const [low, high] = endsOf(values), slack = (high - low) / 60000;
+    DECIMALS.set(values, values.every((value) => value !== value || Math.abs(value - Math.round(value)) <= slack) ? 0 : 3);
+  }
+  return DECIMALS.get(values);
+}
+
 const digitsOf = (low, high) => (high - low < 0.05 ? 4 : 2);
 
 // A closed table of numbers, made again by `lines()` while it is open: [heads, ...rows of text].

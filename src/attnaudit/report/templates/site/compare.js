@@ -103,9 +103,9 @@ const compareView = {
   pair: "", found: null, explorer: null, measure: "",
   async show(fields) {
     const form = document.getElementById("compare-runs");
-    const first = site.runs.find((one) => one.name === fields.get("a")) || site.runs[0];
+    const first = runNamed(fields.get("a")) || site.runs[0];
     const alike = (one) => one !== first && one.texts === first.texts;
-    const second = site.runs.find((one) => one.name === fields.get("b")) || site.runs.find(alike) || site.runs[site.runs.length > 1 ? 1 : 0];
+    const second = runNamed(fields.get("b")) || site.runs.find(alike) || site.runs[site.runs.length > 1 ? 1 : 0];
     form.elements.a.value = first.name;
     form.elements.b.value = second.name;
     const pair = JSON.stringify([first.name, second.name]);
@@ -131,7 +131,8 @@ const compareView = {
   },
   compared(a, b, overview) {
     const rows = joined(a, b);
-    const measures = overview.facts.measures.filter((one) => one.name !== "row.positions" && a.measures.includes(one.name) && b.measures.includes(one.name));
+    const known = new Map(overview.facts.measures.map((one) => [one.name, one]));
+    const measures = a.measures.filter((name) => name !== "row.positions" && b.measures.includes(name)).map((name) => known.get(name));
     const take = (values, rows) => Float64Array.from(rows, (row) => values[row]);
     const value = (name) => { // equal where they are as far as the steps tell in which values were kept
       const [first, second] = [take(a.value(name), rows.a), take(b.value(name), rows.b)], slack = stepOf(a, name) + stepOf(b, name);

@@ -199,7 +199,12 @@ function explorer(root, data) {
     }
     head.append(line);
     for (const row of fitting.subarray(page * LISTED, (page + 1) * LISTED)) body.append(rowOf(row, names));
-    list.replaceChildren(head, body);
+    list.replaceChildren(element("caption", "", `Sorted by ${sortedBy(key)}`), head, body);
+  }
+
+  function sortedBy(key) {
+    const name = key.replace(/^-/, ""), known = byName.get(name) || data.categories.find((one) => one.name === name);
+    return `${known ? known.label : data.unit}, ${key.startsWith("-") ? "largest" : "smallest"} first`;
   }
 
   function rowOf(row, names) {
@@ -212,7 +217,7 @@ function explorer(root, data) {
     text.append(button);
     line.append(element("td", "num", data.name(row)), text);
     for (const one of data.categories) if (!one.hidden) line.append(element("td", "", one.values[row] < 0 ? "–" : one.names[one.values[row]]));
-    for (const name of names) line.append(element("td", "num", figure(data.value(name)[row])));
+    for (const name of names) line.append(element("td", "num", fixed(data.value(name)[row], decimalsOf(data.value(name)))));
     return line;
   }
 
@@ -226,11 +231,15 @@ function explorer(root, data) {
     opened.dataset.name = name;
     const row = data.rowOf(name);
     opened.hidden = false;
-    const head = element("h3", "", row < 0 ? `No ${data.unit} ${name} here` : `${data.unit} ${name}`);
+    const head = element("h3", "", row < 0 ? `No ${data.unit} ${name} here` : `${data.unit === "row" ? "Row" : "Instance"} ${name}`);
     head.tabIndex = -1;
     const close = element("button", "close", "Close");
     close.type = "button";
-    close.addEventListener("click", () => set({ open: null }));
+    close.addEventListener("click", () => {
+      set({ open: null });
+      const line = row >= 0 && list.querySelector(`.open[data-row="${row}"]`);
+      (line || words).focus();
+    });
     opened.replaceChildren(head, close);
     head.focus({ preventScroll: true });
     opened.scrollIntoView({ block: "nearest" });

@@ -55,17 +55,27 @@ function valuesOf(loaded, row, labels) {
   return made;
 }
 
+// A run of this name; a link to one that is not here is told, and another is shown.
+function runNamed(name) {
+  const found = site.runs.find((one) => one.name === name);
+  if (name && !found) complain(new Error(`No run ${name} is in this site: another is shown.`));
+  return found;
+}
+
 const instancesView = {
   shown: null, explorer: null,
   async show(fields) {
     const form = document.getElementById("instances-run");
-    const run = site.runs.find((one) => one.name === fields.get("run")) || site.runs[0];
+    const run = runNamed(fields.get("run")) || site.runs[0];
     form.elements.run.value = run.name;
     if (this.shown !== run) {
       this.shown = run;
       this.explorer = null;
       const place = document.getElementById("instances-page");
       place.replaceChildren();
+      const notice = document.getElementById("instances-notice");
+      notice.textContent = run.notice;
+      notice.hidden = !run.notice;
       if (run.page) {
         const link = element("a", "", "page of this run");
         link.href = run.page.split("/").map(encodeURIComponent).join("/");
