@@ -117,7 +117,12 @@ def _require_distinct(run: MeasuredRun, keys: Sequence[str]) -> None:
 
 def _texts(shared: pl.DataFrame) -> Int64[np.ndarray, " n"]:
     """Which text each row is of, rows in the order of their keys; splits number their instances separately."""
-    return shared.select(pl.struct(name for name in ("split", "instance") if name in shared.columns).rle_id()).to_series().to_numpy().astype(np.int64)
+    return (
+        shared.select(pl.struct(name for name in ("split", "instance") if name in shared.columns).rle_id())
+        .to_series()
+        .to_numpy()
+        .astype(np.int64)
+    )
 
 
 def _values(table: pl.DataFrame, names: Sequence[str]) -> Float[np.ndarray, "n m"]:

@@ -21,7 +21,7 @@ from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_record
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.runner.pairing import AUDITED, measured_run, trace_of
-from attnaudit.runner.store import MANIFEST, read_spec, require_finished
+from attnaudit.runner.store import MANIFEST, read_spec, require_finished, require_text
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")
@@ -38,6 +38,7 @@ class _Found:
 
     def add(self, folder: Path, place: str) -> None:
         """Put ``folder`` at ``place``. Raises RunError where it holds nothing that a site shows."""
+        require_text(folder)
         if not folder.is_dir():
             raise RunError("report", str(folder), "no such folder", "runs, audits, studies or reproductions", "name folders that are there")
         if (folder / "reproduction.csv").exists() and (folder / INDEX).exists():
@@ -95,7 +96,8 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | 
     """Write a site over finished ``runs`` into the folder ``out``, or one file where ``out`` ends in ``.html``; returns its page.
 
     ``runs`` are runs, audits, folders of studies, of a reproduction with its runs and studies, of comparisons or of a calibration. A site
-    that is there is replaced once the new one is whole. Raises RunError where ``out`` holds something else, and for a folder that cannot be shown.
+    that is there is replaced once the new one is whole. Raises RunError where ``out`` holds something else, and for a folder that cannot
+    be shown.
     """
     out, progress = Path(out), progress or silent
     single = out.suffix == ".html"
@@ -162,8 +164,8 @@ def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
     keep(weights, held.weights)
     notice = no_skill_of_run(SummaryRows.of(record.summary))
     return SiteRun(
-        printable(place.replace("/runs/", "/")), "", record.about, known_figures(record), held.measures, held.rows, held.instances, notice, columns,
-        weights,
+        printable(place.replace("/runs/", "/")), "", record.about, known_figures(record), held.measures, held.rows, held.instances, notice,
+        columns, weights,
     ), held.texts  # fmt: skip
 
 
@@ -261,7 +263,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
     taken: set[str] = {DATA, INDEX, MARK}
     names = []
     for folder in folders:
-        base = folder.resolve().name.encode(errors="surrogateescape").decode(errors="replace")  # addresses are UTF-8
+        base = folder.resolve().name
         names.append(next(name for k in range(1, len(folders) + 4) if (name := base if k == 1 else f"{base}-{k}") not in taken))
         taken.add(names[-1])
     return names

@@ -116,8 +116,9 @@ def overview(runs: Sequence[SiteRun]) -> str:
         "measures": [_measure(name) | {"ends": ends[name], "rows": any(name in run.spreads for run in runs)} for name in names],
     }  # fmt: skip
     drawing = {
-        "bootstrap.keys": resample_keys(0, RESAMPLES).astype("<u8").view("<u4"), "bootstrap.tails": expanded_tail(np.arange(FEWEST, TAILS + 1)),
-    }  # fmt: skip
+        "bootstrap.keys": resample_keys(0, RESAMPLES).astype("<u8").view("<u4"),
+        "bootstrap.tails": expanded_tail(np.arange(FEWEST, TAILS + 1)),
+    }
     return pack({"means": means.ravel(), "bins": bins.ravel()} | drawing, facts)
 
 

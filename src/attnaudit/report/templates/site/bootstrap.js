@@ -62,9 +62,9 @@ function tailOf(drawn, { tails, first }) {
   return drawn <= last ? tails[drawn - first] : 0.025 + ((tails[tails.length - 1] - 0.025) * last) / drawn;
 }
 
-/* Low and high of each of `sums`, as [low, high], NaN of fewer than `first` texts; null once `wanted()` is false.
+/* Low and high of each of `sums`, as [low, high], NaN of fewer than `first` texts; null once `needed()` is false.
    `keys` are pairs of words, low first; `progress` is called with a share. */
-async function intervals(sums, texts, drawing, wanted, progress) {
+async function intervals(sums, texts, drawing, needed, progress) {
   const { keys } = drawing, resamples = keys.length / 2;
   const means = sums.map(() => new Float64Array(resamples)), count = new Uint16Array(texts);
   const judged = sums.map((one, k) => [one, k]).filter(([one]) => one.drawn >= drawing.first);
@@ -76,7 +76,7 @@ async function intervals(sums, texts, drawing, wanted, progress) {
       if (performance.now() < until) continue;
       progress(b / resamples);
       await new Promise((resume) => { window.setTimeout(resume); });
-      if (!wanted()) return null;
+      if (!needed()) return null;
       until = performance.now() + PORTION;
     }
   }

@@ -55,7 +55,7 @@ function valuesOf(loaded, row, labels) {
   return made;
 }
 
-// A run of this name; a link to one that is not here is told, and another is shown.
+// A run of this name; a link to one that this site lacks says so, and another is shown.
 function runNamed(name) {
   const found = site.runs.find((one) => one.name === name);
   if (name && !found) complain(new Error(`No run ${name} is in this site: another is shown.`));
