@@ -164,7 +164,7 @@ function colour(name) {
   return found.match(/[\d.]+/g).slice(0, 3).map(Number);
 }
 
-const OPACITY = { grey: 0.5, blue: 0.45 }, MOST = 16; // of one point, and points over each other that are told apart
+const OPACITY = { grey: 0.5, blue: 0.45 }, MOST = 16; // of one point, and the points over each other that are distinguished
 
 // The colour of a pixel by the number of blue and of grey points over it, as the four bytes of a picture.
 function paletteOf({ paper, line, accent }) {
