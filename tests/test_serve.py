@@ -238,7 +238,7 @@ def test_a_connection_without_a_request_is_closed_after_a_while():
     protocol.connection_made(transport)
     [(seconds, expire)] = later
     assert seconds == PATIENCE
-    protocol.cycle = Mock()  # a request has arrived
+    protocol.cycle = Mock()  # type: ignore[assignment]  # a request has arrived
     expire()
     assert not transport.close.called
     protocol.cycle = None  # type: ignore[assignment]
