@@ -21,6 +21,7 @@ from attnaudit.report.sections.differences import lead
 from attnaudit.results.paired import HIGHER, LOWER, NOT_SHOWN, TOO_FEW, WITHHELD, MeasuredRun, pair
 from attnaudit.runner import audit_into, compare_runs
 from attnaudit.stats.measures import jsd
+from attnaudit.stats.paired import paired_means
 from attnaudit.trace import Trace, write_shards
 from tests.traces import make_trace
 
@@ -200,6 +201,17 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
         assert "instance" not in shown or several == 1
     assert found[1]["n"] == 3 * found[0]["n"]
     assert (found[1]["low"], found[1]["high"]) == pytest.approx((found[0]["low"], found[0]["high"]))
+
+
+def test_instances_of_two_splits_with_one_number_are_two_texts() -> None:
+    rng, n = np.random.default_rng(0), 12
+    keys = {"split": ["dev"] * 6 + ["test"] * 6, "instance": [*range(6), *range(6)]}
+    texts = {"tokens": [["w"]] * n, "question": [None] * n, "alpha": [[1.0]] * n}
+    rows = pl.DataFrame({**keys, **texts, "c.tau": rng.normal(size=n)}, schema_overrides={"question": pl.List(pl.String)})
+    other, measures = rng.normal(size=n), {"c.tau": ("correlation", "tau_gradient")}
+    found = pair(MeasuredRun("one", rows, measures), MeasuredRun("two", rows.with_columns(pl.Series("c.tau", other)), measures))
+    expected = paired_means(rows["c.tau"].to_numpy()[:, None], other[:, None], np.arange(n))
+    assert found.differences.select("low", "high").row(0) == (expected.low[0], expected.high[0])
 
 
 def test_the_instances_that_differ_most_come_first(runs: tuple[Path, Path]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -12,25 +14,30 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import numpy as np
 import pytest
 import schemathesis
+import uvicorn
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import expect, sync_playwright
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
+from uvicorn.server import ServerState
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import write_json, write_with_digest
 from attnaudit.report import write_report
-from attnaudit.server.app import MOST_BYTES, make_app
+from attnaudit.report.sections.heatmaps import visible
+from attnaudit.runner import audit_into
+from attnaudit.server.app import MOST_BYTES, PATIENCE, make_app
 from attnaudit.server.guard import Allowance
 from attnaudit.server.sentence import MOST_CHARACTERS, MOST_WORDS, Reader, why_not
-from attnaudit.server.serve import serve
+from attnaudit.server.serve import _Protocol, serve
 from attnaudit.tracing.texts import collect_shards
 from tests.models.tiny import tiny_model, tiny_split
 from tests.report.conftest import ARGUMENTS, chromium
@@ -198,6 +205,51 @@ def test_who_cannot_be_typed_to_is_told_why(folders: list[Path], tmp_path: Path)
     assert why_not(folders[0]) is None
     write_with_digest(tmp_path / "spec.json", {"kind": "hf", "model": {}})
     assert "classifiers" in (why_not(tmp_path) or "")
+
+
+def test_a_run_that_was_damaged_or_removed_hides_no_other(folders: list[Path], tmp_path: Path):
+    shutil.copytree(folders[2], tmp_path / "damaged")
+    shutil.copytree(folders[2], tmp_path / "removed")
+    app = make_app([tmp_path / "damaged", tmp_path / "removed", folders[0]], TOKEN)
+    (tmp_path / "damaged" / "spec.json").write_text("{")
+    shutil.rmtree(tmp_path / "removed")
+    with TestClient(app, f"http://127.0.0.1/{TOKEN}/") as client:
+        start, listed = client.get(""), client.get("runs").json()
+        assert start.status_code == 200
+        assert 'href="runs/2/type"' in start.text
+        assert [run["untyped"] is None for run in listed] == [False, False, True]
+        assert "spec.json" in listed[0]["untyped"]
+        assert client.get("runs/1/type").status_code == 404
+
+
+def test_an_audit_is_listed_with_what_its_trace_says(tmp_path: Path):
+    trace = make_trace(6, (3, 6))
+    trace.write(tmp_path / "trace")
+    folder = audit_into(tmp_path / "audit", tmp_path / "trace", ("prediction",))
+    with TestClient(make_app([folder], TOKEN), f"http://127.0.0.1/{TOKEN}/") as client:
+        [found] = client.get("runs").json()
+    assert "unknown" not in found["corpus"] + found["model"]
+
+
+def test_a_connection_without_a_request_is_closed_after_a_while():
+    later, transport = [], Mock(spec=asyncio.Transport, is_closing=lambda: False)
+    loop = Mock(call_later=lambda seconds, call: later.append((seconds, call)))
+    protocol = _Protocol(uvicorn.Config(None), ServerState(), {}, loop)  # type: ignore[arg-type]
+    protocol.connection_made(transport)
+    [(seconds, expire)] = later
+    assert seconds == PATIENCE
+    protocol.cycle = Mock()  # type: ignore[assignment]  # a request has arrived
+    expire()
+    assert not transport.close.called
+    protocol.cycle = None  # type: ignore[assignment]
+    expire()
+    assert transport.close.called
+
+
+def test_a_word_of_thousands_of_characters_is_named_short(client: TestClient):
+    found = client.post("runs/0/read", json={"text": "w1 " + "x" * 9000}).json()
+    assert found["unknown"] == [visible("x" * 9000)]
+    assert len(found["unknown"][0]) < 200
 
 
 def test_bad_runs_and_a_port_in_use_are_one_line(folders: list[Path], tmp_path: Path):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import altair as alt
+import numpy as np
 import polars as pl
 import pytest
 from playwright.sync_api import Browser, BrowserContext
@@ -130,6 +132,33 @@ def test_the_numbers_behind_a_chart_are_those_that_it_draws() -> None:
     assert ">change of F1</th>" in table
 
 
-def test_a_chart_of_too_many_points_has_no_table() -> None:
-    points = pl.DataFrame({"x": list(range(MOST + 1))})
-    assert tables_behind(alt.Chart(points).mark_point().encode(x="x:Q").to_dict()) == ""
+def read(table: str) -> list[list[str]]:
+    return [re.sub(r"(<[^>]+>)+", "|", line).strip("|").split("|") for line in re.findall(r"<tr>(.*?)</tr>", table)]
+
+
+def test_points_and_lines_that_are_too_many_to_read_are_binned() -> None:
+    rng = np.random.default_rng(0)
+    points = pl.DataFrame({"group": ["a", "b"] * 200, "x": rng.random(400), "y": rng.normal(size=400)})
+    chart = alt.Chart(points).mark_point().encode(x=alt.X("x:Q", title="weight"), y=alt.Y("y:Q", title="JSD"), color="group:N")
+    head, *rows = read(tables_behind(chart.to_dict()))
+    assert head == ["group", "weight", "number", "JSD: lower quartile", "median", "upper quartile"]
+    assert len(rows) == 20
+    assert sum(int(row[2]) for row in rows) == 400
+    low, high = (float(end) for end in rows[3][1].split(" to "))
+    part = points.filter(pl.col("group") == rows[3][0], pl.col("x").is_between(low - 1e-4, high + 1e-4))["y"]
+    assert (len(part), float(rows[3][4].replace("−", "-"))) == (int(rows[3][2]), pytest.approx(part.median(), abs=1e-3))
+    steps = pl.DataFrame({"group": ["a"] * 101, "x": np.arange(101) / 100, "value": np.arange(101) ** 2})
+    line = alt.Chart(steps).mark_line().encode(x=alt.X("x:Q", title="removed"), y=alt.Y("value:Q", title="flipped"), color="group:N")
+    head, *rows = read(tables_behind(line.to_dict()))
+    assert head == ["group", "removed", "flipped"]
+    assert [row[1:] for row in rows] == [[f"{k / 10:.4g}", str((10 * k) ** 2)] for k in range(11)]
+    names = pl.DataFrame({"x": [f"name {k}" for k in range(MOST + 1)], "y": np.zeros(MOST + 1)})
+    assert tables_behind(alt.Chart(names).mark_point().encode(x="x:N", y="y:Q").to_dict()) == ""
+    assert tables_behind(alt.Chart(steps).mark_area().encode(x="x:Q", y="value:Q").to_dict()) == ""
+
+
+def test_the_table_behind_violins_names_the_weights_and_no_coordinates(pages: dict[str, Path]) -> None:
+    text = pages["run"].read_text()
+    assert '<th scope="col">largest attention weight</th>' in text
+    assert "<td>[0, .25)</td>" in text
+    assert '<th scope="col">centre</th>' not in text

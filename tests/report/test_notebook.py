@@ -103,8 +103,10 @@ def test_a_long_token_and_other_directions_keep_their_place() -> None:
     shown = trace.heatmap(5)
     assert len(shown.html) < 6000
     assert "(10000 characters)" in shown.html
-    assert "unicode-bidi: isolate" in shown.html
+    assert "unicode-bidi: plaintext" in shown.html  # each token in its own direction
     assert "\u202e" not in repr(shown)
+    trace.metadata["corpus"] = {"name": "\x1b[31m\u202e"}
+    assert not {"\x1b", "\u202e"} & set(repr(trace))
 
 
 def test_a_terminal_has_plain_text(trace: Trace, results: Results) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
@@ -98,7 +98,7 @@ def pair(a: MeasuredRun, b: MeasuredRun) -> PairedRuns:
     names = [name for name in a.measures if name in b.measures]
     if not names:
         raise InputError("compare", f"{a.name} and {b.name}", "no measure in common", "results of the same experiments", "audit both again")
-    found = paired_means(_values(shared, names), _values(shared, [name + B for name in names]), shared["instance"].to_numpy())
+    found = paired_means(_values(shared, names), _values(shared, [name + B for name in names]), _texts(shared))
     judged = not (a.notice or b.notice)
     rows = [
         {"run_a": a.name, "run_b": b.name, **_difference(*a.measures[name], found, k, shared.height, judged), **counts}
@@ -113,6 +113,16 @@ def _require_distinct(run: MeasuredRun, keys: Sequence[str]) -> None:
     if several.height:
         got = f"several rows of instance {several['instance'][0]}, alike in {', '.join(keys)}"
         raise InputError("compare", run.name, got, "rows named alike in both runs, by instance, layer, head and query")
+
+
+def _texts(shared: pl.DataFrame) -> Int64[np.ndarray, " n"]:
+    """Which text each row is of, rows in the order of their keys; splits number their instances separately."""
+    return (
+        shared.select(pl.struct(name for name in ("split", "instance") if name in shared.columns).rle_id())
+        .to_series()
+        .to_numpy()
+        .astype(np.int64)
+    )
 
 
 def _values(table: pl.DataFrame, names: Sequence[str]) -> Float[np.ndarray, "n m"]:

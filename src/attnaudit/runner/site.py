@@ -14,13 +14,14 @@ from typing import Any
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import content_key, read_json, sha256, unwritable, write_json, write_text
+from attnaudit.core.printable import printable
 from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_record
 from attnaudit.results.skill import no_skill_of_run
 from attnaudit.runner.pairing import AUDITED, measured_run, trace_of
-from attnaudit.runner.store import MANIFEST, read_spec, require_finished
+from attnaudit.runner.store import MANIFEST, read_spec, require_finished, require_text
 
 PAGE, INDEX, MARK, DATA = "report.html", "index.html", "site.json", "data"
 HEADINGS = ("Studies", "Reproductions", "Comparisons", "Calibrations")
@@ -37,12 +38,17 @@ class _Found:
 
     def add(self, folder: Path, place: str) -> None:
         """Put ``folder`` at ``place``. Raises RunError where it holds nothing that a site shows."""
+        require_text(folder)
         if not folder.is_dir():
             raise RunError("report", str(folder), "no such folder", "runs, audits, studies or reproductions", "name folders that are there")
         if (folder / "reproduction.csv").exists() and (folder / INDEX).exists():
             self._add_pages("Reproductions", folder, place, [INDEX])
             for manifest in sorted((folder / "runs").glob(f"*/{MANIFEST}")):
                 self._add_run(manifest.parent, f"{place}/runs/{manifest.parent.name}")
+            for studies in sorted({manifest.parent.parent for manifest in (folder / "studies").glob(f"*/*/{MANIFEST}")}):
+                self._add_studies(studies, f"{place}/studies/{studies.name}")
+            for manifest in sorted((folder / "studies").glob(f"*/{MANIFEST}")):
+                self._add_pages("Studies", manifest.parent, f"{place}/studies/{manifest.parent.name}", [PAGE])
         elif (folder / "differences.parquet").exists():
             self._add_pages("Comparisons", folder, place, [PAGE])
         elif (folder / "calibration" / PAGE).exists():
@@ -89,8 +95,9 @@ class _Found:
 def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | None = None) -> Path:
     """Write a site over finished ``runs`` into the folder ``out``, or one file where ``out`` ends in ``.html``; returns its page.
 
-    ``runs`` are runs, audits, folders of studies, of a reproduction with its runs, of comparisons or of a calibration. A site that is there
-    is replaced once the new one is whole. Raises RunError where ``out`` holds something else, and for a folder that cannot be shown.
+    ``runs`` are runs, audits, folders of studies, of a reproduction with its runs and studies, of comparisons or of a calibration. A site
+    that is there is replaced once the new one is whole. Raises RunError where ``out`` holds something else, and for a folder that cannot
+    be shown.
     """
     out, progress = Path(out), progress or silent
     single = out.suffix == ".html"
@@ -99,6 +106,9 @@ def site_into(runs: Sequence[str | Path], out: str | Path, progress: Progress | 
     folders = [Path(run) for run in runs]
     for folder, place in zip(folders, _names(folders), strict=True):
         found.add(folder, place)
+    if single and not found.runs:
+        expected, do = "a run: one file holds the data of runs, and no further pages", "choose a folder by --out"
+        raise RunError("report", ", ".join(map(str, runs)), "no run", expected, do)
     with _staged(out, single, before) as staging:
         _write(staging, found, single, progress)
     return out if single else out / INDEX
@@ -135,7 +145,7 @@ def _write(staging: Path, found: _Found, single: bool, progress: Progress) -> No
         write_index(staging, shown, further, kept)
         return
     for address, page in found.pages.items():
-        write_text(staging / address, page.read_text(encoding="utf-8"))
+        write_text(staging / address, _text_of(page))
     write_index(staging / INDEX, shown, further)
     files = sorted(path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file())
     write_json(staging / MARK, {"schema": SCHEMA, "kind": "site", "files": [*files, MARK]})
@@ -154,8 +164,8 @@ def _read(folder: Path, place: str, number: int, keep: Any) -> tuple[Any, str]:
     keep(weights, held.weights)
     notice = no_skill_of_run(SummaryRows.of(record.summary))
     return SiteRun(
-        place.replace("/runs/", "/"), "", record.about, known_figures(record), held.measures, held.rows, held.instances, notice, columns,
-        weights,
+        printable(place.replace("/runs/", "/")), "", record.about, known_figures(record), held.measures, held.rows, held.instances, notice,
+        columns, weights,
     ), held.texts  # fmt: skip
 
 
@@ -181,8 +191,17 @@ def _check_run(folder: Path) -> None:
 
 def _titles(found: _Found, addresses: Sequence[str]) -> Iterator[tuple[str, str]]:
     for address in addresses:
-        title = _TITLE.search(found.pages[address].read_text(encoding="utf-8"))
+        title = _TITLE.search(_text_of(found.pages[address]))
         yield html.unescape(title[1]).strip() if title else address, address
+
+
+def _text_of(page: Path) -> str:
+    """A page of a folder. Raises RunError where it cannot be read."""
+    try:
+        return page.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        do = f"write it with attnaudit report {page.parent}, or run the command that made it again"
+        raise RunError("report", str(page), " ".join(str(error).split()), "a page written by attnaudit", do) from error
 
 
 def _site_files(out: Path, single: bool) -> bool:
@@ -198,11 +217,12 @@ def _site_files(out: Path, single: bool) -> bool:
         return False
     if not out.is_dir():
         raise RunError("report", str(out), "a file", expected, do)
-    held = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file() or path.is_symlink())
-    if not held:
-        return True
     if not (out / MARK).is_file():
-        raise RunError("report", str(out), f"a folder that is not empty and holds no site ({held[0]})", expected, do)
+        held = min((path.name for path in out.iterdir()), default=None)  # whatever it is, it is not searched
+        if held is not None:
+            raise RunError("report", str(out), f"a folder that is not empty and holds no site ({held})", expected, do)
+        return True
+    held = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file() or path.is_symlink())
     mark = read_json(out / MARK)
     listed = mark.get("files") if isinstance(mark, dict) and mark.get("kind") == "site" else None
     foreign = held if not isinstance(listed, list) else [name for name in held if name not in listed]
@@ -226,7 +246,12 @@ def _staged(out: Path, single: bool, before: bool) -> Iterator[Path]:
         yield made
         if before and not single:
             out.replace(scratch / "before")
-        made.replace(out)
+        try:
+            made.replace(out)
+        except OSError:
+            if before and not single:
+                (scratch / "before").replace(out)
+            raise
     except OSError as error:
         raise unwritable(out, error) from error
     finally:

@@ -16,6 +16,7 @@ from typing import Any
 
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, read_with_digest, sha256, unwritable, write_json, write_with_digest
+from attnaudit.core.printable import printable
 from attnaudit.plans.spec import differences
 
 MANIFEST = "manifest.json"
@@ -257,8 +258,17 @@ def some_of(lines: list[str]) -> str:
     return ", ".join(lines[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
+def require_text(folder: Path) -> None:
+    """Raise RunError where the name of ``folder`` is no UTF-8: no table below it could be opened, and no page link to it."""
+    try:
+        str(folder.resolve()).encode()
+    except UnicodeEncodeError as error:
+        raise RunError("read run", printable(str(folder)), "a name that is no UTF-8", "a name of text", "rename the folder") from error
+
+
 def require_finished(folder: Path) -> None:
     """Raise RunError unless ``folder`` is a run or an audit that reached its manifest, and its ``spec.json`` is the one listed there."""
+    require_text(folder)
     if not folder.is_dir():
         raise RunError("read run", str(folder), "no such folder", "a run directory", "make one with attnaudit run")
     if not (folder / "spec.json").exists():
@@ -266,7 +276,10 @@ def require_finished(folder: Path) -> None:
     if not (folder / MANIFEST).exists():
         raise RunError("read run", str(folder), "an unfinished run", "one with a manifest", "finish it by the command that started it")
     manifest = _read(folder / MANIFEST)
-    known = manifest.get("files") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict):
+        got, do = "JSON that is no manifest", "finish the run by the command that started it"
+        raise RunError("read run", str(folder / MANIFEST), got, "the manifest of a finished run", do)
+    known = manifest.get("files")
     if isinstance(known, dict) and known.get("spec.json", "") not in ("", sha256(folder / "spec.json")):
         got, do = "another file than the manifest lists", f"remove {folder} to rebuild what it held, or choose another"
         raise RunError("read run", str(folder / "spec.json"), got, "the spec of a run", do)

@@ -19,8 +19,11 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from attnaudit.core.errors import AttnauditError
+from attnaudit.core.printable import printable
 from attnaudit.report.live import start_page, typing_page
 from attnaudit.results.record import read_record
+from attnaudit.runner.pairing import AUDITED, trace_of
+from attnaudit.runner.store import read_spec
 from attnaudit.server.guard import NOTHING, Allowance, Guard, problem
 from attnaudit.server.openapi import description
 from attnaudit.server.sentence import MOST_CHARACTERS, Reader, why_not
@@ -42,11 +45,15 @@ class Runs:
     one: anyio.CapacityLimiter | None = None
 
     def entry(self, number: int) -> dict[str, Any]:
-        about = read_record(self.folders[number]).about
-        return {
-            "run": number, "name": self.folders[number].resolve().name, "corpus": about.title,
-            "model": f"{about.encoder} + {about.attention}" if not about.model else about.model, "untyped": why_not(self.folders[number]),
-        }  # fmt: skip
+        """What the list says of a run; one that was damaged or removed since the start is named, and hides no other."""
+        folder = self.folders[number]
+        found = {"run": number, "name": printable(folder.resolve().name)}
+        try:
+            about = read_record(folder, _trace_of(folder)).about
+            model = about.model or f"{about.encoder} + {about.attention}"
+            return {**found, "corpus": about.title, "model": model, "untyped": why_not(folder)}
+        except AttnauditError as error:
+            return {**found, "corpus": "–", "model": "–", "untyped": printable(str(error))}
 
     async def reader(self, number: int) -> Reader:
         """The model of a run, loaded when it is first needed. Raises AttnauditError."""
@@ -115,6 +122,14 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, token, Allowance(50, 200), Allowance(rate, burst))
+
+
+def _trace_of(folder: Path) -> Path | None:
+    """The trace whose metadata name the corpus and model of a run, or of an audit; None where it has gone, or the folder has none."""
+    if read_spec(folder).get("kind") not in AUDITED:
+        return None
+    trace = trace_of(folder)
+    return trace if trace.exists() else None
 
 
 def _page(text: str) -> Response:

@@ -14,6 +14,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.files import read_with_digest
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.report.fragment import facts_of
+from attnaudit.report.sections.heatmaps import visible
 from attnaudit.report.sections.playground import epsilon_of, playground_data
 from attnaudit.results.about import About
 
@@ -70,7 +71,7 @@ class Reader:
         data = playground_data(trace, facts_of(trace, self.epsilon), self.epsilon)
         known = set(self.model.vocabulary.known)
         short = "a text of one word has all attention on it: nothing can be moved" if len(words) == 1 else None
-        return {**data, "unknown": sorted({word for word in words if word not in known}), "remark": short}
+        return {**data, "unknown": sorted({visible(word) for word in words if word not in known}), "remark": short}
 
     def _words(self, text: str, name: str) -> list[str]:
         words = self.tokenise(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import secrets
@@ -11,13 +12,26 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from attnaudit.core.errors import RunError
 from attnaudit.runner.store import require_finished
-from attnaudit.server.app import make_app
+from attnaudit.server.app import PATIENCE, make_app
 
 HOST = "127.0.0.1"
 PORT = 8765
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection on which no request arrives: idle ones count among those that the server answers at a time."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.loop.call_later(PATIENCE, self._expire)
+
+    def _expire(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):
@@ -46,7 +60,7 @@ def serve(runs: Sequence[str | Path], port: int = PORT, tell: Callable[[str], No
     with _listening(port) as listening:
         token = secrets.token_urlsafe(24)
         config = uvicorn.Config(
-            make_app(folders, token), http="h11", ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
+            make_app(folders, token), http=_Protocol, ws="none", lifespan="off", log_level="warning", access_log=False, server_header=False,
             limit_concurrency=64, timeout_keep_alive=5, timeout_graceful_shutdown=3, h11_max_incomplete_event_size=16_384,
         )  # fmt: skip
         tell(f"http://{HOST}:{listening.getsockname()[1]}/{token}/")

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int64
 from attnaudit.stats.bootstrap import percentile_interval, resample, resample_keys
 
 FEWEST = 6  # pairs that an interval needs: of five that are equal, one in 16 have differences of one sign by chance alone
+RESAMPLES = 1000
 _TOGETHER = 50  # resamples drawn at a time
 
 
@@ -28,7 +29,7 @@ class PairedMeans(NamedTuple):
 
 def paired_means(
     first: Float[np.ndarray, "n m"], second: Float[np.ndarray, "n m"], cluster: Int64[np.ndarray, " n"], *, seed: int = 0,
-    resamples: int = 1000,
+    resamples: int = RESAMPLES,
 ) -> PairedMeans:  # fmt: skip
     """Means of both, and the 95 % percentile interval of the mean of ``second − first``; row i of one is paired with row i of the other.
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from attnaudit.core.display import Shown, drawn
 from attnaudit.core.errors import TraceError
+from attnaudit.core.printable import printable
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import predicted_class
 from attnaudit.trace.check import check_rows
@@ -47,7 +48,7 @@ class Trace:
         origin = f" of {corpus['name']}" if isinstance(corpus, Mapping) and "name" in corpus else ""
         positions = f", {len(self.ragged('alpha').values):,} positions" if self.has("alpha") else ""
         classes = f"; classes {', '.join(self.class_names)}" if self.has("prediction") else ""
-        return f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}"
+        return printable(f"Trace{origin}: {len(self):,} rows{positions}{classes}; columns {', '.join(self.table.column_names)}")
 
     def _repr_html_(self) -> str:
         return drawn("trace_html", self)

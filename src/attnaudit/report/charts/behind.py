@@ -1,23 +1,87 @@
-"""The numbers behind a chart, as a table for those who cannot see it: what a drawing's marks encode, read from its specification."""
+"""The numbers behind a chart, as a table for those who cannot see it: what a drawing's marks encode, read from its specification.
+
+What has more rows than can be read is binned: of points the quartiles of y by intervals of x, of lines their values at equal steps of x.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
-MOST = 100  # rows of one table; more, as of densities and points, are no numbers to read
+import numpy as np
+
+MOST = 100  # rows of one table
+BINS = 10  # of a table of more
 _CHANNELS = ("facet", "row", "column", "color", "shape", "detail", "x", "x2", "y", "y2", "text")
 _NAMES = {
-    "group": "group", "x": "value", "low": "low", "high": "high", "mean": "mean", "q25": "lower quartile", "q50": "median",
+    "group": "group", "x": "value", "low": "lower end", "high": "upper end", "mean": "mean", "q25": "lower quartile", "q50": "median",
     "q75": "upper quartile", "name": "name",
 }  # fmt: skip
+_STATISTICS = ("low", "high", "q25", "q50", "q75")  # named so whatever axis they are drawn on
+_COORDINATES = ("centre", "top", "bottom", "base")  # of the drawing, no numbers
 
 
 def tables_behind(spec: Mapping[str, Any]) -> str:
-    """HTML of a closed list of tables, one for each table that the chart ``spec`` draws; empty where all are too long to read."""
-    found = "".join(_table(rows, _fields(spec, name)) for name, rows in spec.get("datasets", {}).items() if 0 < len(rows) <= MOST)
+    """HTML of a closed list of tables, one for each table that the chart ``spec`` draws; empty where there is nothing to read.
+
+    Areas alone, as of densities, have none: the quartiles that are drawn with them have.
+    """
+    found = "".join(_behind(spec, name, rows) for name, rows in spec.get("datasets", {}).items() if rows)
     return f'<details class="behind"><summary>Numbers of this chart</summary>{found}</details>' if found else ""
+
+
+def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    fields = _fields(spec, name)
+    if len(fields) == 1 and fields.keys() <= {"x", "y"}:  # a line across the chart
+        return ""
+    if len(rows) <= MOST:
+        return _table(rows, fields)
+    marks = set(_marks(spec, name))
+    groups = {field: title for field, title in fields.items() if not isinstance(rows[0].get(field), int | float)}
+    parts = _parts(rows, groups)
+    bins = min(BINS, MOST // len(parts))
+    if "x" not in fields or "x" in groups or not bins:
+        return ""
+    ends = min(row["x"] for row in rows), max(row["x"] for row in rows)
+    if "line" in marks:
+        held = {field: title for field, title in fields.items() if field not in groups}
+        return _table([dict(groups_of) | row for groups_of, part in parts.items() for row in _steps(part, ends, bins)], groups | held)
+    if marks & {"point", "circle", "square"} and "y" in fields:
+        read = {"x": fields["x"], "n": "number", "q25": f"{fields['y']}: lower quartile", "q50": "median", "q75": "upper quartile"}
+        return _table([dict(groups_of) | row for groups_of, part in parts.items() for row in _quartiles(part, ends, bins)], groups | read)
+    return ""
+
+
+def _parts(rows: Sequence[Mapping[str, Any]], groups: Mapping[str, str]) -> dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]]:
+    """The rows with a place, by what they are grouped by."""
+    found: dict[tuple[tuple[str, Any], ...], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        if row.get("x") is not None:
+            found.setdefault(tuple((field, row.get(field)) for field in groups), []).append(row)
+    return found
+
+
+def _steps(rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int) -> Iterator[dict[str, Any]]:
+    """A line at equal steps of x: what it last was."""
+    ordered = sorted(rows, key=lambda row: row["x"])
+    for x in np.linspace(*ends, bins + 1):
+        place = bisect_right([row["x"] for row in ordered], x + 1e-9)
+        if place:
+            yield dict(ordered[place - 1]) | {"x": float(x)}
+
+
+def _quartiles(rows: Sequence[Mapping[str, Any]], ends: tuple[float, float], bins: int) -> Iterator[dict[str, Any]]:
+    """Points by equal intervals of x: how many, and the quartiles of y."""
+    known = [row for row in rows if row.get("y") is not None]
+    x, y = (np.array([row[name] for row in known], float) for name in ("x", "y"))
+    edges = np.linspace(*ends, bins + 1)
+    place = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
+    for k in np.unique(place):
+        q25, q50, q75 = (float(value) for value in np.percentile(y[place == k], [25, 50, 75]))
+        interval = f"{_text(float(edges[k]))} to {_text(float(edges[k + 1]))}"
+        yield {"x": interval, "n": int((place == k).sum()), "q25": q25, "q50": q50, "q75": q75}
 
 
 def _fields(spec: Mapping[str, Any], dataset: str) -> dict[str, str]:
@@ -26,16 +90,30 @@ def _fields(spec: Mapping[str, Any], dataset: str) -> dict[str, str]:
     for encoding in _encodings(spec, dataset):
         for channel, part in encoding.items():
             field = part.get("field") if isinstance(part, Mapping) else None
-            if isinstance(field, str) and channel in _CHANNELS:
+            if isinstance(field, str) and channel in _CHANNELS and field not in _COORDINATES:
                 place = min([_CHANNELS.index(channel), *(k for k, name in found if name == field)])
                 title = found.pop((next((k for k, name in found if name == field), -1), field), "") or _title(part)
                 found[place, field] = title
     return {field: title or _NAMES.get(field, field.replace("_", " ")) for (_, field), title in sorted(found.items())}
 
 
+def _marks(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> Iterator[str]:
+    """The marks that draw ``dataset``."""
+    data = spec.get("data")
+    own = data.get("name", "") if isinstance(data, Mapping) else inherited
+    mark = spec.get("mark")
+    if own == dataset and mark:
+        yield str(mark.get("type")) if isinstance(mark, Mapping) else str(mark)
+    for key in ("layer", "hconcat", "vconcat", "concat"):
+        for part in spec.get(key, ()):
+            yield from _marks(part, dataset, own)
+    if isinstance(spec.get("spec"), Mapping):
+        yield from _marks(spec["spec"], dataset, own)
+
+
 def _title(part: Mapping[str, Any]) -> str:
     title = part.get("title")
-    return title if isinstance(title, str) else ""
+    return title if isinstance(title, str) and part.get("field") not in _STATISTICS else ""
 
 
 def _encodings(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> Iterator[Mapping[str, Any]]:
@@ -52,7 +130,7 @@ def _encodings(spec: Mapping[str, Any], dataset: str, inherited: str = "") -> It
         yield from _encodings(spec["spec"], dataset, own)
 
 
-def _table(rows: list[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
+def _table(rows: Sequence[Mapping[str, Any]], fields: Mapping[str, str]) -> str:
     if not fields:
         return ""
     head = "".join(f'<th scope="col">{escape(title)}</th>' for title in fields.values())

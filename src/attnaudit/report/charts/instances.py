@@ -196,7 +196,7 @@ def violin_chart(
     ``rows`` has ``band`` (an index of ``bands``), ``group`` and ``column``, whose values lie in [0, ``scale.high``].
     """
     rows = rows.select("band", "group", column)
-    place = _places(rows, len(bands), palette.groups)
+    place = _places(rows, len(bands), palette.groups).with_columns(weight=pl.col("band").replace_strict(dict(enumerate(bands)), default=""))
     lines = 0.6 + place["centre"].to_list()[-1]
     down = alt.Scale(domain=[lines, 0.0], nice=False, zero=False)
     y = alt.Y("top:Q", scale=down, title="largest weight", axis=_band_axis(place, bands))
@@ -215,10 +215,10 @@ def _inside(rows: pl.DataFrame, column: str, place: pl.DataFrame, palette: Palet
     """Single values, quartiles, medians and the numbers of instances."""
     box = alt.Chart(quartiles(rows, column).join(place, on=["band", "group"]).with_columns(n=pl.format("n = {}", "n")))
     few = alt.Chart(singles(rows, column).join(place, on=["band", "group"]))
-    colour = palette.colour()
+    colour, band = palette.colour(), alt.Detail("weight:N", title="largest attention weight")  # for the table behind the chart
     return [
-        few.mark_point(size=22, opacity=0.9).encode(x=alt.X("x:Q"), y=alt.Y("centre:Q"), color=colour),
-        box.mark_rule(strokeWidth=3).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=alt.Y("centre:Q"), color=colour),
+        few.mark_point(size=22, opacity=0.9).encode(x=alt.X("x:Q"), y=alt.Y("centre:Q"), color=colour, detail=band),
+        box.mark_rule(strokeWidth=3).encode(x=alt.X("q25:Q"), x2=alt.X2("q75"), y=alt.Y("centre:Q"), color=colour, detail=band),
         box.mark_point(filled=True, size=44, opacity=1, stroke="white", strokeWidth=1.2).encode(
             x=alt.X("q50:Q"), y=alt.Y("centre:Q"), color=colour
         ),

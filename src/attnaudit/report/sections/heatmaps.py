@@ -196,6 +196,7 @@ def marks_words(tokens: Iterable[str]) -> bool:
 
 
 _SYMBOLS = {code: chr(0x2400 + code) for code in range(32)} | {0x7F: "␡", ord("\n"): "⏎"}
+_SYMBOLS |= {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}  # would reverse what follows the token
 
 
 def shown_positions(weights: Sequence[Float[np.ndarray, " T"]], budget: int) -> tuple[Int64[np.ndarray, " s"], tuple[int | Gap, ...]]:

@@ -20,10 +20,15 @@ from attnaudit.report.site.contents import OF_ROWS, Spread
 from attnaudit.report.site.packing import pack
 from attnaudit.results.about import About
 from attnaudit.results.words import INSTANCE, count, figure, interval
+from attnaudit.stats.bootstrap import expanded_tail, resample_keys
+from attnaudit.stats.paired import FEWEST, RESAMPLES
 
 BINS = 30
 MOST_VALUES = 24  # of a setting that runs can be filtered by
-SCRIPTS = tuple(f"site/{name}.js" for name in ("data", "state", "charts", "heatmap", "explorer", "instances", "compare", "runs", "main"))
+TAILS = 300  # texts up to which the page knows the tail of an interval exactly; beyond, it is linear in 1/n
+SCRIPTS = tuple(
+    f"site/{name}.js" for name in ("data", "state", "charts", "heatmap", "explorer", "instances", "bootstrap", "compare", "runs", "main")
+)
 HEADLINES = {
     "Accuracy": "prediction.accuracy", "BLEU": "translation.bleu", "τ gradient": "correlation.tau_gradient",
     "τ LOO": "correlation.tau_loo", "median Δŷ": "permutation.median_delta_y", "ε-max JSD": "adversary.emax_jsd",
@@ -91,7 +96,11 @@ def write_index(path: Path, runs: Sequence[SiteRun], further: Sequence[Further],
 
 
 def overview(runs: Sequence[SiteRun]) -> str:
-    """Of every run and measure the mean with its interval, and a histogram on an axis that all runs share, packed."""
+    """Of every run and measure the mean with its interval, and a histogram on an axis that all runs share, packed.
+
+    With it go the keys of the resamples of paired differences and the tails of their percentiles, from which the page draws the intervals
+    of `attnaudit.stats.paired.paired_means`.
+    """
     names = list(dict.fromkeys(name for run in runs for name in (*run.spreads, *run.figures)))
     ends = {name: _ends([run.spreads[name] for run in runs if name in run.spreads]) for name in names}
     means = np.full((len(runs), len(names), 3), np.nan)
@@ -103,10 +112,14 @@ def overview(runs: Sequence[SiteRun]) -> str:
             if name in run.spreads:
                 bins[r, m] = _rebinned(run.spreads[name], *ends[name])
     facts = {
-        "bins": BINS,
+        "bins": BINS, "fewest": FEWEST,
         "measures": [_measure(name) | {"ends": ends[name], "rows": any(name in run.spreads for run in runs)} for name in names],
     }  # fmt: skip
-    return pack({"means": means.ravel(), "bins": bins.ravel()}, facts)
+    drawing = {
+        "bootstrap.keys": resample_keys(0, RESAMPLES).astype("<u8").view("<u4"),
+        "bootstrap.tails": expanded_tail(np.arange(FEWEST, TAILS + 1)),
+    }
+    return pack({"means": means.ravel(), "bins": bins.ravel()} | drawing, facts)
 
 
 def facets(runs: Sequence[SiteRun]) -> list[tuple[str, list[str]]]:

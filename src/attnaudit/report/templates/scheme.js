@@ -26,12 +26,16 @@
     const button = document.getElementById("scheme");
     if (!button) return; // a page within another
     show(button);
-    system.addEventListener("change", () => show(button));
+    const changed = () => {
+      show(button);
+      document.dispatchEvent(new Event("scheme"));
+    };
+    system.addEventListener("change", changed);
+    window.matchMedia("print").addEventListener("change", changed); // paper is light
     button.addEventListener("click", () => {
       root.dataset.scheme = now() === "dark" ? "light" : "dark";
       kept(root.dataset.scheme);
-      show(button);
-      document.dispatchEvent(new Event("scheme"));
+      changed();
     });
   });
 })();

@@ -1,41 +1,73 @@
 // Two runs on the rows that both have with the same text: paired differences of every measure, and the rows on which they disagree most.
-const FEWEST = 6, Z = 1.959964, JSD = "pair.jsd";
+const JSD = "pair.jsd", QUALITY = "prediction";
 
+// The rows of both runs with the same split, instance, layer, head and query, as far as both name them, and the same text.
 function joined(a, b) {
-  const names = [rowNames(a), rowNames(b)];
+  const keys = ["split", "instance", ...SPLIT_KEYS].filter((key) => a.columns[key] && b.columns[key]);
+  const named = (one) => (row) => keys.map((key) => (key === "split" ? one.facts.splits[one.columns.split[row]] : one.columns[key][row])).join("/");
+  const [nameA, nameB] = [named(a), named(b)], others = new Map(), seen = new Set();
+  for (let row = 0; row < b.rows; row += 1) others.set(nameB(row), row);
+  let several = others.size < b.rows ? b.run.name : "", changed = 0;
   const rows = [];
   for (let row = 0; row < a.rows; row += 1) {
-    const other = names[1].rowOf(names[0].name(row));
-    if (other >= 0 && a.text.mark[a.columns.text[row]] === b.text.mark[b.columns.text[other]]) rows.push([row, other]);
+    const name = nameA(row), other = others.get(name);
+    if (seen.has(name)) several = a.run.name;
+    seen.add(name);
+    if (other === undefined) continue;
+    if (a.text.mark[a.columns.text[row]] === b.text.mark[b.columns.text[other]]) rows.push([row, other]);
+    else changed += 1;
   }
-  return { a: Uint32Array.from(rows, ([row]) => row), b: Uint32Array.from(rows, ([, row]) => row), name: (k) => names[0].name(rows[k][0]) };
+  if (several) rows.length = 0;
+  return { a: Uint32Array.from(rows, ([row]) => row), b: Uint32Array.from(rows, ([, row]) => row), name: (k) => a.name(rows[k][0]), several, changed };
 }
 
-// The means where both are defined, their difference, and its interval: normal, by the spread of the sums over the rows of a text.
-function pairedMeans(first, second, text) {
-  let n = 0, sumA = 0, sumB = 0;
+// Which text each of these rows is of, numbered in the order of split and instance.
+function textsInOrder({ columns, facts }, rows) {
+  const split = (row) => (columns.split ? facts.splits[columns.split[row]] || "" : "");
+  const order = Array.from(rows, (_, k) => k).sort((k, other) => {
+    const [one, two] = [split(rows[k]), split(rows[other])];
+    return one < two ? -1 : one > two ? 1 : columns.instance[rows[k]] - columns.instance[rows[other]];
+  });
+  const of = new Uint32Array(rows.length);
+  let texts = 0;
+  order.forEach((k, place) => {
+    const before = place ? rows[order[place - 1]] : -1;
+    if (before < 0 || split(before) !== split(rows[k]) || columns.instance[before] !== columns.instance[rows[k]]) texts += 1;
+    of[k] = texts - 1;
+  });
+  return { of, texts };
+}
+
+// The means of both where both are defined.
+function pairedMeans(first, second) {
+  let n = 0, a = 0, b = 0;
   for (let k = 0; k < first.length; k += 1) {
     if (Number.isNaN(first[k]) || Number.isNaN(second[k])) continue;
     n += 1;
-    sumA += first[k];
-    sumB += second[k];
+    a += first[k];
+    b += second[k];
   }
-  const difference = (sumB - sumA) / n;
-  const off = new Map();
-  for (let k = 0; k < first.length; k += 1) {
-    if (Number.isNaN(first[k]) || Number.isNaN(second[k])) continue;
-    off.set(text[k], (off.get(text[k]) || 0) + second[k] - first[k] - difference);
-  }
-  let square = 0;
-  for (const one of off.values()) square += one * one;
-  const half = off.size < FEWEST ? NaN : (Z * Math.sqrt((square * off.size) / (off.size - 1))) / n;
-  return { n, a: sumA / n, b: sumB / n, difference, low: difference - half, high: difference + half };
+  return { n, a: a / n, b: b / n, difference: (b - a) / n, low: NaN, high: NaN };
 }
 
 function conclusion({ low, high }, judged) {
   if (!judged) return "withheld";
   if (Number.isNaN(low)) return "too few instances";
   return low > 0 ? "b is higher" : high < 0 ? "b is lower" : "no difference shown";
+}
+
+// What must be known of two runs before their differences are read.
+function notesOf(a, b, measures) {
+  const lacking = (one, other) => [...new Set(one.measures.filter((name) => !other.measures.includes(name)).map((name) => name.split(".")[0]))];
+  const settings = [...new Set([a, b].flatMap((one) => Object.keys(one.run.settings)))]
+    .filter((name) => name.startsWith("experiments.") && !name.endsWith(".seed") && a.run.settings[name] !== b.run.settings[name])
+    .filter((name) => a.run.settings[name] !== undefined && b.run.settings[name] !== undefined && measures.some((one) => name.startsWith(`experiments.${one.experiment}.`)));
+  return [
+    ...[a, b].filter((one) => one.run.notice).map((one) => `${one.run.name}: ${one.run.notice}`),
+    ...[[a, b], [b, a]].map(([one, other]) => [lacking(one, other), other]).filter(([names]) => names.length)
+      .map(([names, other]) => `Measures of ${names.join(", ")} that ${other.run.name} lacks are not compared.`),
+    ...settings.map((name) => `${name.slice("experiments.".length)} is ${a.run.settings[name]} in a and ${b.run.settings[name]} in b: its measures are not of one kind.`),
+  ];
 }
 
 function divergence(weights, rows) {
@@ -57,13 +89,23 @@ function divergence(weights, rows) {
   return found;
 }
 
+function stepOf({ facts }, name) {
+  const [low, high] = facts.ends[name];
+  return (high - low) / 131000;
+}
+
+// Keys of the resamples, and the tails of percentiles, as the data of all runs have them.
+function drawingOf({ columns, facts }) {
+  return { keys: columns["bootstrap.keys"], tails: columns["bootstrap.tails"], first: facts.fewest };
+}
+
 const compareView = {
   pair: "", found: null, explorer: null, measure: "",
   async show(fields) {
     const form = document.getElementById("compare-runs");
-    const first = site.runs.find((one) => one.name === fields.get("a")) || site.runs[0];
+    const first = runNamed(fields.get("a")) || site.runs[0];
     const alike = (one) => one !== first && one.texts === first.texts;
-    const second = site.runs.find((one) => one.name === fields.get("b")) || site.runs.find(alike) || site.runs[site.runs.length > 1 ? 1 : 0];
+    const second = runNamed(fields.get("b")) || site.runs.find(alike) || site.runs[site.runs.length > 1 ? 1 : 0];
     form.elements.a.value = first.name;
     form.elements.b.value = second.name;
     const pair = JSON.stringify([first.name, second.name]);
@@ -89,38 +131,42 @@ const compareView = {
   },
   compared(a, b, overview) {
     const rows = joined(a, b);
-    const measures = overview.facts.measures.filter((one) => one.name !== "row.positions" && a.measures.includes(one.name) && b.measures.includes(one.name));
+    const known = new Map(overview.facts.measures.map((one) => [one.name, one]));
+    const measures = a.measures.filter((name) => name !== "row.positions" && b.measures.includes(name)).map((name) => known.get(name));
     const take = (values, rows) => Float64Array.from(rows, (row) => values[row]);
-    const value = (name) => [take(a.value(name), rows.a), take(b.value(name), rows.b)];
-    const text = Array.from(rows.a, (row) => `${a.columns.split ? a.columns.split[row] : ""}.${a.columns.instance[row]}`);
-    const ids = new Map();
-    const cluster = Uint32Array.from(text, (name) => {
-      if (!ids.has(name)) ids.set(name, ids.size);
-      return ids.get(name);
-    });
-    const judged = !(a.run.notice || b.run.notice);
-    const differences = rows.a.length ? measures.map((one) => {
-      const row = pairedMeans(...value(one.name), cluster);
-      return { ...one, ...row, conclusion: conclusion(row, judged || one.experiment === "prediction" || one.name === "row.confidence") };
-    }) : [];
+    const value = (name) => { // equal where they are as far as the steps tell in which values were kept
+      const [first, second] = [take(a.value(name), rows.a), take(b.value(name), rows.b)], slack = stepOf(a, name) + stepOf(b, name);
+      return [first, second.map((one, k) => (Math.abs(one - first[k]) <= slack ? first[k] : one))];
+    };
+    const { of, texts } = textsInOrder(a, rows.a);
+    const notices = a.run.notice || b.run.notice;
+    const differences = rows.a.length ? measures.map((one) => ({
+      ...one, ...pairedMeans(...value(one.name)), judged: !notices || one.experiment === QUALITY || one.name === "row.confidence",
+    })).filter((one) => one.n) : [];
     const first = ["correlation.tau_gradient", "permutation.median_delta_y"].find((name) => measures.some((one) => one.name === name));
-    return { a, b, rows, measures, value, differences, texts: ids.size, first: first || (measures[0] && measures[0].name) };
+    return { a, b, rows, measures, value, differences, of, texts, drawing: drawingOf(overview), first: first || (measures[0] && measures[0].name) };
   },
   table() {
     const { a, b, rows, measures, differences, texts } = this.found;
-    const lead = document.getElementById("compare-lead"), place = document.getElementById("compare-table");
-    const select = document.getElementById("compare-runs").elements.measure;
-    const notes = [...new Set([a, b].filter((one) => one.run.notice).map((one) => `${one.run.name}: ${one.run.notice}`))];
+    const lead = document.getElementById("compare-lead"), notes = document.getElementById("compare-notes");
+    const place = document.getElementById("compare-table"), select = document.getElementById("compare-runs").elements.measure;
     place.replaceChildren();
+    place.hidden = !rows.a.length;
+    notes.replaceChildren();
     document.getElementById("compare-explorer").replaceChildren();
     if (!rows.a.length) {
-      lead.textContent = "These two runs have no row with the same text: choose runs on the same corpus.";
+      lead.textContent = rows.several ? `${rows.several} has several rows of an instance, and the other run does not name them: choose runs with the same heads.`
+        : rows.changed ? `${thousands(rows.changed)} instances have the same number in both runs, and none the same text: choose runs on the same texts.`
+          : "These two runs have no instance in common: choose runs on the same corpus.";
       select.replaceChildren();
       return;
     }
     measureOptions(select, [{ name: JSD, experiment: "attention", label: "JSD of the two attentions" }, ...measures]);
-    lead.textContent = [`${thousands(rows.a.length)} rows of ${thousands(texts)} texts are in both; a has ${thousands(a.rows - rows.a.length)} more, b ${thousands(b.rows - rows.a.length)}.`,
-      "Intervals (95 %, normal, over texts) compare these two trained models, not models of other seeds.", ...notes].join(" ");
+    const unit = texts < rows.a.length ? `rows, of ${thousands(texts)} texts,` : "instances";
+    const changed = rows.changed ? ` ${thousands(rows.changed)} of each have a number of the other and another text.` : "";
+    lead.textContent = `Both runs have ${thousands(rows.a.length)} ${unit} with the same text; a has ${thousands(a.rows - rows.a.length)} more, b has ${thousands(b.rows - rows.a.length)} more.${changed} `
+      + "Intervals are 95 % bootstrap intervals over these texts, as of attnaudit compare: they compare these two trained models, not models of other seeds.";
+    notes.replaceChildren(...notesOf(a, b, measures).map((note) => element("li", "", note)));
     const made = element("table"), head = element("thead"), line = element("tr"), body = element("tbody");
     made.append(element("caption", "", "Paired differences, b − a"), head, body);
     for (const [k, title] of ["Measure", "a", "b", "b − a", "95 % interval", "n", "Conclusion"].entries()) {
@@ -129,19 +175,41 @@ const compareView = {
       line.append(cell);
     }
     head.append(line);
-    for (const row of differences.filter((one) => one.n)) {
+    for (const row of differences) {
       const one = element("tr"), name = element("th"), link = element("button", "as-link", row.label);
       link.type = "button";
       link.dataset.measure = row.name;
       if (row.meaning) link.title = row.meaning;
       name.scope = "row";
       name.append(link, " ", element("span", "muted", row.experiment === "row" ? "" : row.experiment));
-      one.append(name, ...[figure(row.a), figure(row.b), figure(row.difference), Number.isNaN(row.low) ? "–" : `[${figure(row.low)}, ${figure(row.high)}]`, thousands(row.n)]
-        .map((shown) => element("td", "num", shown)), element("td", "", row.conclusion));
-      if (!row.conclusion.startsWith("b is")) one.className = "not-shown";
+      one.append(name, ...[fixed(row.a), fixed(row.b), fixed(row.difference), "…", thousands(row.n)].map((shown) => element("td", "num", shown)), element("td", "", "…"));
       body.append(one);
     }
     place.append(made);
+    this.intervals(place, body).catch(complain);
+  },
+  // Intervals and conclusions, once they are drawn: seconds for many rows.
+  async intervals(place, body) {
+    const { value, differences, of, texts, drawing } = this.found, pair = this.pair;
+    const bar = element("progress");
+    bar.setAttribute("aria-label", "Drawing the intervals");
+    place.querySelector("caption").append(" ", bar);
+    place.setAttribute("aria-busy", "true");
+    delete place.dataset.ready;
+    const sums = differences.map((one) => summed(...value(one.name), of, texts));
+    const found = await intervals(sums, texts, drawing, () => this.pair === pair, (share) => { bar.value = share; });
+    if (!found) return;
+    bar.remove();
+    differences.forEach((one, k) => {
+      [one.low, one.high] = found[k];
+      one.conclusion = conclusion(one, one.judged);
+      const line = body.rows[k];
+      line.cells[4].textContent = Number.isNaN(one.low) ? "–" : `[${fixed(one.low)}, ${fixed(one.high)}]`;
+      line.cells[6].textContent = one.conclusion;
+      line.classList.toggle("not-shown", !one.conclusion.startsWith("b is"));
+    });
+    place.removeAttribute("aria-busy");
+    place.dataset.ready = pair;
   },
   async data(measure) {
     const { a, b, rows, value, measures } = this.found;

@@ -45,7 +45,7 @@ async function loadRun(run) {
   const [{ columns, facts }, texts] = await Promise.all([load(run.columns), load(run.texts)]);
   const values = new Map();
   return {
-    run, columns, facts, rows: facts.rows, text: textsOf(texts),
+    run, columns, facts, rows: facts.rows, text: textsOf(texts), ...rowNames({ columns, facts, rows: facts.rows }),
     measures: Object.keys(facts.ends),
     value(name) {
       if (!values.has(name)) values.set(name, restored(columns[name], facts.ends[name]));
@@ -77,13 +77,15 @@ function textsOf({ columns: { words, lengths, mark }, facts: { texts, vocabulary
     mark, tokens: read, question: (k) => read(texts + k),
     // 1 for each text that has a token, in it or in its question, with every one of the parts
     having(parts) {
-      const asked = parts.map((part) => Uint8Array.from(lower, (word) => (word.includes(part) ? 1 : 0)));
-      const found = new Uint8Array(texts);
-      const within = (k, one) => {
-        for (let i = at[k]; i < at[k + 1]; i += 1) if (one[words[i]]) return true;
-        return false;
-      };
-      for (let k = 0; k < texts; k += 1) found[k] = asked.every((one) => within(k, one) || within(texts + k, one)) ? 1 : 0;
+      const bits = new Uint32Array(vocabulary.length), found = new Uint8Array(texts); // which parts a word has, the first 31
+      const asked = parts.slice(0, 31), every = 2 ** asked.length - 1;
+      asked.forEach((part, bit) => lower.forEach((word, k) => { if (word.includes(part)) bits[k] |= 1 << bit; }));
+      for (let k = 0; k < texts; k += 1) {
+        let seen = 0;
+        for (let i = at[k]; i < at[k + 1]; i += 1) seen |= bits[words[i]];
+        for (let i = at[texts + k]; i < at[texts + k + 1]; i += 1) seen |= bits[words[i]];
+        found[k] = seen === every ? 1 : 0;
+      }
       return found;
     },
   };

@@ -1,14 +1,14 @@
 // Linked charts over a table of rows: each filter holds for the list and for all other charts; the address holds everything set here.
-const LISTED = 25, SNIPPET = 14, RANGE = "range.";
+const LISTED = 25, SNIPPET = 14, RANGE = "range.", LAST_BIT = 31, NO_CHART = "none";
 
 /* `data`: rows, measures [{name, label}], value(name), categories [{name, label, names, values}], name(row), tokens(row), having(words),
    detail(row) (a promise of an element), initial {charts, x, y, sort}. Returns {show(fields)}. */
 function explorer(root, data) {
   const byName = new Map(data.measures.map((one) => [one.name, one]));
-  const dimensions = new Map(); // active filters: name -> row => whether it fits
-  const failed = new Uint8Array(data.rows), by = new Uint8Array(data.rows);
-  const charts = new Map(), defined = new Map(), steps = new Map();
-  let page = 0, order = null, ordered = "", fields = state.read();
+  const dimensions = new Map(); // active filters: name -> its bit
+  const failed = new Uint32Array(data.rows); // a bit for each filter that a row does not pass; those beyond the last share it
+  const charts = new Map();
+  let page = 0, order = null, ordered = "", added = "", fields = state.read();
 
   const form = element("form", "filters");
   form.setAttribute("aria-label", "Filter rows");
@@ -41,7 +41,7 @@ function explorer(root, data) {
   );
   const planeBox = element("div", "plane-box");
   planeBox.id = "plane";
-  planeBox.append(axes, scatter.canvas);
+  planeBox.append(axes, scatter.canvas, scatter.numbers);
   const board = element("div", "board");
   const left = element("div");
   left.append(small, more);
@@ -63,8 +63,8 @@ function explorer(root, data) {
 
   const packed = (range) => range && range.map((end) => (Number.isFinite(end) ? end : "")).join("..");
   const unpacked = (text) => {
-    const [from, to] = text.split("..").map((end, k) => (end === "" || end === undefined ? [-Infinity, Infinity][k] : Number(end)));
-    return Number.isNaN(from) || Number.isNaN(to) ? null : [from, to];
+    const ends = text.split("..").map((end, k) => (end === "" ? [-Infinity, Infinity][k] : Number(end)));
+    return ends.length === 2 && !ends.some(Number.isNaN) ? ends : null;
   };
   const chosen = () => (fields.get("charts") || data.initial.charts.join(",")).split(",").filter((name) => byName.has(name));
   const ranges = () => new Map([...fields].filter(([name]) => name.startsWith(RANGE) && byName.has(name.slice(RANGE.length)))
@@ -88,45 +88,27 @@ function explorer(root, data) {
 
   function filters() {
     dimensions.clear();
+    failed.fill(0);
     const parts = words.value.toLowerCase().split(/\s+/).filter(Boolean);
-    if (parts.length) dimensions.set("word", data.having(parts));
+    if (parts.length) keep("word", data.having(parts));
     data.categories.forEach((one, k) => {
       const place = one.names.indexOf(selects[k].value);
-      if (place >= 0) dimensions.set(one.name, (row) => one.values[row] === place);
+      if (place >= 0) keep(one.name, (row) => one.values[row] === place);
     });
     for (const [name, [from, to]] of ranges()) {
-      const values = data.value(name);
-      const slack = precision(name);
-      dimensions.set(RANGE + name, (row) => values[row] >= from - slack && values[row] <= to + slack);
+      const values = data.value(name), [low, high] = endsOf(values);
+      const slack = high > low ? (high - low) / 60000 : 0; // values were kept in 65,535 steps: a range includes its own ends
+      keep(RANGE + name, (row) => values[row] >= from - slack && values[row] <= to + slack);
     }
-    failed.fill(0);
-    [...dimensions.values()].forEach((fits, k) => {
-      for (let row = 0; row < data.rows; row += 1) {
-        if (!fits(row)) {
-          failed[row] += 1;
-          by[row] = k;
-        }
-      }
-    });
   }
 
-  // What values may be off by, having been kept in 65,535 steps: a range includes its own ends.
-  function precision(name) {
-    if (!steps.has(name)) {
-      const known = data.value(name).filter((value) => !Number.isNaN(value));
-      steps.set(name, known.length ? (known.reduce((a, b) => (b > a ? b : a)) - known.reduce((a, b) => (b < a ? b : a))) / 60000 : 0);
-    }
-    return steps.get(name);
+  function keep(name, passes) {
+    const bit = 1 << Math.min(dimensions.size, LAST_BIT);
+    dimensions.set(name, bit);
+    for (let row = 0; row < data.rows; row += 1) if (!passes(row)) failed[row] |= bit;
   }
 
-  const fits = (row) => failed[row] === 0;
-  function fitsBut(names) { // by all filters but these
-    const own = [...dimensions.keys()].flatMap((name, k) => (names.includes(name) ? [k] : []));
-    if (!own.length) return fits;
-    if (own.length === 1) return (row) => failed[row] === 0 || (failed[row] === 1 && by[row] === own[0]);
-    const others = [...dimensions].filter(([name]) => !names.includes(name)).map(([, one]) => one);
-    return (row) => failed[row] === 0 || others.every((one) => one(row));
-  }
+  const othersThan = (names) => names.reduce((bits, name) => bits & ~(dimensions.get(name) || 0), -1);
 
   function drawCharts() {
     const names = chosen();
@@ -134,17 +116,13 @@ function explorer(root, data) {
     const boxes = names.map((name) => charts.get(name).box);
     if (boxes.length !== small.children.length || boxes.some((box, k) => small.children[k] !== box)) small.replaceChildren(...boxes);
     const active = ranges();
-    for (const name of names) charts.get(name).update(fitsBut([RANGE + name]), active.get(name), undefinedOf(name));
-    const others = data.measures.filter((one) => !names.includes(one.name));
-    adding.replaceChildren(option("", "choose a measure"));
+    for (const name of names) charts.get(name).update(failed, othersThan([RANGE + name]), active.get(name));
+    if (added === names.join()) return;
+    added = names.join();
     const groups = element("select");
-    measureOptions(groups, others);
-    adding.append(...groups.children);
-  }
-
-  function undefinedOf(name) {
-    if (!defined.has(name)) defined.set(name, data.value(name).reduce((sum, value) => sum + Number.isNaN(value), 0));
-    return defined.get(name);
+    measureOptions(groups, data.measures.filter((one) => !names.includes(one.name)));
+    adding.replaceChildren(option("", "choose a measure"), ...groups.children);
+    adding.value = "";
   }
 
   function chartOf(name) {
@@ -160,7 +138,10 @@ function explorer(root, data) {
     const close = element("button", "chart-close", "×");
     close.type = "button";
     close.setAttribute("aria-label", `Remove the chart of ${byName.get(name).label}`);
-    close.addEventListener("click", () => set({ charts: chosen().filter((one) => one !== name).join(","), [RANGE + name]: null }));
+    close.addEventListener("click", () => {
+      set({ charts: chosen().filter((one) => one !== name).join(",") || NO_CHART, [RANGE + name]: null });
+      adding.focus();
+    });
     made.legend.append(" ", link, close);
     return made;
   }
@@ -171,7 +152,7 @@ function explorer(root, data) {
       select.value = byName.has(fields.get(name)) ? fields.get(name) : initial;
     }
     const names = [across.value, up.value], active = ranges();
-    scatter.update(...names.map(data.value), names.map((name) => byName.get(name).label), fitsBut(names.map((name) => RANGE + name)),
+    scatter.update(...names.map(data.value), names.map((name) => byName.get(name).label), failed, othersThan(names.map((name) => RANGE + name)),
       names.map((name) => active.get(name)));
   }
 
@@ -193,7 +174,7 @@ function explorer(root, data) {
 
   function drawList() {
     const key = fields.get("sort") || data.initial.sort, names = chosen();
-    const fitting = sorted(key).filter(fits);
+    const fitting = sorted(key).filter((row) => failed[row] === 0);
     const last = Math.max(Math.ceil(fitting.length / LISTED) - 1, 0);
     page = Math.min(Math.max(Number(fields.get("page")) - 1 || 0, 0), last);
     shown.textContent = `${thousands(fitting.length)} of ${thousands(data.rows)} ${data.unit}s`;
@@ -218,7 +199,12 @@ function explorer(root, data) {
     }
     head.append(line);
     for (const row of fitting.subarray(page * LISTED, (page + 1) * LISTED)) body.append(rowOf(row, names));
-    list.replaceChildren(head, body);
+    list.replaceChildren(element("caption", "", `Sorted by ${sortedBy(key)}`), head, body);
+  }
+
+  function sortedBy(key) {
+    const name = key.replace(/^-/, ""), known = byName.get(name) || data.categories.find((one) => one.name === name);
+    return `${known ? known.label : data.unit}, ${key.startsWith("-") ? "largest" : "smallest"} first`;
   }
 
   function rowOf(row, names) {
@@ -231,7 +217,7 @@ function explorer(root, data) {
     text.append(button);
     line.append(element("td", "num", data.name(row)), text);
     for (const one of data.categories) if (!one.hidden) line.append(element("td", "", one.values[row] < 0 ? "–" : one.names[one.values[row]]));
-    for (const name of names) line.append(element("td", "num", figure(data.value(name)[row])));
+    for (const name of names) line.append(element("td", "num", fixed(data.value(name)[row], decimalsOf(data.value(name)))));
     return line;
   }
 
@@ -245,11 +231,15 @@ function explorer(root, data) {
     opened.dataset.name = name;
     const row = data.rowOf(name);
     opened.hidden = false;
-    const head = element("h3", "", row < 0 ? `No ${data.unit} ${name} here` : `${data.unit} ${name}`);
+    const head = element("h3", "", row < 0 ? `No ${data.unit} ${name} here` : `${data.unit === "row" ? "Row" : "Instance"} ${name}`);
     head.tabIndex = -1;
     const close = element("button", "close", "Close");
     close.type = "button";
-    close.addEventListener("click", () => set({ open: null }));
+    close.addEventListener("click", () => {
+      set({ open: null });
+      const line = row >= 0 && list.querySelector(`.open[data-row="${row}"]`);
+      (line || words).focus();
+    });
     opened.replaceChildren(head, close);
     head.focus({ preventScroll: true });
     opened.scrollIntoView({ block: "nearest" });
@@ -292,6 +282,9 @@ function explorer(root, data) {
     set({ page: page + 1 + step });
     if (event.target.disabled) (event.target === following ? previous : following).focus({ preventScroll: true });
   });
-  document.addEventListener("scheme", () => root.isConnected && !root.closest("[hidden]") && drawPlane());
+  document.addEventListener("scheme", () => {
+    scatter.recolour();
+    if (root.contains(form) && !root.closest("[hidden]")) drawPlane();
+  });
   return { show };
 }

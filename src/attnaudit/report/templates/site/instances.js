@@ -55,17 +55,27 @@ function valuesOf(loaded, row, labels) {
   return made;
 }
 
+// A run of this name; a link to one that this site lacks says so, and another is shown.
+function runNamed(name) {
+  const found = site.runs.find((one) => one.name === name);
+  if (name && !found) complain(new Error(`No run ${name} is in this site: another is shown.`));
+  return found;
+}
+
 const instancesView = {
   shown: null, explorer: null,
   async show(fields) {
     const form = document.getElementById("instances-run");
-    const run = site.runs.find((one) => one.name === fields.get("run")) || site.runs[0];
+    const run = runNamed(fields.get("run")) || site.runs[0];
     form.elements.run.value = run.name;
     if (this.shown !== run) {
       this.shown = run;
       this.explorer = null;
       const place = document.getElementById("instances-page");
       place.replaceChildren();
+      const notice = document.getElementById("instances-notice");
+      notice.textContent = run.notice;
+      notice.hidden = !run.notice;
       if (run.page) {
         const link = element("a", "", "page of this run");
         link.href = run.page.split("/").map(encodeURIComponent).join("/");
@@ -82,7 +92,7 @@ const instancesView = {
     const known = new Map(overview.facts.measures.map((one) => [one.name, one]));
     const labels = new Map(loaded.measures.map((name) => [name, known.get(name).label]));
     return {
-      ...rowNames(loaded), rows, unit: loaded.run.unit, measures: loaded.measures.map((name) => known.get(name)), value: loaded.value,
+      name: loaded.name, rowOf: loaded.rowOf, rows, unit: loaded.run.unit, measures: loaded.measures.map((name) => known.get(name)), value: loaded.value,
       categories: categoriesOf(loaded), initial: chartedFirst(loaded.measures), tokens: (row) => loaded.text.tokens(columns.text[row]),
       having(parts) {
         const found = loaded.text.having(parts);

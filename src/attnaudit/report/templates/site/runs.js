@@ -89,7 +89,7 @@ function multiple(run, [mean, from, to], bins, low, high, label) {
     if (!Number.isNaN(from)) chart.append(drawn("line", { class: "span", x1: across(from), x2: across(to), y1: base + 6, y2: base + 6 }));
     chart.append(drawn("circle", { class: "mean", cx: across(mean), cy: base + 6, r: 3.5 }));
   }
-  made.append(element("span", "multiple-name", run.name), chart, element("span", "multiple-value", interval));
+  made.append(element("bdi", "multiple-name", run.name), chart, element("span", "multiple-value", interval));
   made.title = `${run.name}: ${label} ${interval}`;
   return made;
 }
