@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from attnaudit.results.groups import CLUSTER, OF_HEAD
 from attnaudit.results.table import (
-    CLUSTER,
-    OF_HEAD,
     SUMMARY_SCHEMA,
     Result,
     Results,
