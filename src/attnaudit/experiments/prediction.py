@@ -11,18 +11,19 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.groups import by_group, pieces_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
+from attnaudit.results.table import INTERVAL
 from attnaudit.results.words import POSITION, TEXT, count, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
 from attnaudit.stats.counted_scores import CountedScores
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
-from attnaudit.stats.sums import GroupedSums
+from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace
 
 MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
@@ -75,7 +76,7 @@ class Prediction:
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         groups = by_group(table, lambda rows: rows, ("probabilities",))
         if groups.is_large and not groups.several:
-            return pl.DataFrame(self._streamed(groups.table), schema=SUMMARY_SCHEMA)
+            return of_large([row | {INTERVAL: METHOD} for row in self._streamed(groups.table)])
         rows = _one_of_each(table.lazy())
         several = "query" in rows.columns
         labelled = rows.filter(pl.col("label").is_not_null())

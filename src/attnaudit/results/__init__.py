@@ -8,9 +8,21 @@ from attnaudit.results.table import (
     Result,
     Results,
     counted,
+    of_large,
     summarise_means,
     summarise_ratios,
     summary_row,
 )
 
-__all__ = ["CLUSTER", "OF_HEAD", "SUMMARY_SCHEMA", "Result", "Results", "counted", "summarise_means", "summarise_ratios", "summary_row"]
+__all__ = [
+    "CLUSTER",
+    "OF_HEAD",
+    "SUMMARY_SCHEMA",
+    "Result",
+    "Results",
+    "counted",
+    "of_large",
+    "summarise_means",
+    "summarise_ratios",
+    "summary_row",
+]

@@ -30,8 +30,8 @@ Measures = Callable[[pl.LazyFrame], pl.LazyFrame]
 class Together(NamedTuple):
     """A column ``name`` whose value for a row depends on all rows of its group, through the distribution of some numbers of a row.
 
-    ``numbers`` are those of every row, one or several, NaN where unknown; rows whose numbers have the same ``code``, from 0 up to ``codes``,
-    count as alike. ``of`` gives the value of each of the distinct numbers, of which there are so many; a row has the mean of its numbers'.
+    ``numbers`` are those of every row, one or several, NaN where unknown; those with the same ``code``, from 0 up to ``codes``, count as
+    alike. ``of`` gives the value of each of the distinct numbers, of which there are so many; a row has the mean of its numbers'.
     """
 
     name: str

@@ -21,13 +21,14 @@ from attnaudit.core.printable import printable
 from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
 from attnaudit.stats.inference import share_interval
-from attnaudit.stats.sums import GroupedSums
+from attnaudit.stats.sums import METHOD, GroupedSums
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
 LATER_ROW_GROUP = 32768  # and beyond `EDGE` rows: every row group costs memory until the file is closed
 EDGE = -(-LARGE // ROW_GROUP) * ROW_GROUP
 TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
+INTERVAL, WILSON = "interval", "Wilson"
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
     "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String, "texts": pl.Int64,
@@ -148,8 +149,14 @@ def _streamed_means(experiment: str, groups: Groups, seed: int) -> pl.DataFrame:
             counts = {"n": n, "undefined": sums.rows - n, "texts": int(sums.texts[k]) if groups.several else None}
             known = (sums.value(k), *ends) if n else (None,)
             std = math.sqrt(sums.squares[k] / n) if n else None
-            rows.append(summary_row(experiment, name, *known, std=std, group=group, **counts))
-    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+            method = {INTERVAL: WILSON if dtype == pl.Boolean else METHOD}
+            rows.append(summary_row(experiment, name, *known, std=std, group=group, **counts) | method)
+    return of_large(rows)
+
+
+def of_large(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Summary rows of a large table: they have a further column that says how the interval was found."""
+    return pl.DataFrame(rows, schema={**SUMMARY_SCHEMA, INTERVAL: pl.String})
 
 
 def _streamed_ratios(experiment: str, groups: Groups, ratios: Mapping[str, tuple[str, str, str]], seed: int) -> pl.DataFrame:
@@ -164,8 +171,8 @@ def _streamed_ratios(experiment: str, groups: Groups, ratios: Mapping[str, tuple
     rows: list[dict[str, Any]] = []
     for group, (_, sums) in Groups(groups.table, parts, groups.together).sums().items():
         for k, name in enumerate(ratios):
-            rows.append(_of_sums(experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several))
-    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+            rows.append(_of_sums(experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several) | {INTERVAL: METHOD})
+    return of_large(rows)
 
 
 def _of_sums(experiment: str, measure: str, group: str, pair: GroupedSums, seed: int, several: bool) -> dict[str, Any]:
@@ -277,7 +284,7 @@ class Results(Mapping[str, Result]):
     @property
     def summary(self) -> pl.DataFrame:
         """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source, texts} of every result."""
-        return pl.concat([result.summary for result in self.values()]) if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
+        return pl.concat([one.summary for one in self.values()], how="diagonal") if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
 
     def save(self, path: str | Path) -> Path:
         """Write ``results/<experiment>.parquet`` and ``summary.json`` into the folder ``path``. Raises RunError."""

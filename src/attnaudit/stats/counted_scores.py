@@ -1,7 +1,7 @@
 """Accuracy, F1 and ROC-AUC of rows that are read twice: counted first, then what each row contributes to the figures.
 
-A contribution is that of the infinitesimal jackknife, the figure plus n times its derivative by the row's weight (as in `survival`), so that
-contributions average to the figure, and the interval of their mean is its interval. Scores are counted in bins of their log-odds, and
+A contribution is that of the infinitesimal jackknife, the figure plus n times its derivative by the row's weight (as in `survival`), so
+that contributions average to the figure, and the interval of their mean is its interval. Scores are counted in bins of their log-odds, and
 those of one bin are ties: of `BINS` bins between odds of e^±40 each is 0.0012 wide.
 """
 
