@@ -132,17 +132,18 @@ class Groups:
                 if found.height:
                     yield name, found
 
-    def sums(self) -> Mapping[str, tuple[pl.Schema, GroupedSums]]:
-        """Of every group the columns that its measures have, and their sums, of a large table."""
+    def sums(self) -> Mapping[str, tuple[dict[str, bool], GroupedSums]]:
+        """Of every group its measures, which of them are true or false, and their sums, of a large table."""
         counts = {name: [_Counts(one) for one in self.together] for name in self.filters}
         if self.together:
             for name, rows in self.pieces():
                 for one in counts[name]:
                     one.add(rows)
-        found: dict[str, tuple[pl.Schema, GroupedSums]] = {}
+        found: dict[str, tuple[dict[str, bool], GroupedSums]] = {}
         for name, rows in self.pieces():
             measured = self.measures(rows.with_columns(one.column(rows) for one in counts[name]).lazy()).collect()
-            _, sums = found.setdefault(name, (measured.schema, GroupedSums.of(measured.width)))
+            is_share = {column: dtype == pl.Boolean for column, dtype in measured.schema.items()}
+            _, sums = found.setdefault(name, (is_share, GroupedSums.of(measured.width)))
             sums.add(numbers_of(measured), rows["instance"].to_numpy())
         return found
 

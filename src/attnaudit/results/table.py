@@ -141,15 +141,15 @@ def _of_column(
 def _streamed_means(experiment: str, groups: Groups, seed: int) -> pl.DataFrame:
     """`summarise_means` of a large table."""
     rows: list[dict[str, Any]] = []
-    for group, (schema, sums) in groups.sums().items():
+    for group, (measures, sums) in groups.sums().items():
         low, high = sums.intervals(seed)
-        for k, (name, dtype) in enumerate(schema.items()):
-            ends = sums.share_interval(k) if dtype == pl.Boolean else (low[k], high[k])
+        for k, (name, is_share) in enumerate(measures.items()):
+            ends = sums.share_interval(k) if is_share else (low[k], high[k])
             n = int(sums.n[k])
             counts = {"n": n, "undefined": sums.rows - n, "texts": int(sums.texts[k]) if groups.several else None}
             known = (sums.value(k), *ends) if n else (None,)
             std = math.sqrt(sums.squares[k] / n) if n else None
-            method = {INTERVAL: WILSON if dtype == pl.Boolean else METHOD}
+            method = {INTERVAL: WILSON if is_share else METHOD}
             rows.append(summary_row(experiment, name, *known, std=std, group=group, **counts) | method)
     return of_large(rows)
 

@@ -16,8 +16,9 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from attnaudit.core.random import stream_keys
-from attnaudit.stats.bootstrap import bootstrap_ratios
+from attnaudit.stats.bootstrap import percentile_interval
 from attnaudit.stats.inference import wilson_between
+from attnaudit.stats.paired import resampled_ratios
 
 GROUPS, RESAMPLES = 2048, 4000
 METHOD = f"bootstrap over {GROUPS:,} random groups of instances"
@@ -93,7 +94,7 @@ class GroupedSums:
 
     def intervals(self, seed: int) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, " m"]]:
         """The 95 % percentile interval of every mean."""
-        return bootstrap_ratios(self.total, self.count, seed=seed, resamples=RESAMPLES)
+        return _interval(self.total, self.count, seed)
 
     def share_interval(self, k: int) -> tuple[float, float]:
         """`attnaudit.stats.inference.share_interval` of a measure that is true or false."""
@@ -104,8 +105,12 @@ class GroupedSums:
 
     def ratio_interval(self, seed: int) -> tuple[float, float]:
         """The 95 % percentile interval of the sum of the first measure over that of the second."""
-        low, high = bootstrap_ratios(self.total[:, :1], self.total[:, 1:2], seed=seed, resamples=RESAMPLES)
+        low, high = _interval(self.total[:, :1], self.total[:, 1:2], seed)
         return float(low[0]), float(high[0])
+
+
+def _interval(top: Float[np.ndarray, "G m"], bottom: Float[np.ndarray, "G m"], seed: int) -> tuple[np.ndarray, np.ndarray]:
+    return percentile_interval(resampled_ratios(top, bottom, seed, RESAMPLES), rows=(bottom != 0).sum(axis=0))
 
 
 def merged(one: GroupedSums, other: GroupedSums) -> GroupedSums:

@@ -79,7 +79,8 @@ def area_together(ranking: str) -> Together:
 
     def of(numbers: Float[np.ndarray, " c"], times: Float[np.ndarray, " c"]) -> Float[np.ndarray, " c"]:
         flips = numbers >= 0.0
-        return area_contributions(np.where(flips, numbers, -1.0 - numbers), flips, times)
+        time = np.round(np.where(flips, numbers, -1.0 - numbers), 12)  # a flip and a loss at the same time must be that to the last bit
+        return area_contributions(time, flips, times)
 
     return Together(f"area_{ranking}", numbers, lambda numbers: np.rint((numbers + 2.0) * _GRID), 3 * _GRID + 1, of)
 
