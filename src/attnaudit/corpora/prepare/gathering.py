@@ -140,7 +140,7 @@ def refuse_empty(out: Gathered, how: Gathering) -> NoReturn:
 
 
 def usable_examples(source: SplitSource, split: str, how: Gathering, out: Gathered) -> Iterator[Example]:
-    """The examples of one file one by one, in order; ``out`` is told what is not used. Raises InputError as `gather`, but for a file
+    """The examples of one file one by one, in order; ``out`` counts what is not used. Raises InputError as `gather`, but for a file
     without any.
     """
     for out.rows, row in enumerate(source.rows(), start=1):
