@@ -21,7 +21,7 @@ from attnaudit.stats.sums import GROUPS, METHOD, GroupedSums, merged
 from attnaudit.stats.survival import area_contributions
 from tests.traces import make_trace
 
-ROWS = 6000
+ROWS = 5000
 EXPERIMENTS = ("prediction", "correlation", "permutation", "adversary", "erasure", "plausibility")
 NUMBERS = ("value", "std", "low", "high")
 Both = tuple[pl.DataFrame, pl.DataFrame]
