@@ -109,7 +109,7 @@ class Prediction:
                 values[:, 2] = counted.auc_contributions(label, probabilities)
             sums.add(values, known["instance"].to_numpy())
         n = int(labels.sum())
-        counts = {"n": n, "undefined": total - n}
+        counts: dict[str, Any] = {"n": n, "undefined": total - n}
         low, high = sums.intervals(self.seed)
         ends = [sums.share_interval(0), *zip(low[1:], high[1:], strict=True)]
         found = [
