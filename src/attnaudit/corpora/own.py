@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.progress import Progress, silent
 from attnaudit.corpora.formats.lines import filled_lines, require_utf8
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource, column_option
 from attnaudit.corpora.formats.tables import READERS, Dialect, file_source, split_tables, stem_and_format
-from attnaudit.corpora.prepare.gathering import Gathered, Gathering, gather
+from attnaudit.corpora.prepare.gathering import Example, Gathered, Gathering, examples_of, gather, refuse_empty, usable_examples
 from attnaudit.corpora.read import dialect_of, refuse_words
 from attnaudit.corpora.registry import missing_corpus
 from attnaudit.corpora.spec import CorpusSpec, refuse_generated
@@ -30,21 +38,98 @@ def read_own(
     opened. With ``labelled`` rows may have labels, empty ones where they are not known; the column of labels must be there where it is
     ``label_needed``. Empty lines are none. Raises InputError with file and row.
     """
+    name, source, how = _read_how(spec, split, labelled, label_needed, progress)
+    return name, gather(source, name, how)
+
+
+def _read_how(
+    spec: CorpusSpec, split: str | None, labelled: bool, label_needed: bool, progress: Progress
+) -> tuple[str, SplitSource, Gathering]:
+    """The split that is read, where from, and how. Raises InputError."""
     refuse_generated(spec)
     refuse_words(spec)
     refuse_shares(spec)
     columns = Columns(spec.text, spec.label if labelled else None, spec.question, spec.rationale, label_needed)
     name, source = _source(require_utf8(Path(spec.source).expanduser()), split, columns, dialect_of(spec), spec.source)
-    return name, gather_own(source, name, spec, labelled, progress)
+    return name, source, _own_gathering(spec, labelled, progress)
 
 
 def gather_own(source: SplitSource, split: str, spec: CorpusSpec, labelled: bool, progress: Progress = silent) -> Gathered:
     """The rows of a source, checked one by one. Raises InputError."""
-    how = Gathering(
+    return gather(source, split, _own_gathering(spec, labelled, progress))
+
+
+def _own_gathering(spec: CorpusSpec, labelled: bool, progress: Progress) -> Gathering:
+    return Gathering(
         str.split, spec.on_bad_row == "skip", has_question=spec.question is not None, encoding=dialect_of(spec).encoding, raw=True,
         labels="some" if labelled else "none", progress=lambda split, rows: progress(f"read {split}", rows, 0),
     )  # fmt: skip
-    return gather(source, split, how)
+
+
+@dataclass(frozen=True)
+class Draw:
+    """At most ``size`` of the texts of a file, drawn by ``seed`` and in their order."""
+
+    size: int
+    seed: int
+
+    def of(self, n: int) -> Int64[np.ndarray, " m"]:
+        """Which of ``n`` texts."""
+        return np.arange(n) if n <= self.size else np.sort(np.random.default_rng([self.seed, n]).permutation(n)[: self.size])
+
+
+class Read(NamedTuple):
+    """What is known of all ``texts`` of a file of which some are kept: their labels by number of rows, and a digest of what they hold."""
+
+    texts: int
+    labels: Mapping[str, int]
+    has_spans: bool
+    fingerprint: str
+
+
+def draw_own(
+    spec: CorpusSpec, draw: Draw, split: str | None = None, *, labelled: bool = False, label_needed: bool = False,
+    progress: Progress = silent,
+) -> tuple[str, Gathered, Read]:  # fmt: skip
+    """`read_own` of a file that is read twice and never held: once to check and count every row, once for those that are drawn."""
+    name, source, how = _read_how(spec, split, labelled, label_needed, progress)
+    out, ids, digest = Gathered(source.path, note=source.note), array("q"), _Digest()
+    for example in usable_examples(source, name, how, out):
+        ids.append(example.instance)
+        digest.add(example)
+    if not ids:
+        refuse_empty(out, how)
+    rows = np.frombuffer(ids, np.int64)
+    chosen = set(rows[draw.of(len(rows))].tolist())
+    out.examples.extend(examples_of(source, chosen, how))
+    return name, out, Read(len(rows), digest.labels, digest.has_spans, digest.of(ids))
+
+
+class _Digest:
+    """The sha256 of the JSON of all texts, then all instances, then all labels, made of one row after the other."""
+
+    def __init__(self) -> None:
+        self.sha, self.labels, self.has_spans = hashlib.sha256(b"[["), dict[str, int](), False
+        self.each, self.numbers = array("l"), dict[str, int]()
+
+    def add(self, example: Example) -> None:
+        raw = example.raw
+        assert raw is not None
+        before = ", " if self.each else ""
+        self.sha.update((before + json.dumps([raw.text, raw.question, raw.spans])).encode())
+        self.labels[example.label] = self.labels.get(example.label, 0) + 1
+        self.each.append(self.numbers.setdefault(example.label, len(self.numbers)))
+        self.has_spans = self.has_spans or raw.spans is not None
+
+    def of(self, ids: Iterable[int]) -> str:
+        names = [json.dumps(name) for name in self.numbers]
+        for parts in (map(str, ids), (names[number] for number in self.each)):
+            self.sha.update(b"], [")
+            self.sha.update(next(parts, "").encode())
+            for part in parts:
+                self.sha.update(f", {part}".encode())
+        self.sha.update(b"]]")
+        return self.sha.hexdigest()
 
 
 def refuse_shares(spec: CorpusSpec) -> None:

@@ -39,8 +39,9 @@ from attnaudit.experiments.registry import (
     with_settings,
 )
 from attnaudit.experiments.replay import network_of
-from attnaudit.experiments.rows import by_group, keys, row_streams
+from attnaudit.experiments.rows import keys, row_streams
 from attnaudit.results import Result, Results
+from attnaudit.results.groups import by_group
 from attnaudit.results.table import table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network

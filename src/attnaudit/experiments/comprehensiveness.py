@@ -20,7 +20,6 @@ from attnaudit.experiments.erasure.falls import bounds, falls, falls_by_chance
 from attnaudit.experiments.erasure.falls_through_tail import falls_through_tail
 from attnaudit.experiments.rows import (
     against_attention,
-    by_group,
     differences,
     importance_scores,
     keys,
@@ -34,6 +33,7 @@ from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.measures import ERASURE_WAYS as WAYS

@@ -11,14 +11,15 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import by_group, differences, importance_scores, keys, over_words, require, taken_names
+from attnaudit.experiments.rows import differences, importance_scores, keys, over_words, require, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale
+from attnaudit.results.groups import Together, by_group, numbers_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count, degree, figure, interval
-from attnaudit.stats.inference import benjamini_hochberg
+from attnaudit.stats.inference import benjamini_hochberg, benjamini_hochberg_counted
 from attnaudit.stats.kendall import kendall_tau
 from attnaudit.trace import Trace
 
@@ -35,6 +36,8 @@ _SHARES = (
     (0.95, "nearly as well as"),
     (1.05, "about as well as"),
 )
+_OCTAVES, _A_TWO = 64, 256  # p-values of a large table are counted in so many bins for each halving
+_CODES = _OCTAVES * _A_TWO + 1
 _AXIS = Scale("Kendall τ", 1.0, (-1.0, -0.5, 0.0, 0.5, 1.0), low=-1.0)
 _PAIRS = {
     "tau_gradient": "attention and gradient", "tau_loo": "attention and leave-one-out", "tau_gradient_loo": "gradient and leave-one-out",
@@ -109,7 +112,21 @@ class Correlation:
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        return summarise_means(self.name, by_group(table, self.of_rows), self.seed)
+        return summarise_means(self.name, by_group(table, self.of_rows, together=self._together(table)), self.seed)
+
+    def _together(self, table: pl.DataFrame | pl.LazyFrame) -> list[Together]:
+        """Which rows of a large table stay significant when all rows of the group are tested at once."""
+        names = [column.removeprefix("p_") for column in table.lazy().collect_schema().names() if column.startswith("p_")]
+
+        def significant(p_values: np.ndarray, tests: np.ndarray) -> np.ndarray:
+            return (benjamini_hochberg_counted(p_values, tests) <= self.significance).astype(np.float64)
+
+        return [
+            Together(
+                f"significant_{name}_bh", lambda rows, name=name: numbers_of(rows.select(f"p_{name}")), _code, _CODES, significant, True
+            )
+            for name in names
+        ]
 
     def of_rows(self, table: pl.LazyFrame) -> pl.LazyFrame:
         """τ and its significance for every row, with the differences of τ."""
@@ -117,9 +134,11 @@ class Correlation:
         others = [name for name in names if name != YARDSTICK]
         measures = {f"tau_{name}": pl.col(f"tau_{name}") for name in names}
         measures |= {f"significant_{name}": pl.col(f"p_{name}") <= self.significance for name in names}
+        known = table.collect_schema().names()
         measures |= {
-            f"significant_{name}_bh": pl.col(f"p_{name}").map_batches(self._significant_together, return_dtype=pl.Boolean) for name in names
-        }
+            bh: pl.col(bh) if bh in known else pl.col(f"p_{name}").map_batches(self._significant_together, return_dtype=pl.Boolean)
+            for name in names for bh in (f"significant_{name}_bh",)
+        }  # fmt: skip
         measures |= {f"above_chance_{name}": _above_chance(name) for name in names}
         pairs = [*((f"tau_{YARDSTICK}", f"tau_{name}") for name in others), ("tau_gradient", "tau_loo")]
         return table.select(*differences(*pairs), **measures)
@@ -147,6 +166,11 @@ class Correlation:
                 known, mark = f"gradient–LOO τ {figure(reference['value'])} {interval(reference)}", reference["value"]
             label = f"mean Kendall τ, attention–{'LOO' if name == 'loo' else name}"
             yield card_row(question, label, row, known, sentence, mark=mark, scale=(-1.0, 1.0), claim=claim)
+
+
+def _code(p_values: np.ndarray) -> np.ndarray:
+    """The bin of each p-value; those below 2⁻⁶⁴ share one."""
+    return np.rint(-_A_TWO * np.log2(np.maximum(p_values, 2.0**-_OCTAVES)))
 
 
 def _above_chance(name: str) -> pl.Expr:

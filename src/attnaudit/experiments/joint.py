@@ -14,13 +14,14 @@ from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.maximal_change.found import Change, each_alone, largest_change
-from attnaudit.experiments.rows import by_group, keys, require, row_streams
+from attnaudit.experiments.rows import keys, require, row_streams
 from attnaudit.experiments.shuffles import shuffle_rows
 from attnaudit.experiments.through_tail import Outputs, is_flip, two_classes
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent
 from attnaudit.stats.measures import predicted_class, tvd

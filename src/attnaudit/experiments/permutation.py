@@ -6,17 +6,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import fsum
 
+import numpy as np
 import polars as pl
 
 from attnaudit.core.errors import InputError
 from attnaudit.core.papers import JAIN2019
 from attnaudit.core.settings import setting
-from attnaudit.experiments.rows import by_group, keys, of_kept_words, require, row_streams
+from attnaudit.experiments.rows import keys, of_kept_words, require, row_streams
 from attnaudit.experiments.shuffles import median_delta_y
 from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Scale, Violins
+from attnaudit.results.groups import Together, by_group, numbers_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import degree, figure, interval
 from attnaudit.trace import Trace
@@ -24,6 +26,7 @@ from attnaudit.trace import Trace
 MOST_PERMUTATIONS = 1_000_000  # every thread keeps as many numbers; a median is exact enough long before
 MATTERS = 0.15  # a change of probability from which on the output is said to depend on which token has which weight
 FLAT = 0.25  # a mean largest weight, the paper's lowest bin, below which shuffled attention is much like the model's own
+_BINS = 1 << 14
 _MEANS = ("median_delta_y", "max_alpha", "median_error", "shuffles")
 _RELIABILITY = {"seed_correlation": ("beyond noise", "nothing", "all")}
 _CHANGES = ((0.01, "hardly changes"), (0.05, "changes a little"), (0.15, "changes somewhat"), (0.3, "changes clearly"))
@@ -92,7 +95,7 @@ class Permutation:
         means = summarise_means(self.name, by_group(table, self.of_rows), self.seed)
         if "median_error" not in table.lazy().collect_schema().names():
             return means
-        return pl.concat([means, summarise_ratios(self.name, by_group(table, _noise), _RELIABILITY, self.seed)])
+        return pl.concat([means, summarise_ratios(self.name, by_group(table, _noise, together=(_SQUARED,)), _RELIABILITY, self.seed)])
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -118,9 +121,17 @@ class Permutation:
         )  # fmt: skip
 
 
+_SQUARED = Together(  # the same of a large table, whose medians are counted in bins
+    "squared", lambda rows: numbers_of(rows.select("median_delta_y")), lambda median: np.rint(median * _BINS), _BINS + 1,
+    lambda median, rows: (median - np.average(median, weights=rows)) ** 2,
+)  # fmt: skip
+
+
 def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
     """Of every row the squared distance of its median from their mean, and that less its Monte Carlo variance."""
-    squared = pl.col("median_delta_y").map_batches(lambda median: (median - fsum(median) / len(median)) ** 2)  # in any order of rows
+    squared = pl.col("squared")
+    if "squared" not in table.collect_schema().names():
+        squared = pl.col("median_delta_y").map_batches(lambda median: (median - fsum(median) / len(median)) ** 2)  # in any order of rows
     return table.select((squared - pl.col("median_error") ** 2).alias("beyond noise"), pl.lit(0.0).alias("nothing"), squared.alias("all"))
 
 

@@ -12,10 +12,11 @@ import polars.selectors as cs
 
 from attnaudit.core.papers import DEYOUNG2020
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.rows import against_attention, by_group, differences, importance_scores, keys, over_words, taken_names
+from attnaudit.experiments.rows import against_attention, differences, importance_scores, keys, over_words, taken_names
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent
 from attnaudit.stats.agreement import chance_rationale_agreement, rationale_agreement

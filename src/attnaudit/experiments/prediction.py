@@ -11,15 +11,19 @@ import polars as pl
 
 from attnaudit.core.papers import JAIN2019
 from attnaudit.experiments.rows import keys, vector_column
-from attnaudit.results import SUMMARY_SCHEMA, summary_row
+from attnaudit.results import SUMMARY_SCHEMA, of_large, summary_row
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
+from attnaudit.results.groups import by_group, pieces_of
 from attnaudit.results.measures import Measure
 from attnaudit.results.skill import CHANCE
+from attnaudit.results.table import INTERVAL
 from attnaudit.results.words import POSITION, TEXT, count, figure, interval, percent
 from attnaudit.stats.classification import classification_scores
+from attnaudit.stats.counted_scores import CountedScores
 from attnaudit.stats.inference import share_interval
 from attnaudit.stats.measures import predicted_class
+from attnaudit.stats.sums import METHOD, GroupedSums
 from attnaudit.trace import Trace
 
 MOST_SCORED = 1000  # outputs: a class of a corpus is one of fewer, a token of a vocabulary one of more
@@ -70,6 +74,9 @@ class Prediction:
         return columns.with_columns(vector_column("probabilities", probabilities)) if probabilities.shape[1] <= MOST_SCORED else columns
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
+        groups = by_group(table, lambda rows: rows, ("probabilities",))
+        if groups.is_large and not groups.several:
+            return of_large([row | {INTERVAL: METHOD} for row in self._streamed(groups.table)])
         rows = _one_of_each(table.lazy())
         several = "query" in rows.columns
         labelled = rows.filter(pl.col("label").is_not_null())
@@ -81,6 +88,39 @@ class Prediction:
         summary = [summary_row(self.name, name, *scored.get(name, [None]), **counts) for name in names]
         summary.append(summary_row(self.name, "majority", majority, **counts))
         return pl.DataFrame(summary, schema=SUMMARY_SCHEMA)
+
+    def _streamed(self, table: pl.LazyFrame) -> list[dict[str, Any]]:
+        """The summary of a large table, read twice."""
+        counted, labels, allowed, total = None, np.zeros(0), True, 0
+        for rows, label, probabilities in _labelled_pieces(table):
+            total += rows.height
+            labels = _added(labels, np.bincount(label))
+            if probabilities is not None:
+                counted = counted or CountedScores.of(probabilities.shape[1])
+                counted.add(label, predicted_class(probabilities), probabilities)
+                allowed = allowed and (probabilities.shape[1] == 1 or bool(probabilities.all()))
+        sums = GroupedSums.of(3)
+        for rows, label, probabilities in _labelled_pieces(table):
+            known = rows.drop_nulls("label")
+            values = np.full((len(label), 3), np.nan)
+            values[:, 0] = known["correct"].to_numpy()
+            if counted is not None and probabilities is not None:
+                values[:, 1] = counted.f1_contributions(label, predicted_class(probabilities))
+                values[:, 2] = counted.auc_contributions(label, probabilities)
+            sums.add(values, known["instance"].to_numpy())
+        n = int(labels.sum())
+        counts: dict[str, Any] = {"n": n, "undefined": total - n}
+        low, high = sums.intervals(self.seed)
+        ends = [sums.share_interval(0), *zip(low[1:], high[1:], strict=True)]
+        found = [
+            summary_row(self.name, name, *((sums.value(k), *ends[k]) if sums.n[k] else (None,)), **counts)
+            for k, name in enumerate(("accuracy", "f1", "roc_auc"))
+        ]
+        chance = CHANCE if counted is not None and allowed else None
+        return [
+            *found, summary_row(self.name, "roc_auc_chance", chance, **counts),
+            summary_row(self.name, "majority", float(labels.max()) / n if n else None, **counts),
+        ]  # fmt: skip
 
     def _scores(self, rows: pl.DataFrame) -> Iterator[tuple[str, float | None, float | None, float | None]]:
         """The names of all scores with their values and intervals."""
@@ -120,6 +160,22 @@ class Prediction:
         name = "accuracy" if main is accuracy else _f1_name(about.class_names)
         sentence = _sentence(rows, about)
         yield card_row("How well does the model predict?", name, main, ", ".join(others) or "–", sentence, of_model=True)
+
+
+def _labelled_pieces(table: pl.LazyFrame) -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray | None]]:
+    """All rows, piece by piece, with the labels of those that have one, and their probabilities."""
+    for rows in pieces_of(table):
+        known = rows.drop_nulls("label")
+        listed = "probabilities" in rows.columns and known.height > 0
+        yield rows, known["label"].to_numpy(), known["probabilities"].explode().to_numpy().reshape(known.height, -1) if listed else None
+
+
+def _added(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The sum of two counts of different length."""
+    found = np.zeros(max(len(one), len(other)))
+    found[: len(one)] += one
+    found[: len(other)] += other
+    return found
 
 
 def _one_of_each(table: pl.LazyFrame) -> pl.DataFrame:

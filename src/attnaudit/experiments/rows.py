@@ -1,13 +1,12 @@
-"""Keys and random streams of a trace's rows, the groups of a summary, and what several experiments say of a trace."""
+"""Keys and random streams of a trace's rows, and what several experiments say of a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 import pyarrow as pa
 from jaxtyping import Bool, Shaped, UInt64
 
@@ -15,12 +14,9 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import stream_keys
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
-from attnaudit.results import CLUSTER, OF_HEAD
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.words import percent
-from attnaudit.trace import ROW_KEYS, SEVERAL, Trace
-
-MOST_CLASSES = 24
+from attnaudit.trace import ROW_KEYS, Trace
 
 
 def keys(trace: Trace) -> pl.DataFrame:
@@ -46,32 +42,6 @@ def row_streams(trace: Trace, seed: int, experiment: str) -> UInt64[np.ndarray, 
     unnamed = np.full(len(trace), -1)
     names = [trace.array(name) if trace.has(name) else unnamed for name in ("instance", "layer", "head", "query")]
     return stream_keys(seed, experiment, *names)
-
-
-def by_group(
-    table: pl.DataFrame | pl.LazyFrame, measures: Callable[[pl.LazyFrame], pl.LazyFrame], lists: Sequence[str] = ()
-) -> Iterator[tuple[str, pl.LazyFrame]]:
-    """``measures`` of all rows (group ``all``), of each predicted class (``predicted:<class>``) and of each head (``head:<layer>.<head>``).
-
-    They see the columns with one value a row and the ``lists`` named, none of which is read yet, and keep the rows. Where an instance has
-    several rows, of heads or of gold tokens, a column `CLUSTER` says whose each is. With more than `MOST_CLASSES` classes, answers to
-    questions for the most part, a class has too few rows to tell of: only all.
-    """
-    rows = table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False))
-    several = any(name in SEVERAL for name in rows.collect_schema().names())
-
-    def measured(chosen: pl.LazyFrame) -> pl.LazyFrame:
-        found = measures(chosen)
-        return pl.concat([found, chosen.select(pl.col("instance").alias(CLUSTER))], how="horizontal") if several else found
-
-    yield "all", measured(rows)
-    predicted = rows.select(pl.col("predicted").unique()).collect()["predicted"]
-    for name in sorted(predicted) if len(predicted) <= MOST_CLASSES else ():
-        yield f"predicted:{name}", measured(rows.filter(pl.col("predicted") == name))
-    if {"layer", "head"} <= set(rows.collect_schema().names()):
-        heads = rows.select("layer", "head").drop_nulls().unique().sort("layer", "head").collect()
-        for layer, head in heads.iter_rows():
-            yield f"{OF_HEAD}{layer}.{head}", measured(rows.filter(pl.col("layer") == layer, pl.col("head") == head))
 
 
 def importance_scores(trace: Trace) -> dict[str, Ragged]:

@@ -21,7 +21,7 @@ from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus
 from attnaudit.corpora.formats.frames import frame_source, is_table
 from attnaudit.corpora.formats.rows import Columns, Row, SplitSource
 from attnaudit.corpora.formats.tables import stem_and_format
-from attnaudit.corpora.own import WHOLE, gather_own, read_own
+from attnaudit.corpora.own import WHOLE, Draw, draw_own, gather_own, read_own
 from attnaudit.corpora.parallel import read_pairs
 from attnaudit.corpora.read import read_corpus
 from attnaudit.corpora.registry import CORPORA
@@ -37,7 +37,7 @@ TAKEN = (
 
 def read_texts(
     source: Any, kind: Kind = "classification", *, split: str | None = None, seed: int = 0, preset: str = "paper",
-    progress: Progress = silent, **options: Any,
+    progress: Progress = silent, draw: Draw | None = None, **options: Any,
 ) -> Texts:  # fmt: skip
     """Raw texts of one split of a corpus, for a model of a ``kind``.
 
@@ -51,6 +51,8 @@ def read_texts(
     - the name of a registered corpus, whose test split is the default;
     - a `Corpus` that was read, its words joined by blanks where it does not keep the texts (`read_corpus` with ``raw``);
     - a list of texts, or of tuples of two; a DataFrame of pandas or polars, or a Dataset, with the columns of a table.
+
+    With ``draw`` a file of split ``all`` is never held: it is read twice, and what is drawn is kept. No other source is drawn from.
 
     Raises InputError.
     """
@@ -66,8 +68,12 @@ def read_texts(
     divided = split in SPLITS and Path(source).expanduser().is_file()
     if not registered and not divided:
         spec = from_plain(CorpusSpec, {"source": str(source), **plain}, "corpus")
-        name, rows = read_own(spec, split, **labelled(spec, kind, plain), progress=progress)
-        return _noted(texts_of_rows(printable(_name_of(Path(spec.source))), kind, name, rows, spec), split)
+        reads, called = labelled(spec, kind, plain), printable(_name_of(Path(spec.source)))
+        if draw is not None:
+            name, rows, read = draw_own(spec, draw, split, **reads, progress=progress)
+            return _noted(texts_of_rows(called, kind, name, rows, spec, read), split)
+        name, rows = read_own(spec, split, **reads, progress=progress)
+        return _noted(texts_of_rows(called, kind, name, rows, spec), split)
     texts = texts_of(read_corpus(source, seed=seed, preset=preset, progress=progress, raw=True, **plain)).of_split(split or "test")
     return texts if kind == "classification" else _without_labels(texts, kind)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,6 +16,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.printable import printable
 from attnaudit.corpora.corpus import SPLITS, Corpus, ParallelCorpus, RawText, SkippedRow, Split
 from attnaudit.corpora.formats.rows import ordered_classes
+from attnaudit.corpora.own import Read
 from attnaudit.corpora.prepare.gathering import Gathered
 from attnaudit.corpora.read import gathering_remarks
 from attnaudit.corpora.spec import CorpusSpec
@@ -31,7 +33,8 @@ class Texts:
 
     ``second`` is the text that goes with each (a question or hypothesis; for ``seq2seq`` the target). ``spans`` are the (start, stop)
     characters of the text that are known to matter (None: not known of any; a row of None: not known of it). ``label`` (n,) counts
-    ``class_names`` from 0, −1 where it is not known, and is None without classes. ``instance`` and ``split`` are those of the readers.
+    ``class_names`` from 0, −1 where it is not known, and is None without classes. ``instance`` and ``split`` are those of the
+    readers. ``drawn_from`` is how many texts a file has of which some were kept, else 0.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Texts:
     spans: list[tuple[Span, ...] | None] | None = None
     notes: tuple[str, ...] = ()
     skipped: tuple[SkippedRow, ...] = ()
+    drawn_from: int = 0
 
     def __len__(self) -> int:
         return len(self.text)
@@ -97,29 +101,34 @@ def texts_of_pairs(corpus: ParallelCorpus) -> Texts:
     )  # fmt: skip
 
 
-def texts_of_rows(name: str, kind: Kind, split: str, rows: Gathered, spec: CorpusSpec) -> Texts:
-    """The rows of one split, with the labels that are known of them, which are numbered in order (`ordered_classes`)."""
+def texts_of_rows(name: str, kind: Kind, split: str, rows: Gathered, spec: CorpusSpec, read: Read | None = None) -> Texts:
+    """The rows of one split, with the labels that are known of them, which are numbered in order (`ordered_classes`).
+
+    Where they are drawn from more, ``read`` is what is known of all.
+    """
     raw = [example.raw for example in rows.examples if example.raw]
     labels = [example.label for example in rows.examples]
-    classes = ordered_classes(filter(None, labels))
+    counts = Counter(labels) if read is None else read.labels
+    classes = ordered_classes(filter(None, counts))
     number = {"": -1, **{name: number for number, name in enumerate(classes)}}
     spans = [text.spans for text in raw]
     instance = [example.instance for example in rows.examples]
     content = [[text.text, text.question, text.spans] for text in raw], instance, labels
-    notes = [*gathering_remarks({split: rows}, _UNCUT), *(_label_notes(labels, spec.label) if kind == "classification" else ())]
+    notes = [*gathering_remarks({split: rows}, _UNCUT), *(_label_notes(counts, spec.label) if kind == "classification" else ())]
     return Texts(
         name, kind, [text.text for text in raw], np.array(instance, dtype=np.int64), [split] * len(raw),
-        hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+        hashlib.sha256(json.dumps(content).encode()).hexdigest() if read is None else read.fingerprint,
         None if spec.question is None else [text.question or "" for text in raw],
         np.array([number[label] for label in labels], dtype=np.int32) if classes else None, classes,
-        spans if any(row is not None for row in spans) else None, tuple(map(printable, notes)), tuple(rows.skipped),
+        spans if any(row is not None for row in spans) or (read and read.has_spans) else None, tuple(map(printable, notes)),
+        tuple(rows.skipped), 0 if read is None else read.texts,
     )  # fmt: skip
 
 
-def _label_notes(labels: Sequence[str], column: str) -> Iterator[str]:
-    """What the user should know of missing labels."""
-    missing = sum(not label for label in labels)
-    if missing == len(labels):
+def _label_notes(labels: Mapping[str, int], column: str) -> Iterator[str]:
+    """What the user should know of missing labels, of which there are so many each."""
+    missing, rows = labels.get("", 0), sum(labels.values())
+    if missing == rows:
         yield f"no labels (column '{column}'), so how well the model predicts is not measured; --label-column names another column"
     elif missing:
-        yield f"{missing} of {len(labels)} rows have no label, and are not among those that predictions are compared with"
+        yield f"{missing} of {rows} rows have no label, and are not among those that predictions are compared with"

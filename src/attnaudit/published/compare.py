@@ -23,7 +23,6 @@ from attnaudit.published.reference import (
     match_classes,
     published_cell,
 )
-from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
 from attnaudit.results.record import RunRecord, read_record
 from attnaudit.stats.inference import median_interval
@@ -271,7 +270,7 @@ def with_references(summary: pl.DataFrame, about: About) -> pl.DataFrame:
     is_mean = pl.col("statistic").is_in(["mean", "share"]) & pl.col("max_alpha").is_null()
     published = {(row["measure"], row["group"]): _reference(row) for row in compared.filter(is_mean).iter_rows(named=True)}
     rows = [row | published.get((row["measure"], row["group"]), {}) for row in summary.iter_rows(named=True)]
-    return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
+    return pl.DataFrame(rows, schema=summary.schema)
 
 
 def _reference(row: dict[str, Any]) -> dict[str, Any]:

@@ -22,8 +22,9 @@ from attnaudit.report.sections.played import READ
 from attnaudit.report.sections.playground import epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
-from attnaudit.results.record import RunRecord, read_record
-from attnaudit.results.words import ROW
+from attnaudit.results.record import read_record
+from attnaudit.results.words import ROW, count, thousands
+from attnaudit.stats.sums import METHOD
 from attnaudit.trace import Trace
 
 
@@ -42,7 +43,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
     card = verdict(record.summary, about)
     of_instances: tuple[Section | None, ...] = (Section("no_trace"),)
     if trace is not None:
-        first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace)
+        first, seen = trace if isinstance(trace, Trace) else Trace.first(trace), overview(trace, record.sample)
         check_same_instances(seen, rows)
         heatmaps, instances, chosen = instance_sections(trace, seen, rows, record, card.unit)
         shown = _read_out(trace, record, chosen.pictured)
@@ -54,6 +55,10 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         f"Means over {card.unit}s, or shares, with 95 % intervals over {card.drawn}; s.d. is the spread over {card.unit}s."
         f"{f' A row is {heads.row}.' if heads is not None and card.unit == ROW else ''}"
     )
+    if record.sample is not None:
+        lead += (
+            f" Intervals: {METHOD}. Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
+        )
     sections = [
         card_section(card, missing),
         heads_section(record, head_view(record, trace, rows)),
@@ -61,7 +66,7 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         *of_instances,
         comparison_section(record),
         numbers_section(summary_tables(record.summary, card.unit, heads), lead),
-        power_section(card, rows["instance"].n_unique()),
+        power_section(card, record.documents(rows)),
         gate_section(about),
         *provenance_sections(about, citations(record.tables, about.corpus), missing),
     ]

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from attnaudit.results.groups import CLUSTER, OF_HEAD
 from attnaudit.results.table import (
-    CLUSTER,
-    OF_HEAD,
     SUMMARY_SCHEMA,
     Result,
     Results,
     counted,
+    of_large,
     summarise_means,
     summarise_ratios,
     summary_row,
 )
 
-__all__ = ["CLUSTER", "OF_HEAD", "SUMMARY_SCHEMA", "Result", "Results", "counted", "summarise_means", "summarise_ratios", "summary_row"]
+__all__ = [
+    "CLUSTER",
+    "OF_HEAD",
+    "SUMMARY_SCHEMA",
+    "Result",
+    "Results",
+    "counted",
+    "of_large",
+    "summarise_means",
+    "summarise_ratios",
+    "summary_row",
+]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import cached_property, reduce
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import polars as pl
@@ -16,7 +17,10 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
 from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.about import About
+from attnaudit.results.groups import LARGE, pieces_of
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
+
+FEW = 50  # rows that are looked up one by one: each costs a row group
 
 
 @dataclass(frozen=True)
@@ -28,23 +32,50 @@ class RunRecord:
     about: About = field(default_factory=About)
     tables: Mapping[str, pl.LazyFrame] = field(default_factory=dict)
 
+    @cached_property
+    def height(self) -> int:
+        """How many rows the trace has; 0 without tables."""
+        return next((table.select(pl.len()).collect().item() for table in self.tables.values()), 0)
+
+    @cached_property
+    def sample(self) -> Int64[np.ndarray, " m"] | None:
+        """The rows that pages draw, in ascending order: of `LARGE` rows or more one of each of `LARGE` equal parts; None is all."""
+        if self.height < LARGE:
+            return None
+        draw = np.random.default_rng([self.about.seed or 0, crc32(b"sample of rows")]).random(LARGE)
+        return ((np.arange(LARGE) + draw) * (self.height / LARGE)).astype(np.int64)
+
+    def documents(self, rows: pl.DataFrame) -> int:
+        """How many texts there are; ``rows`` are the `columns` of them."""
+        if self.sample is None:
+            return rows["instance"].n_unique()
+        texts = self.summary["texts"].max()
+        return texts if isinstance(texts, int) else self.height
+
     def columns(self, names: Collection[str]) -> pl.DataFrame:
-        """Of every trace row its keys, and those columns of ``names`` that a table has; without tables empty.
+        """Of the trace rows of `sample` their keys, and those columns of ``names`` that a table has; without tables empty.
 
         Pages ask for the few numbers that they draw of each row: a large trace has no room for more.
         """
-        chosen = {*ROW_KEYS, "predicted", *names}
-        return self._joined(lambda table: table.select(name for name in table.collect_schema().names() if name in chosen))
+        chosen, picks = {*ROW_KEYS, "predicted", *names}, self.sample
+
+        def read(table: pl.LazyFrame) -> pl.DataFrame:
+            few = table.select(name for name in table.collect_schema().names() if name in chosen)
+            return few.collect() if picks is None else taken(few, picks)
+
+        return self._joined(read)
 
     def rows(self, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
         """The trace rows ``picks``, in ascending order, with all columns of all tables, lists too; without tables empty."""
+        if self.height >= LARGE:
+            return self._joined(lambda table: taken(table, picks))
         chosen = pl.Series(picks).implode()
-        return self._joined(lambda table: table.with_row_index("row").filter(pl.col("row").is_in(chosen)).drop("row"))
+        return self._joined(lambda table: table.with_row_index("row").filter(pl.col("row").is_in(chosen)).drop("row").collect())
 
-    def _joined(self, read: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
+    def _joined(self, read: Callable[[pl.LazyFrame], pl.DataFrame]) -> pl.DataFrame:
         if not self.tables:
             return pl.DataFrame({"instance": []}, schema={"instance": pl.Int64})
-        tables = {name: read(table).collect() for name, table in self.tables.items()}
+        tables = {name: read(table) for name, table in self.tables.items()}
         first = next(iter(tables))
         return reduce(lambda joined, name: _join(joined, name, tables[name]), list(tables)[1:], tables[first])
 
@@ -86,6 +117,17 @@ def _read_table(path: Path) -> pl.LazyFrame:
         return table
     except (OSError, pl.exceptions.PolarsError) as error:
         raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", "run the audit again") from error
+
+
+def taken(table: pl.LazyFrame, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:
+    """The rows ``picks``, in ascending order, of a table that is not read whole."""
+    if len(picks) <= FEW:
+        return pl.concat([table.slice(row, 1).collect() for row in picks.tolist()] or [table.head(0).collect()])
+    found, done = [], 0
+    for piece in pieces_of(table):
+        found.append(piece[picks[(picks >= done) & (picks < done + piece.height)] - done])
+        done += piece.height
+    return pl.concat(found)
 
 
 def _join(left: pl.DataFrame, name: str, right: pl.DataFrame) -> pl.DataFrame:

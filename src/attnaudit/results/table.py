@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,14 +18,17 @@ from rich.table import Table
 from attnaudit.core.display import Shown, drawn, in_notebook, show
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
+from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups
 from attnaudit.stats.bootstrap import bootstrap_clusters, bootstrap_means, bootstrap_ratios, canonical_order
 from attnaudit.stats.inference import share_interval
+from attnaudit.stats.sums import METHOD, GroupedSums
 
 ROW_GROUP = 2048  # rows of a results file that are written at a time
 SHOWN = 20  # measures in the repr of results
-CLUSTER = "of instance"
-OF_HEAD = "head:"  # begins the group of the rows of one head, head:<layer>.<head>
+LATER_ROW_GROUP = 32768  # and beyond `EDGE` rows: every row group costs memory until the file is closed
+EDGE = -(-LARGE // ROW_GROUP) * ROW_GROUP
 TOGETHER = 16  # measures whose intervals are drawn at a time: as many numbers of every row are in memory
+INTERVAL, WILSON = "interval", "Wilson"
 SUMMARY_SCHEMA = {
     "experiment": pl.String, "measure": pl.String, "group": pl.String, "value": pl.Float64, "std": pl.Float64, "low": pl.Float64,
     "high": pl.Float64, "n": pl.Int64, "undefined": pl.Int64, "reference": pl.Float64, "source": pl.String, "texts": pl.Int64,
@@ -53,7 +57,11 @@ def summarise_means(experiment: str, groups: Iterable[tuple[str, pl.LazyFrame]],
     Null and NaN are undefined: excluded from the mean and counted. ``low`` and ``high`` are the 95 % percentile interval over instances;
     a boolean column gives a share, whose interval is Wilson's. Where instances have several rows each, a column `CLUSTER` names the
     instance of each row, and all rows of an instance are drawn, or counted, together. A measure that is defined nowhere has null figures.
+
+    `Groups` of a large table are read piece by piece, and intervals are those of `attnaudit.stats.sums`.
     """
+    if isinstance(groups, Groups) and groups.is_large:
+        return _streamed_means(experiment, groups, seed)
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
         schema = frame.collect_schema()
@@ -84,8 +92,10 @@ def summarise_ratios(
     """For each of ``ratios``, (column, low, high), where the mean of the column lies between the means of low (0) and high (1).
 
     Over the rows that have all three; the interval is that of a bootstrap that draws instances with all their rows. Undefined where low
-    and high have the same mean.
+    and high have the same mean. `Groups` of a large table are read piece by piece.
     """
+    if isinstance(groups, Groups) and groups.is_large:
+        return _streamed_ratios(experiment, groups, ratios, seed)
     rows: list[dict[str, Any]] = []
     for group, frame in groups:
         read = frame.with_columns(pl.exclude(CLUSTER).cast(pl.Float64).fill_null(float("nan"))).collect()
@@ -128,6 +138,52 @@ def _of_column(
     )  # fmt: skip
 
 
+def _streamed_means(experiment: str, groups: Groups, seed: int) -> pl.DataFrame:
+    """`summarise_means` of a large table."""
+    rows: list[dict[str, Any]] = []
+    for group, (measures, sums) in groups.sums().items():
+        low, high = sums.intervals(seed)
+        for k, (name, is_share) in enumerate(measures.items()):
+            ends = sums.share_interval(k) if is_share else (low[k], high[k])
+            n = int(sums.n[k])
+            counts = {"n": n, "undefined": sums.rows - n, "texts": int(sums.texts[k]) if groups.several else None}
+            known = (sums.value(k), *ends) if n else (None,)
+            std = math.sqrt(sums.squares[k] / n) if n else None
+            method = {INTERVAL: WILSON if is_share else METHOD}
+            rows.append(summary_row(experiment, name, *known, std=std, group=group, **counts) | method)
+    return of_large(rows)
+
+
+def of_large(rows: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+    """Summary rows of a large table: they have a further column that says how the interval was found."""
+    return pl.DataFrame(rows, schema={**SUMMARY_SCHEMA, INTERVAL: pl.String})
+
+
+def _streamed_ratios(experiment: str, groups: Groups, ratios: Mapping[str, tuple[str, str, str]], seed: int) -> pl.DataFrame:
+    """`summarise_ratios` of a large table, all of one pass over it."""
+
+    def parts(table: pl.LazyFrame) -> pl.LazyFrame:
+        found = groups.measures(table).with_columns(pl.all().cast(pl.Float64))
+        both = [(pl.col(value) - pl.col(low), pl.col(high) - pl.col(low)) for value, low, high in ratios.values()]
+        pairs = zip(ratios, [(top + 0.0 * bottom, bottom + 0.0 * top) for top, bottom in both], strict=True)  # both known, or neither
+        return found.select(one.alias(f"{name} {k}") for name, pair in pairs for k, one in enumerate(pair))
+
+    rows: list[dict[str, Any]] = []
+    for group, (_, sums) in Groups(groups.table, parts, groups.together).sums().items():
+        for k, name in enumerate(ratios):
+            rows.append(_of_sums(experiment, name, group, sums.take(2 * k, 2 * k + 1), seed, groups.several) | {INTERVAL: METHOD})
+    return of_large(rows)
+
+
+def _of_sums(experiment: str, measure: str, group: str, pair: GroupedSums, seed: int, several: bool) -> dict[str, Any]:
+    """The row of the sum of the first over that of the second."""
+    n, (top, bottom) = int(pair.n[0]), (math.fsum(pair.total[:, k]) for k in range(2))
+    counts = {"n": n, "undefined": pair.rows - n, "texts": int(pair.texts[0]) if several else None, "group": group}
+    if abs(bottom) <= 1e-12 * n:
+        return summary_row(experiment, measure, None, **counts)
+    return summary_row(experiment, measure, top / bottom, *pair.ratio_interval(seed), **counts)
+
+
 @contextmanager
 def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
     """A function that adds rows to the Parquet file ``path``; the file is there, whole, once the context ends without an error.
@@ -144,16 +200,23 @@ def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
 
 
 class _Pieces:
-    """Rows on their way into a file, in row groups of one size."""
+    """Rows on their way into a file, in row groups of one size, and of another beyond `EDGE` rows."""
 
     def __init__(self, path: Path) -> None:
-        self.path, self.waiting, self.height = path, list[pl.DataFrame](), 0
+        self.path, self.waiting, self.height, self.written = path, list[pl.DataFrame](), 0, 0
         self.writer: pq.ParquetWriter | None = None
 
     def add(self, rows: pl.DataFrame) -> None:
         self.waiting.append(rows)
         self.height += rows.height
-        self.write(self.height - self.height % ROW_GROUP)
+        while self.height >= self.group:
+            room = EDGE - self.written if self.written < EDGE else self.height
+            self.write(min(self.height - self.height % self.group, room))
+
+    @property
+    def group(self) -> int:
+        """How many rows the next row group has."""
+        return ROW_GROUP if self.written < EDGE else LATER_ROW_GROUP
 
     def write(self, height: int) -> None:
         """Move the first ``height`` waiting rows into the file."""
@@ -163,7 +226,8 @@ class _Pieces:
         table = rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest())
         self.waiting, self.height = [rows[height:]], rows.height - height
         self.writer = self.writer or pq.ParquetWriter(self.path, table.schema, compression="zstd", write_statistics=False)
-        self.writer.write_table(table, row_group_size=ROW_GROUP)
+        self.writer.write_table(table, row_group_size=self.group)
+        self.written += height
 
     def close(self) -> None:
         if self.writer is not None:
@@ -220,7 +284,7 @@ class Results(Mapping[str, Result]):
     @property
     def summary(self) -> pl.DataFrame:
         """Rows {experiment, measure, group, value, std, low, high, n, undefined, reference, source, texts} of every result."""
-        return pl.concat([result.summary for result in self.values()]) if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
+        return pl.concat([one.summary for one in self.values()], how="diagonal") if self.results else pl.DataFrame(schema=SUMMARY_SCHEMA)
 
     def save(self, path: str | Path) -> Path:
         """Write ``results/<experiment>.parquet`` and ``summary.json`` into the folder ``path``. Raises RunError."""

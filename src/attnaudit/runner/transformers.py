@@ -16,6 +16,7 @@ from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.core.settings import check_settings, from_plain, override, setting
+from attnaudit.corpora.own import Draw
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
@@ -106,6 +107,12 @@ class TransformerSpec:
     def name(self) -> str:
         """``<corpus>-<model>``, the default name of the run's folder."""
         return f"{Path(self.source).name.split('.')[0] or 'corpus'}-{self.model.resolve().name}"
+
+    @property
+    def draw(self) -> Draw:
+        """The texts that are audited."""
+        one_row = self.collect.layers == "last" and self.collect.positions != "all"
+        return Draw(self.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE), self.seed)
 
     @property
     def seed_of_corpus(self) -> int:
@@ -208,7 +215,8 @@ class _Work:
         assert known is not None  # else no layer could be chosen
         positions = positions_of(known, spec.collect.positions)
         options = {name: value for name, value in spec.corpus.items() if name != "seed"}
-        texts = read_texts(spec.source, known, split=spec.collect.split, seed=spec.seed_of_corpus, progress=progress, **options)
+        read = {"split": spec.collect.split, "seed": spec.seed_of_corpus, "progress": progress, "draw": spec.draw}
+        texts = read_texts(spec.source, known, **read, **options)
         outputs = outputs_of(model, texts, spec.collect.classes)
         texts = _sampled(_not_trained_on(texts, spec.model), spec)
         encoded = encode(model, tokenizer, texts, max_tokens=spec.collect.max_tokens, on_empty="skip", outputs=outputs)
@@ -292,12 +300,11 @@ def _claimed(path: Path, plain: Mapping[str, Any]) -> Iterator[None]:
 
 def _sampled(texts: Texts, spec: TransformerSpec) -> Texts:
     """The texts, or as many of them as are asked for, drawn by the seed and in their order."""
-    one_row = spec.collect.layers == "last" and spec.collect.positions != "all"
-    size = spec.collect.sample or (USUAL_SAMPLE if one_row else REPLAYED_SAMPLE)
-    if len(texts) <= size:
+    draw, rows = spec.draw, max(texts.drawn_from, len(texts))
+    if rows <= draw.size:
         return texts
-    chosen = texts.take(np.sort(np.random.default_rng([spec.seed, len(texts)]).permutation(len(texts))[:size]))
-    return replace(chosen, notes=(*texts.notes, f"{size} of {len(texts)} texts, drawn with seed {spec.seed}"))
+    chosen = texts if len(texts) < rows else texts.take(draw.of(rows))
+    return replace(chosen, notes=(*texts.notes, f"{draw.size} of {rows} texts, drawn with seed {spec.seed}"))
 
 
 def _not_trained_on(texts: Texts, model: Path) -> Texts:

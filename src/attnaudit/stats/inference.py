@@ -44,16 +44,21 @@ def share_interval(values: Float[np.ndarray, " n"], cluster: Int64[np.ndarray, "
     known = ~np.isnan(values)
     values, (_, of) = values[known], np.unique(cluster[known], return_inverse=True)
     n, clusters = len(values), int(of.max(initial=-1)) + 1
+    share = min(max(float(values.mean()), 0.0), 1.0) if n else math.nan
+    total = np.bincount(of, values - share)
+    return wilson_between(share, n, clusters, float(np.square(total).sum()), level)
+
+
+def wilson_between(share: float, n: int, clusters: int, squares: float, level: float = 0.95) -> tuple[float, float]:
+    """`share_interval` of ``n`` rows in ``clusters``; ``squares`` sums, over clusters, the squared sum of the values less their share."""
     if n == 0:
         return math.nan, math.nan
-    share = min(max(float(values.mean()), 0.0), 1.0)
     variance = share * (1.0 - share)
     if clusters == 1 and n > 1:
         return 0.0, 1.0
     if variance <= 1e-12:
         return _wilson(round(share), clusters, _quantile(level, clusters, n))
-    total = np.bincount(of, values - share)
-    between = float(np.square(total).sum()) / n * (clusters / max(clusters - 1, 1)) * (n - 1) / n if n > 1 else variance
+    between = squares / n * (clusters / max(clusters - 1, 1)) * (n - 1) / n if n > 1 else variance
     return _wilson(share, n / max(between / variance, 1.0), _quantile(level, clusters, n))
 
 
@@ -74,4 +79,13 @@ def benjamini_hochberg(p_values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "
     known = ~np.isnan(p_values)
     if known.any():
         adjusted[known] = false_discovery_control(p_values[known], method="bh")
+    return adjusted
+
+
+def benjamini_hochberg_counted(p_values: Float[np.ndarray, " k"], tests: Float[np.ndarray, " k"]) -> Float[np.ndarray, " k"]:
+    """`benjamini_hochberg` of distinct ``p_values`` that so many tests have each."""
+    order = np.argsort(p_values)
+    rank = np.cumsum(tests[order])
+    adjusted = np.empty(len(p_values))
+    adjusted[order] = np.minimum(np.minimum.accumulate((p_values[order] * rank[-1] / rank)[::-1])[::-1], 1.0)
     return adjusted

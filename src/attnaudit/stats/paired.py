@@ -43,16 +43,17 @@ def paired_means(
     np.add.at(total, of, np.where(known, gap, 0.0))
     np.add.at(count, of, known)
     drawn = (count > 0).sum(axis=0)
-    low, high = percentile_interval(_resampled(total, count, seed, resamples), rows=drawn)
+    low, high = percentile_interval(resampled_ratios(total, count, seed, resamples), rows=drawn)
     few = drawn < FEWEST
     n = known.sum(axis=0)
     means = [_mean(np.where(known, values, 0.0).sum(axis=0), n) for values in (first, second)]
     return PairedMeans(means[0], means[1], np.where(few, np.nan, low), np.where(few, np.nan, high), n)
 
 
-def _resampled(
+def resampled_ratios(
     total: Float[np.ndarray, "c m"], count: Float[np.ndarray, "c m"], seed: int, resamples: int
 ) -> Float[np.ndarray, "resamples m"]:
+    """Of every resample Σ ``total`` / Σ ``count`` over the rows that it draws, whose order is theirs."""
     keys, means = resample_keys(seed, resamples), []
     for start in range(0, resamples, _TOGETHER):
         drawn = np.array([resample(key, len(total)) for key in keys[start : start + _TOGETHER]], np.float64)

@@ -40,13 +40,16 @@ def event_area(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]) -> 
     return float(((1.0 - remaining) * np.diff([*steps, 1.0])).sum())
 
 
-def area_contributions(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """What every row contributes to `event_area`; their mean is that area."""
+def area_contributions(
+    time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None = None
+) -> Float[np.ndarray, " n"]:
+    """What every row contributes to `event_area`; their mean is that area. ``times`` is how often each row is there, by default once."""
     if (event | (time >= 1.0)).all():
         return np.where(event, 1.0 - time, 0.0)
-    curve = _Steps.of(time, event)
+    curve = _Steps.of(time, event, times)
     after = np.diff([*curve.at, 1.0]) * curve.left
-    return event_area(time, event) - curve.derivatives(time, event, np.cumsum(after[::-1])[::-1])
+    area = event_area(time, event) if times is None else curve.area()
+    return area - curve.derivatives(time, event, np.cumsum(after[::-1])[::-1])
 
 
 def share_contributions(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], until: float) -> Float[np.ndarray, " n"]:
@@ -71,18 +74,27 @@ def event_curve(
 
 
 class _Steps(NamedTuple):
-    """The distinct times of events ``at``; the rows still seen then, and those of them that flip; the share left after."""
+    """The distinct times of events ``at``; the rows still seen then, and those of them that flip; the share left after; ``rows`` in all."""
 
     at: Float[np.ndarray, " k"]
     seen: Float[np.ndarray, " k"]
     flip: Float[np.ndarray, " k"]
     left: Float[np.ndarray, " k"]
+    rows: float
 
     @classmethod
-    def of(cls, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]) -> _Steps:
-        at, flip = np.unique(time[event], return_counts=True)
-        seen = len(time) - np.searchsorted(np.sort(time), at, side="left")
-        return cls(at, seen.astype(np.float64), flip.astype(np.float64), np.cumprod(1.0 - flip / seen))
+    def of(cls, time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"], times: Float[np.ndarray, " n"] | None = None) -> _Steps:
+        weight = np.ones(len(time)) if times is None else times
+        at, which = np.unique(time[event], return_inverse=True)
+        flip, order = np.bincount(which, weight[event], len(at)), np.argsort(time, kind="stable")
+        before = np.concatenate([[0.0], np.cumsum(weight[order])])
+        seen = before[-1] - before[np.searchsorted(time[order], at, side="left")]
+        return cls(at, seen, flip, np.cumprod(1.0 - flip / seen), float(before[-1]))
+
+    def area(self) -> float:
+        """`event_area` of these rows."""
+        inside = self.at < 1.0
+        return float(((1.0 - self.left[inside]) * np.diff([*self.at[inside], 1.0])).sum())
 
     def derivatives(self, time: np.ndarray, event: np.ndarray, weight: Float[np.ndarray, " k"]) -> Float[np.ndarray, " n"]:
         """n times the derivative, by every row's weight, of the share left, summed with what depends on each step as ``weight``."""
@@ -92,4 +104,4 @@ class _Steps(NamedTuple):
         steps = np.searchsorted(self.at, time, side="right")
         own = np.zeros(len(time))
         own[event] = each[steps[event] - 1]
-        return len(time) * (seen[steps] - own)
+        return self.rows * (seen[steps] - own)

@@ -14,12 +14,13 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.papers import WIEGREFFE2019, Paper
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.experiment import divergence
-from attnaudit.experiments.rows import by_group, keys
+from attnaudit.experiments.rows import keys
 from attnaudit.plans.training import Layout, Training, TrainingId, check_least, one_attention, same_instances, usual
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Quartiles, StudyFigure, StudyPanel
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import LN2, difference, figure
 from attnaudit.stats.kendall import kendall_tau

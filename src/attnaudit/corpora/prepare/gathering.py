@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NoReturn
 
 import numpy as np
 from jaxtyping import Bool
@@ -126,27 +126,48 @@ class Gathering:
 def gather(source: SplitSource, split: str, how: Gathering) -> Gathered:
     """Read one file to its end. Raises InputError for the file, and for a bad row unless bad rows are skipped."""
     out = Gathered(source.path, note=source.note)
+    out.examples.extend(usable_examples(source, split, how, out))
+    _apply_bounds(out, how.bounds)
+    if not out.examples:
+        refuse_empty(out, how)
+    return out
+
+
+def refuse_empty(out: Gathered, how: Gathering) -> NoReturn:
+    """Raise InputError for a file without an example."""
+    got = f"no usable row among {out.rows}" if out.rows else "no row"
+    raise InputError("read corpus", str(out.path), got, "at least one row of each class" if how.labels == "all" else "at least one row")
+
+
+def usable_examples(source: SplitSource, split: str, how: Gathering, out: Gathered) -> Iterator[Example]:
+    """The examples of one file one by one, in order; ``out`` counts what is not used. Raises InputError as `gather`, but for a file
+    without any.
+    """
     for out.rows, row in enumerate(source.rows(), start=1):
         if row.left_out:
             out.left_out[row.left_out] += 1
         else:
-            _take(out, row, how)
+            yield from _taken(out, row, how)
         if how.progress and out.rows % _PROGRESS_EVERY == 0:
             how.progress(split, out.rows)
     if how.progress:
         how.progress(split, out.rows)
-    _apply_bounds(out, how.bounds)
-    if not out.examples:
-        got = f"no usable row among {out.rows}" if out.rows else "no row"
-        raise InputError(
-            "read corpus", str(source.path), got, "at least one row of each class" if how.labels == "all" else "at least one row"
-        )
-    return out
 
 
-def _take(out: Gathered, row: Row, how: Gathering) -> None:
+def examples_of(source: SplitSource, rows: Collection[int], how: Gathering) -> Iterator[Example]:
+    """The examples of these ``rows`` of a file, all of which can be used; no row after the last of them is read."""
+    last = max(rows, default=-1)
+    for row in source.rows():
+        if row.row in rows:
+            yield _understood(row, how)
+        if row.row >= last:
+            return
+
+
+def _taken(out: Gathered, row: Row, how: Gathering) -> Iterator[Example]:
+    """The example of a row, or none where bad rows are skipped."""
     try:
-        out.examples.append(_understood(row, how))
+        yield _understood(row, how)
     except BadCell as error:
         if not how.skip_bad:
             raise InputError("read corpus", row.where(out.path), str(error), how.expected, _remedy(row, how)) from error

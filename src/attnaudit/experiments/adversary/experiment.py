@@ -17,12 +17,13 @@ from attnaudit.experiments.adversary.branch import bounded_attention
 from attnaudit.experiments.adversary.exact import furthest_attention, one_logit_decides, slab_within, unconstrained_bound
 from attnaudit.experiments.adversary.relaxed import Search, search_attentions
 from attnaudit.experiments.adversary.through_tail import attention_within
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
+from attnaudit.experiments.rows import keys, list_column, no_single_decision, of_kept_words, require, row_streams, vector_column
 from attnaudit.experiments.through_tail import has_compiled_tail, through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import LN2, difference, figure, interval, percent
 from attnaudit.stats.measures import jsd_terms, tvd

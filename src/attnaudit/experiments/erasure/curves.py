@@ -13,6 +13,7 @@ import polars as pl
 from jaxtyping import Bool, Float
 
 from attnaudit.experiments.erasure.removal import RANKINGS
+from attnaudit.results.groups import Together
 from attnaudit.stats.survival import area_contributions, event_curve
 
 MINIMUM, RANDOM = "minimum", "random"
@@ -23,6 +24,7 @@ READ = {name: (f"observed_{name}", f"removed_{name}") for name in RANKINGS if na
 """The columns that say when each ranking flips."""
 COLUMNS = tuple(dict.fromkeys(name for pair in READ.values() for name in pair))
 CURVE = {"name": pl.String, "x": pl.Float64, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64}
+_GRID = 1 << 12
 STEPS = 50  # fractions at which a curve is drawn
 
 
@@ -66,6 +68,21 @@ def area(ranking: str) -> pl.Expr:
         return pl.Series(out, nan_to_null=True)
 
     return pl.struct(READ[ranking]).map_batches(of, return_dtype=pl.Float64).alias(f"area_{ranking}")
+
+
+def area_together(ranking: str) -> Together:
+    """`area` of a large table, whose times are counted in steps of 1 / `_GRID`."""
+
+    def numbers(rows: pl.DataFrame) -> Float[np.ndarray, "n k"]:
+        found = walks(rows, ranking)
+        return np.where(found.flips, found.time, -1.0 - found.time)
+
+    def of(numbers: Float[np.ndarray, " c"], times: Float[np.ndarray, " c"]) -> Float[np.ndarray, " c"]:
+        flips = numbers >= 0.0
+        time = np.round(np.where(flips, numbers, -1.0 - numbers), 12)  # a flip and a loss at the same time must be that to the last bit
+        return area_contributions(time, flips, times)
+
+    return Together(f"area_{ranking}", numbers, lambda numbers: np.rint((numbers + 2.0) * _GRID), 3 * _GRID + 1, of)
 
 
 def never(ranking: str) -> pl.Expr:

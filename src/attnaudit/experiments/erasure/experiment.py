@@ -13,12 +13,11 @@ import polars.selectors as cs
 from attnaudit.core.papers import SERRANO2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
-from attnaudit.experiments.erasure.curves import COLUMNS, LISTS, MINIMUM, area, exhausted, flip_curves, is_recorded, never
+from attnaudit.experiments.erasure.curves import COLUMNS, LISTS, MINIMUM, area, area_together, exhausted, flip_curves, is_recorded, never
 from attnaudit.experiments.erasure.removal import RANKINGS
 from attnaudit.experiments.erasure.rows import ANY_OTHER, AS_RELEASED, Erased, erase
 from attnaudit.experiments.erasure.through_tail import Choices, erase_through_tail
 from attnaudit.experiments.rows import (
-    by_group,
     differences,
     keys,
     list_column,
@@ -33,6 +32,7 @@ from attnaudit.results import summarise_means, summarise_ratios
 from attnaudit.results.about import About
 from attnaudit.results.card import FEWEST_OF_CLASS, CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import Crosstab, Curves, FigureSpec, Scale, Scatter
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import count, figure, interval, percent
 from attnaudit.trace import Trace
@@ -203,11 +203,13 @@ class Erasure:
         return erase_through_tail(trace.readout, trace.alpha, streams, Choices(*choices), gradient)
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        means = summarise_means(self.name, by_group(table, self.of_rows, LISTS), self.seed)
-        if not is_recorded(table.lazy().collect_schema().names()):
+        recorded = is_recorded(table.lazy().collect_schema().names())
+        together = [area_together(name) for name in _EVERY] if recorded else []
+        means = summarise_means(self.name, by_group(table, self.of_rows, LISTS, together), self.seed)
+        if not recorded:
             return means
         ratios = {f"gain_{name}": (f"area_{name}", "area_random", "area_minimum") for name in RANKINGS[1:]}
-        return pl.concat([means, summarise_ratios(self.name, by_group(table, _areas, LISTS), ratios, self.seed)])
+        return pl.concat([means, summarise_ratios(self.name, by_group(table, _areas, LISTS, together), ratios, self.seed)])
 
     @staticmethod
     def of_rows(table: pl.LazyFrame) -> pl.LazyFrame:
@@ -222,7 +224,7 @@ class Erasure:
         flips = pl.all_horizontal(pl.col(f"removed_{name}").is_not_null() | ~known[name] for name in _EVERY)
         absent = [pl.when(known[name]).then(pl.col(f"removed_{name}").is_null()).alias(f"never_{name}") for name in _EVERY]
         found = table.select(
-            *([area(name) for name in _EVERY] if recorded else []),
+            *(_areas_of(table) if recorded else []),
             "delta_js", "delta_alpha", (pl.col("delta_js") < 0).alias("negative_delta_js"), "flip_max", "flip_random",
             (largest & other).alias("flip_both"), (largest & ~other).alias("flip_only_max"), (~largest & other).alias("flip_only_random"),
             (~largest & ~other).alias("flip_neither"), cs.starts_with("removed_", "mass_", "times_minimum_", "kept_"), "minimum_proven",
@@ -252,7 +254,13 @@ class Erasure:
 
 
 def _areas(table: pl.LazyFrame) -> pl.LazyFrame:
-    return table.select(area(name) for name in _EVERY)
+    return table.select(_areas_of(table))
+
+
+def _areas_of(table: pl.LazyFrame) -> list[pl.Expr]:
+    """The area of every ranking; of a large table they are there."""
+    known = table.collect_schema().names()
+    return [pl.col(f"area_{name}") if f"area_{name}" in known else area(name) for name in _EVERY]
 
 
 def _flips(absent: Mapping[str, Any], rows: SummaryRows) -> str:

@@ -11,11 +11,12 @@ import polars as pl
 from attnaudit.core.papers import BRUNNER2020
 from attnaudit.core.settings import setting
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
-from attnaudit.experiments.rows import by_group, keys, require
+from attnaudit.experiments.rows import keys, require
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Scale, Violins
+from attnaudit.results.groups import by_group
 from attnaudit.results.heads import named
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent

@@ -12,12 +12,13 @@ from jaxtyping import Float
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
 from attnaudit.experiments.maximal_change.found import Alone, each_alone, is_mixed, largest_change
-from attnaudit.experiments.rows import by_group, keys, no_single_decision, of_kept_words
+from attnaudit.experiments.rows import keys, no_single_decision, of_kept_words
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale
+from attnaudit.results.groups import by_group
 from attnaudit.results.heads import named
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, interval, percent

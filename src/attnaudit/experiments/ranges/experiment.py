@@ -18,12 +18,13 @@ from attnaudit.experiments.ranges.logits import row_logits
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import most_halfspaces
 from attnaudit.experiments.ranges.programs import Bounds, bounds_of_row
-from attnaudit.experiments.rows import by_group, keys, list_column, no_single_decision, of_kept_words, require, row_streams
+from attnaudit.experiments.rows import keys, list_column, no_single_decision, of_kept_words, require, row_streams
 from attnaudit.experiments.through_tail import through_network
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
 from attnaudit.results.charts import FigureSpec, Histogram, Marker, Scale, Violins
+from attnaudit.results.groups import by_group
 from attnaudit.results.measures import Measure
 from attnaudit.results.words import figure, percent, thousands
 from attnaudit.trace import Trace

@@ -129,7 +129,8 @@ def _pictures(
     shared = np.random.default_rng([record.about.seed or 0, crc32(b"heads")]).choice(np.unique(rows["instance"].to_numpy()))
     chosen = {head: list(_chosen(numbered[head], int(shared), each)) for head in heads[: MOST_TEXTS // each] if head in numbered}
     picks = np.unique([row for texts in chosen.values() for row, _ in texts]).astype(np.int64)
-    instances = read_instances(rows_shown(trace, picks), record.rows(picks))
+    places = picks if record.sample is None else record.sample[picks]
+    instances = read_instances(rows_shown(trace, places), record.rows(places))
     return {row: _picture(one) for row, one in zip(picks.tolist(), instances, strict=True)}, chosen
 
 

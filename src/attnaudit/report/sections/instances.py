@@ -23,7 +23,7 @@ from attnaudit.report.sections.heatmaps import Heatmap, head_of_row, heatmap, re
 from attnaudit.results.heads import Heads
 from attnaudit.results.record import RunRecord
 from attnaudit.results.words import INSTANCE, ROW, of_unit
-from attnaudit.trace import Trace, concatenate
+from attnaudit.trace import Trace, concatenate, trace_files, trace_rows
 
 STATIC_TOKENS, LISTED_TOKENS = 120, 75
 SNIPPET = 14  # tokens that the list shows of each text
@@ -47,7 +47,7 @@ def instance_sections(
     """Heatmaps, the list and the trace rows that they show; ``seen`` is the `overview`, ``rows`` are the joined tables, ``unit`` is what
     a row is called.
     """
-    chosen = select(rows, seen, record.about.seed or 0, unit)
+    chosen = select(rows, seen, record.about.seed or 0, unit).of(record.sample)
     picks = np.unique(np.concatenate([chosen.listed, chosen.striking, chosen.random]))
     instances = dict(zip(picks.tolist(), read_instances(rows_shown(trace, picks), record.rows(picks)), strict=True))
     pictures = [heatmap(instances[row], LISTED_TOKENS) for row in chosen.listed.tolist()]
@@ -59,7 +59,7 @@ def instance_sections(
         "has_ranges": any(picture.instance.ranges is not None for picture in (*striking, *random)),
     }  # fmt: skip
     listed = {
-        "listed": [(picture, _snippet(picture)) for picture in pictures], "total": seen.height,
+        "listed": [(picture, _snippet(picture)) for picture in pictures], "total": record.height or seen.height,
         "classes": sorted({picture.instance.predicted for picture in pictures}), "unit": unit, "special": heatmaps["has_special"],
         "heading": "Instances" if unit == INSTANCE else "Texts", "heads": Heads.of(record.summary),
     }  # fmt: skip
@@ -100,6 +100,12 @@ class Selection:
         """Those of the list without one."""
         return np.setdiff1d(self.listed, self.pictured)
 
+    def of(self, sample: Int64[np.ndarray, " n"] | None) -> Selection:
+        """These rows of a ``sample`` of trace rows, as rows of the trace; None is all."""
+        if sample is None:
+            return self
+        return Selection(sample[self.striking], sample[self.random], sample[self.listed], self.rule)
+
 
 def select(rows: pl.DataFrame, seen: pl.DataFrame, seed: int, unit: str = INSTANCE) -> Selection:
     """Choose the striking by a rule, and the random by a draw that depends on ``seed`` and the number of rows alone.
@@ -134,24 +140,37 @@ def _striking(rows: pl.DataFrame, once: bool, fit: Bool[np.ndarray, " n"]) -> In
     return ordered[first][:STRIKING]
 
 
-def overview(trace: Trace | str | Path) -> pl.DataFrame:
-    """A row per trace row: ``instance``, ``confidence`` (probability of the predicted class), ``positions`` (T). Raises TraceError."""
-    parts = [
+def overview(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"] | None = None) -> pl.DataFrame:
+    """A row per trace row, or of ``picks``: ``instance``, ``confidence`` (probability of the predicted class), ``positions`` (T).
+
+    Raises TraceError.
+    """
+    names = ("instance", "prediction", "alpha")
+    parts = _parts(trace, names) if picks is None else _picked(trace, picks, names)
+    return pl.concat(
         pl.DataFrame({"instance": part.instance, "confidence": _confidence(part.prediction), "positions": part.ragged("alpha").lengths})
-        for part in _parts(trace, ("instance", "prediction", "alpha"))
-    ]
-    return pl.concat(parts)
+        for part in parts
+    )
 
 
 def rows_shown(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...] = _SHOWN) -> Trace:
     """The rows ``picks``, in ascending order, with the columns that a report shows. Raises TraceError."""
-    kept, done = [], 0
-    for part in _parts(trace, names):
-        here = picks[(picks >= done) & (picks < done + len(part))] - done
-        if len(here):
-            kept.append(part.take(here))
-        done += len(part)
-    return concatenate(kept)
+    return concatenate(list(_picked(trace, picks, names)))
+
+
+def _picked(trace: Trace | str | Path, picks: Int64[np.ndarray, " m"], names: tuple[str, ...]) -> Iterator[Trace]:
+    """The rows ``picks``, piece by piece; files that have none of them are not read."""
+    done = 0
+    for file in [trace] if isinstance(trace, Trace) else trace_files(Path(trace)):
+        end = done + (len(file) if isinstance(file, Trace) else trace_rows(file))
+        if not ((picks >= done) & (picks < end)).any():
+            done = end
+            continue
+        for part in _parts(file, names):
+            here = picks[(picks >= done) & (picks < done + len(part))] - done
+            if len(here):
+                yield part.take(here)
+            done += len(part)
 
 
 def _parts(trace: Trace | str | Path, names: tuple[str, ...]) -> Iterator[Trace]:
