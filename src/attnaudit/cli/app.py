@@ -226,8 +226,8 @@ def compare(
 def study(
     name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, config: o.StudyConfig = None,
     seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None,
-    epochs: o.Epochs = None, device: o.Device = None, full: o.Full = False, dry_run: o.DryRun = False, as_json: o.Json = False,
-    **texts: Any,
+    epochs: o.Epochs = None, device: o.Device = None, full: o.Full = False, engine: o.Engine = None, address: o.Address = None,
+    unshared: o.Unshared = False, dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Retraining studies of attention: train variants of a model and compare them.
 
@@ -246,6 +246,7 @@ def study(
     Examples:
       attnaudit study uniform sst --data-dir data --dry-run
       attnaudit study seeds sst --data-dir data --full
+      attnaudit study seeds sst --data-dir data --full --engine ray --address 10.0.0.1:6379
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
       attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200,400,800
       attnaudit study uniform planted-decisive --set corpus.size=500 --epochs 3 --set uniform.seeds=2
@@ -265,8 +266,9 @@ def study(
     chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
     if dry_run:
         show_plan_and_end(as_json, partial(plan_study, **chosen), name, corpus, out)
+    on = o.engine(engine, address, unshared)
     with progress() as bar:
-        folder = run_study(name, corpus, out, bar, _tell, **chosen)
+        folder = run_study(name, corpus, out, bar, _tell, **on, **chosen)
     show_study(folder, as_json)
 
 

@@ -17,6 +17,7 @@ from attnaudit.core.extras import require
 from attnaudit.core.files import atomic, content_key, write_json, write_with_digest
 from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.audits import RESULTS, Battery, audit_page, audited, report_step
+from attnaudit.runner.engine import Here
 from attnaudit.runner.store import OF_TRANSFORMERS, Record, alone, check_place, trace_digests, versions
 from attnaudit.runner.tasks import Job, Step, Task, task_of
 from attnaudit.trace import Trace, trace_files, write_shards
@@ -38,21 +39,24 @@ def run(spec: Any, out: str | Path, progress: Progress | None = None, corpus: An
     return Path(out)
 
 
-def train_into(spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None, steps: Sequence[str] = ()) -> Path:
+def train_into(
+    spec: Any, out: str | Path, progress: Progress | None = None, corpus: Any = None, steps: Sequence[str] = (), here: Here = Here(),
+) -> Path:  # fmt: skip
     """The first half of `run`: train and collect into the folder ``out``, one that a study names; returns it.
 
     ``steps`` are further ones of its task: ``teach`` leaves a trace of all splits, for a training that takes it as given; ``translate``
-    leaves translations of the test split.
+    leaves translations of the test split. ``here`` says where files that the specification names are on this machine.
     """
-    with _prepared(spec, Path(out), progress or silent, corpus, f"remove {out}: what it held is made again") as prepared:
+    out = here.path(Path(out))
+    with _prepared(spec, out, progress or silent, corpus, f"remove {out}: what it held is made again", here) as prepared:
         prepared.train(steps)
-    return Path(out)
+    return out
 
 
 @contextlib.contextmanager
-def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "") -> Iterator[_Run]:
+def _prepared(spec: Any, out: Path, progress: Progress, corpus: Any, do: str = "", here: Here = Here()) -> Iterator[_Run]:
     """The run with its corpus read, holding its place; ``do`` is said where that is another's."""
-    task, plain = task_of(spec), spec.to_json()
+    task, plain, spec = task_of(spec), spec.to_json(), here.spec(spec)
     for extra in task.needs:
         require(extra, spec.kind)
     check_place(out, plain, do)

@@ -17,6 +17,7 @@ from typing import Any
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, read_with_digest, sha256, unwritable, write_json, write_with_digest
 from attnaudit.plans.spec import differences
+from attnaudit.runner.claim import NAME as CLAIM
 
 MANIFEST = "manifest.json"
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
@@ -35,6 +36,10 @@ class Record:
     seconds: float
     peak_memory_bytes: int
     notes: dict[str, Any] = field(default_factory=dict)
+
+
+class BusyError(RunError):
+    """Another process is at work in the folder."""
 
 
 class Store:
@@ -137,8 +142,8 @@ def sweep(out: Path) -> None:
 
 
 def is_free(out: Path) -> bool:
-    """Whether nothing but leftovers of a killed process is there."""
-    ours = (path.name == UNFINISHED or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
+    """Whether nothing but leftovers of a killed process, or the claim of a driver, is there."""
+    ours = (path.name in (UNFINISHED, CLAIM) or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
     return not out.exists() or (out.is_dir() and all(ours))
 
 
@@ -230,7 +235,7 @@ def alone(out: Path) -> Iterator[Store]:
         lock.acquire(timeout=0)
     except Timeout as error:
         got, do = "another process is at work there", "wait for it, or choose another --out"
-        raise RunError("run", str(out), got, "a run of one process at a time", do) from error
+        raise BusyError("run", str(out), got, "a run of one process at a time", do) from error
     try:
         yield Store(out)
     finally:
