@@ -254,7 +254,7 @@ Engine = Annotated[
 ]  # fmt: skip
 Address = Annotated[
     str | None,
-    typer.Option("--address", metavar="HOST:PORT", show_default=False, help="Head of the cluster of --engine ray; default: this machine alone."),
+    typer.Option("--address", metavar="HOST:PORT", show_default=False, help="Head of the cluster of --engine ray; default: this machine."),
 ]  # fmt: skip
 Unshared = Annotated[
     bool, typer.Option("--unshared", help="With --engine ray: nodes share no folder; files go through Ray's object store.")

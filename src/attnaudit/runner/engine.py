@@ -33,7 +33,7 @@ class Here:
 
     def spec(self, spec: Any) -> Any:
         """A specification with the paths and the device of this machine."""
-        if self == Here():
+        if self == LOCALLY:
             return spec
         changed: dict[str, Any] = {"device": self.device}
         if getattr(spec, "teacher", None) is not None:
@@ -47,9 +47,9 @@ class Here:
 class Call:
     """Work that any process can do: a function of a module, ``work(here, held, progress, **arguments)`` with plain arguments.
 
-    Its result is a file or a folder, ``writes``, whole or not there, under a name that follows from what it is made of: done twice it is the
-    same. What it answers is small. ``reads`` are further files and folders that it reads, ``held`` an object that many calls read, as a
-    corpus. The calls named in ``after`` are done before it. ``device`` is what the settings of its model say.
+    Its result is a file or a folder, ``writes``, whole or not there, whose name follows from what it is made of: done twice it is the same.
+    What it answers is small. ``reads`` are further files and folders that it reads, ``held`` an object that many calls read, as a corpus.
+    The calls named in ``after`` are done before it. ``device`` is what the settings of its model say.
     """
 
     name: str
@@ -89,6 +89,10 @@ class Engine(Protocol):
     @property
     def at_once(self) -> int: ...
 
+    def device(self, asked: str) -> str | None:
+        """The device of a model whose settings say ``asked``, None: to be seen where it is used. Raises InputError."""
+        ...
+
     def opened(self, folder: Path) -> AbstractContextManager[Engine]:
         """Within it the engine does calls that write below ``folder``. Raises RunError where it cannot."""
         ...
@@ -108,16 +112,19 @@ class Local:
 
     at_once: int = 1
 
+    def device(self, asked: str) -> str | None:
+        return None
+
     def opened(self, folder: Path) -> AbstractContextManager[Engine]:
         return nullcontext(self)
 
     def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
         for number, call in enumerate(calls, 1):
             label = f"{call.name} ({number} of {total})" if total else call.name
-            yield done(call, Here(), call.held, within(label, progress))
+            yield done(call, LOCALLY, call.held, within(label, progress))
 
 
-LOCAL = Local()
+LOCAL, LOCALLY = Local(), Here()
 
 
 def done(call: Call, here: Here, held: Any, progress: Progress) -> Done:

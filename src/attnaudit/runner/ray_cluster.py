@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import socket
@@ -108,7 +109,8 @@ class Nodes:
         from ray.exceptions import RayError
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        asked, nodes = ray.remote(_question()), self.alive
+        asked: Any = ray.remote(_question())
+        nodes = self.alive
         answers = [
             asked.options(num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(
                 None if probe is None else str(probe), token, number
@@ -212,7 +214,7 @@ def _connect(address: str | None) -> None:
     if address is None:
         given["_node_ip_address"] = LOOPBACK
     try:
-        ray.init(**given, log_to_driver=False, logging_level="ERROR")
+        ray.init(**given, log_to_driver=False, logging_level=logging.ERROR)
     except (RuntimeError, ValueError, OSError) as error:
         reason = " ".join(str(error).split())
         do = f"pip install ray=={ray.__version__} on all, or the version of the cluster here" if "ersion" in reason else "see its logs"

@@ -1,4 +1,4 @@
-"""The engine ``ray``: calls go to the nodes of a cluster, a bounded number at a time, and what is lost with a process or a node is done again.
+"""The engine ``ray``: calls go to the nodes of a cluster, a bounded number at a time, and what is lost with a process is done again.
 
 The driver, this process, alone decides what is done and writes what joins results. A worker does a whole call.
 """
@@ -47,6 +47,9 @@ class RayCluster:
                 nodes.check_shared(folder)
             yield Connected(nodes, folder, self.unshared, check)
 
+    def device(self, asked: str) -> str | None:
+        return None
+
     def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
         raise RuntimeError("open the cluster first")
 
@@ -63,6 +66,9 @@ class Connected:
     @property
     def at_once(self) -> int:
         return self.nodes.cpus
+
+    def device(self, asked: str) -> str | None:
+        return self.nodes.device(asked)
 
     def opened(self, folder: Path) -> AbstractContextManager[Engine]:
         return nullcontext(self)  # a folder within the one that is open

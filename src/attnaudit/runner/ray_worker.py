@@ -91,7 +91,8 @@ def _copied(order: Order, scratch: Path) -> dict[Path, Path]:
     import ray
 
     found: dict[Path, Path] = {}
-    for number, (path, files) in enumerate(ray.get(order.files).items()):
+    sent: Any = ray.get(order.files)
+    for number, (path, files) in enumerate(sent.items()):
         found[path] = scratch / str(number) / path.name
         put_files(files, found[path])
     writes = order.folder / order.call.writes

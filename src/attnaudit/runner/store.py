@@ -14,12 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest, sha256, unwritable, write_json, write_with_digest
 from attnaudit.plans.spec import differences
 from attnaudit.runner.claim import NAME as CLAIM
 
 MANIFEST = "manifest.json"
+PIECES = "pieces"  # of an unfinished run: what calls of an engine have left
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
 OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")
@@ -74,8 +75,10 @@ class Store:
         try:
             notes = dict(work(staging) or {})
             files = digests(staging, outputs)
-        except BaseException:
+        except BaseException as error:
             _remove(staging)
+            if isinstance(error, InputError) and not isinstance(error, RunError):
+                _remove(self.scratch / PIECES)  # of an input that is refused
             remove_empty(self.scratch, self.out)
             raise
         self._reopen(name)

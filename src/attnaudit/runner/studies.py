@@ -103,8 +103,8 @@ def study(
     ``options`` are those of the corpus's task (as `RunSpec.of`, `TranslationSpec.of`), or with ``config`` those of a transformer that is
     trained here (as `TransformerTraining.of`), with dotted ``settings`` that may be the study's own
     (``{"uniform.seeds": 3}``), and ``full``: with it the settings that are not given are as published, else those of a study that two cores
-    finish in minutes. ``say`` is called with a line for each training, which the ``engine`` does. What is done already is left as it is. Raises InputError, and
-    RunError where the folder holds another study.
+    finish in minutes. ``say`` is called with a line for each training. The ``engine`` trains. What is done already is left as it is. Raises
+    InputError, and RunError where the folder holds another study.
     """
     check_name(name)
     if name == COPYING:
