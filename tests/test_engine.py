@@ -15,11 +15,14 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_with_digest
+from attnaudit.core.progress import silent
 from attnaudit.plans.spec import RunSpec
-from attnaudit.runner import audit_into, reproduce, run, study
+from attnaudit.runner import audit_into, reproduce, run, studies, study
 from attnaudit.runner.claim import NAME, claimed
-from attnaudit.runner.engine import engine_of
+from attnaudit.runner.engine import LOCAL, engine_of
 from attnaudit.runner.store import is_free
+from attnaudit.runner.studies import TRAININGS, StudySpec, prepared
 from attnaudit.runner.tasks import TASKS, TEXTS
 from attnaudit.runner.transformers import audit_transformer
 from attnaudit.trace import trace_files, write_shards
@@ -54,24 +57,22 @@ def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
 
-def test_a_study_with_teachers(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"encoder": "average", "settings": SMALL | {"guide.seeds": 1}}
-    study("guide", "planted-decisive", tmp_path / "local", **options)
-    study("guide", "planted-decisive", tmp_path / "elsewhere", engine=Elsewhere(), **options)
+def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
+    spec = StudySpec.of("guide", "planted-decisive", encoder="average", settings=SMALL | {"guide.seeds": 1, "training.epochs": 1})
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        plan = prepared(spec, tmp_path / name, silent)
+        studies._train_all(plan, tmp_path / name / TRAININGS, silent, lambda line: None, engine)
     expected, found = (made(tmp_path / name) for name in ("local", "elsewhere"))
-    where = str(tmp_path / "local").encode(), str(tmp_path / "elsewhere").encode()
-    told = [name for name in expected if name.endswith(("spec.json", "manifest.json"))]  # a spec says where its teacher lies
-    assert {name: content for name, content in found.items() if name not in told} == {
-        name: content for name, content in expected.items() if name not in told
-    }
     assert set(found) == set(expected)
-    assert any(where[0] in expected[name] and where[1] in found[name] for name in told)
+    differing = {name for name in found if found[name] != expected[name]}
+    assert {name.rpartition("/")[2] for name in differing} == {"spec.json", "manifest.json"}  # a spec says where its teacher lies
+    specs = [read_with_digest(tmp_path / "elsewhere" / name) for name in differing if name.endswith("spec.json")]
+    assert all(spec["teacher"]["trace"].startswith(str(tmp_path / "elsewhere")) for spec in specs)
 
 
 def test_a_paper(data: Path, tmp_path: Path) -> None:
-    for name, engine in (("local", {}), ("elsewhere", {"engine": Elsewhere()})):
-        reproduce(small_sweep(tmp_path / name, data), **engine)
-    assert set(made(tmp_path / "elsewhere")) == set(made(tmp_path / "local"))
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        reproduce(small_sweep(tmp_path / name, data, seeds=1), engine=engine)
     runs = [tmp_path / name / "runs" for name in ("elsewhere", "local")]
     assert made(runs[0]) == made(runs[1])
 
@@ -79,8 +80,8 @@ def test_a_paper(data: Path, tmp_path: Path) -> None:
 def test_an_audit_of_several_files(tmp_path: Path) -> None:
     shards = [make_trace(30, (2, 9), seed=seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
-    for name, engine in (("local", {}), ("elsewhere", {"engine": Elsewhere()})):
-        audit_into(tmp_path / name, tmp_path / "trace", **engine)
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        audit_into(tmp_path / name, tmp_path / "trace", engine=engine)
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 
 
@@ -94,6 +95,7 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.usefixtures("one_registry")
 @pytest.mark.parametrize("options", [{"layers": "last"}, {"layers": "all"}], ids=["graph", "replay"])
 def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """In shards of two texts, behind a graph and with the model itself."""
@@ -101,10 +103,10 @@ def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options:
     model, source = tmp_path / "bert", tmp_path / "texts.csv"
     tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained(model)
     tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(model)
-    pl.DataFrame({"text": sorted(set(texts()))[:4]}).write_csv(source)
-    collect = {**options, "scores": ("gradient",), "sample": 4}
-    for name, engine in (("local", {}), ("elsewhere", {"engine": Elsewhere()})):
-        audit_transformer(model, source, tmp_path / name, experiments=["permutation"], collect=collect, **engine)
+    pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
+    collect = {**options, "scores": ("gradient",), "sample": 3}
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        audit_transformer(model, source, tmp_path / name, experiments=["permutation"], collect=collect, engine=engine)
     assert len(trace_files(tmp_path / "local")) == 2
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
 

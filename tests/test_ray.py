@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -129,8 +130,8 @@ def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, w
     assert made(out) == made(whole)
 
 
-def test_files_through_the_object_store(cluster: Any, engine: RayCluster, tmp_path: Path) -> None:
-    """A study, whose corpus is an object, and an audit; workers write nothing into the folder of the driver."""
+def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_path: Path) -> None:
+    """An audit, and a study of which two trainings are missing."""
     trace = make_trace(60, (2, 9), 3, seed=0, hidden=4)  # its tail is a file of its own
     write_shards(tmp_path / "trace", [trace.take(np.arange(start, start + 20)) for start in range(0, 60, 20)])
     stored, chosen = RayCluster(engine.address, unshared=True), ["permutation", "correlation"]
@@ -138,6 +139,11 @@ def test_files_through_the_object_store(cluster: Any, engine: RayCluster, tmp_pa
     audit_into(tmp_path / "shared", tmp_path / "trace", chosen, engine=engine)
     audit_into(tmp_path / "stored", tmp_path / "trace", chosen, engine=stored)
     assert made(tmp_path / "stored") == made(tmp_path / "shared") == made(tmp_path / "local")
+    shutil.copytree(whole / "trainings", tmp_path / "study" / "trainings")
+    for training in ("base-s1", "base-s3"):
+        shutil.rmtree(next((tmp_path / "study" / "trainings").glob(f"{training}-*")))
+    run_study(SPEC, tmp_path / "study", engine=stored)
+    assert made(tmp_path / "study") == made(whole)
 
 
 def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayCluster, tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ class Here:
         """A specification with the paths and the device of this machine."""
         if self == LOCALLY:
             return spec
-        changed: dict[str, Any] = {"device": self.device}
+        changed: dict[str, Any] = {"device": self.device} if any(one.name == "device" for one in fields(spec)) else {}
         if getattr(spec, "teacher", None) is not None:
             changed["teacher"] = replace(spec.teacher, trace=str(self.path(Path(spec.teacher.trace))))
         if getattr(spec, "vectors", "corpus") not in ("corpus", "random"):

@@ -86,12 +86,14 @@ class Nodes:
             return ray.get(self.board.news.remote(), timeout=1.0)
         return {}
 
-    def check(self) -> None:
-        """Raise RunError for a node that lacks this package, or has another version."""
-        refuse(self._ask(None), None)
+    def check(self, folder: Path | None) -> None:
+        """Raise RunError for a node that lacks this package, has another version, or does not share the ``folder``, if one is given.
 
-    def check_shared(self, folder: Path) -> None:
-        """Raise RunError unless every node sees what is written into ``folder``, and writes into it what is seen here."""
+        Every node is to see what is written into it here, and to write into it what is seen here.
+        """
+        if folder is None:
+            refuse(self._ask(None), None)
+            return
         token = uuid.uuid4().hex
         probe = folder / f".probe.json.{token[:8]}"
         try:
@@ -188,9 +190,7 @@ def connected(address: str | None) -> Iterator[Nodes]:
     if own:
         _connect(address)
     try:
-        nodes = Nodes(_board())
-        nodes.check()
-        yield nodes
+        yield Nodes(_board())
     finally:
         if own:
             ray.shutdown()

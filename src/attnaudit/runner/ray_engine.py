@@ -43,8 +43,7 @@ class RayCluster:
     def opened(self, folder: Path) -> Iterator[Engine]:
         folder = folder.absolute()
         with claimed(folder) as check, connected(self.address) as nodes:
-            if not self.unshared:
-                nodes.check_shared(folder)
+            nodes.check(None if self.unshared else folder)
             yield Connected(nodes, folder, self.unshared, check)
 
     def device(self, asked: str) -> str | None:

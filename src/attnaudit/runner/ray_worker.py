@@ -87,16 +87,16 @@ def _object(held: list[Any]) -> Any:
 
 
 def _copied(order: Order, scratch: Path) -> dict[Path, Path]:
-    """Write what the call reads into ``scratch``; returns where each path is there, the one that it writes among them."""
+    """Write what the call reads into ``scratch``; returns where each path is there, the one that it writes among them.
+
+    Paths lie there as they do for the driver: the tail of a trace is next to its files.
+    """
     import ray
 
-    found: dict[Path, Path] = {}
     sent: Any = ray.get(order.files)
-    for number, (path, files) in enumerate(sent.items()):
-        found[path] = scratch / str(number) / path.name
+    found = {path: scratch.joinpath(*path.parts[1:]) for path in (*sent, order.folder / order.call.writes)}
+    for path, files in sent.items():
         put_files(files, found[path])
-    writes = order.folder / order.call.writes
-    found.setdefault(writes, scratch / "made" / writes.name)
     return found
 
 
