@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import time
 from collections.abc import Iterable, Iterator
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress
 from attnaudit.core.threads import cores
 from attnaudit.runner.engine import Call, Done, Engine, Here, done
@@ -50,12 +50,11 @@ def touch(here: Here, held: Any, progress: Progress, *, folder: Path, number: in
     return number
 
 
-def die_once(here: Here, held: Any, progress: Progress, *, mark: Path) -> int:
-    """The process ends at the first try, and answers its number of threads at the second."""
-    if not mark.exists():
-        mark.touch()
-        os._exit(1)
-    return cores()
+def threads(here: Here, held: Any, progress: Progress) -> list[int]:
+    """The numbers of threads that work split by rows, compiled kernels and torch take."""
+    import torch
+
+    return [cores(), SETTINGS.NUMBA_NUM_THREADS, torch.get_num_threads()]
 
 
 def too_large(here: Here, held: Any, progress: Progress, *, marks: Path) -> None:

@@ -105,6 +105,7 @@ class _Flight:
     ended: set[str] = field(default_factory=set)
     held: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # the last objects of calls, by id, with their references
     exhausted: bool = False
+    shown: float = float("-inf")
 
     def done(self) -> Iterator[Done]:
         """Every call as it ends."""
@@ -222,9 +223,13 @@ class _Flight:
         self._try_again(one, "lost", TRIES, 0.0, "out of memory", max(largest // 2, 1) if one.cpus < largest // 2 else largest)
 
     def _show(self) -> None:
-        """One line on all that is under way, with what one of the workers does."""
-        done, running = len(self.ended), len(self.submitted)
-        news = [f"{name}: {what}" for name, what in self.cluster.nodes.news().items() if name not in self.ended]
+        """One line now and then on all that is under way, with what one of the workers does."""
+        now = time.monotonic()
+        if now < self.shown + PAUSE:
+            return
+        self.shown = now
+        done, running, names = len(self.ended), len(self.submitted), {one.call.name for one in self.submitted.values()}
+        news = [f"{name}: {what}" for name, what in self.cluster.nodes.news().items() if name in names]
         latest = f", {news[-1]}" if news else ""
         self.progress(f"cluster{WITHIN}{done} done, {running} under way{latest}", done, self.total)
 
