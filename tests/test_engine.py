@@ -48,7 +48,8 @@ def made(out: Path) -> dict[str, bytes]:
 
 def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With shards of a few rows, so that there are several."""
-    monkeypatch.setitem(getattr(collect_shards, "__wrapped__", collect_shards).__kwdefaults__, "shard_rows", 8)
+    defaults: Any = getattr(collect_shards, "__wrapped__", collect_shards).__kwdefaults__
+    monkeypatch.setitem(defaults, "shard_rows", 8)
     monkeypatch.setitem(TASKS, "run", replace(TEXTS, shard_rows=8))
     spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)
     run(spec, tmp_path / "local")
