@@ -74,6 +74,7 @@ def demo(out: o.Out = None, as_json: o.Json = False) -> None:
 def run_(
     corpus: o.CorpusName, encoder: o.Encoder = None, attention: o.Attention = None, seed: o.Seed = 0, out: o.Out = None,
     settings: o.Settings = None, vectors: o.Vectors = None, preset: o.Preset = None, epochs: o.Epochs = None, device: o.Device = None,
+    engine: o.Engine = None, address: o.Address = None, unshared: o.Unshared = False,
     dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Train a model, record its attention, audit it and write the report.
@@ -88,6 +89,7 @@ def run_(
       attnaudit run folder/with/train/and/test --encoder average --attention dot --seed 1
       attnaudit run sst --vectors glove.6B.300d.txt --epochs 4 --set adversary.epsilon=0.05
       attnaudit run sst --data-dir data --dry-run
+      attnaudit run reviews.csv --engine ray
     """
     o.require_files(corpus, vectors)
     from attnaudit.cli.show import show_run
@@ -99,8 +101,9 @@ def run_(
     if dry_run:
         show_plan_and_end(as_json, plan_run, spec, place)
     before = (place / "manifest.json").exists()
+    on = o.engine(engine, address, unshared)
     with progress() as bar:
-        run(spec, place, bar)
+        run(spec, place, bar, **on)
     if before and not as_json:
         typer.echo(f"{printable(str(place))} already holds this run\n")
     show_run(place, as_json)
@@ -129,7 +132,7 @@ class ListsStudies(TyperCommand):
 @app.command(short_help="Audit an existing trace.", cls=ListsExperiments)
 def audit(
     trace: o.TracePath, experiments: o.Experiments = None, settings: o.ExperimentSettings = None, replay: o.ReplayModel = None,
-    out: o.Out = None, as_json: o.Json = False,
+    out: o.Out = None, engine: o.Engine = None, address: o.Address = None, unshared: o.Unshared = False, as_json: o.Json = False,
 ) -> None:  # fmt: skip
     """Audit an existing trace from any tool.
 
@@ -141,12 +144,14 @@ def audit(
       attnaudit audit runs/sst-bilstm-additive-s0 --experiment adversary --set adversary.epsilon=0.05
       attnaudit audit path/to/trace --out audits/mine --json
       attnaudit audit runs/lm --replay models/gpt2 --experiment permutation
+      attnaudit audit path/to/trace --engine ray --address 10.0.0.1:6379
     """
     from attnaudit.cli.show import show_summary
     from attnaudit.runner import audit_into
 
+    on = o.engine(engine, address, unshared)
     with progress() as bar:
-        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay)
+        folder = audit_into(out, trace, experiments or (), o.assigned(settings), bar, replay, **on)
     show_summary(folder, as_json)
 
 
@@ -226,8 +231,8 @@ def compare(
 def study(
     name: o.StudyName, corpus: o.StudyCorpus, encoder: o.Encoder = None, attention: o.Attention = None, config: o.StudyConfig = None,
     seed: o.Seed = 0, out: o.Out = None, settings: o.Settings = None, vectors: o.Vectors = None, preset: o.StudyPreset = None,
-    epochs: o.Epochs = None, device: o.Device = None, full: o.Full = False, dry_run: o.DryRun = False, as_json: o.Json = False,
-    **texts: Any,
+    epochs: o.Epochs = None, device: o.Device = None, full: o.Full = False, engine: o.Engine = None, address: o.Address = None,
+    unshared: o.Unshared = False, dry_run: o.DryRun = False, as_json: o.Json = False, **texts: Any,
 ) -> None:  # fmt: skip
     """Retraining studies of attention: train variants of a model and compare them.
 
@@ -246,6 +251,7 @@ def study(
     Examples:
       attnaudit study uniform sst --data-dir data --dry-run
       attnaudit study seeds sst --data-dir data --full
+      attnaudit study seeds sst --data-dir data --full --engine ray --address 10.0.0.1:6379
       attnaudit study deceive deceptive_pronoun --data-dir data --set deceive.seeds=2
       attnaudit study dynamics sst --data-dir data --set dynamics.steps=0,50,100,200,400,800
       attnaudit study uniform planted-decisive --set corpus.size=500 --epochs 3 --set uniform.seeds=2
@@ -265,8 +271,9 @@ def study(
     chosen |= {"seed": seed, "full": full, "settings": o.assigned(settings, epochs)}
     if dry_run:
         show_plan_and_end(as_json, partial(plan_study, **chosen), name, corpus, out)
+    on = o.engine(engine, address, unshared)
     with progress() as bar:
-        folder = run_study(name, corpus, out, bar, _tell, **chosen)
+        folder = run_study(name, corpus, out, bar, _tell, **on, **chosen)
     show_study(folder, as_json)
 
 

@@ -139,7 +139,8 @@ def hf() -> None:
 def audit(
     model: Folder, corpus: Source, task: Task = None, layers: Layers = None, heads: Heads = None, cross: Cross = False,
     positions: Positions = None, sample: Sample = None, split: Split = None, classes: Classes = None, scores: Scores = None,
-    seed: Seed = 0, experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None, as_json: o.Json = False,
+    seed: Seed = 0, experiments: o.Experiments = None, settings: Settings = None, out: o.Out = None,
+    engine: o.Engine = None, address: o.Address = None, unshared: o.Unshared = False, as_json: o.Json = False,
     **texts: Any,
 ) -> None:  # fmt: skip
     """Check a model, record the attention of its heads at the position that its prediction is read from, audit it and write the report.
@@ -157,6 +158,7 @@ def audit(
       attnaudit hf models/gpt2 prompts.txt --task causal-lm --out runs/lm
       attnaudit hf models/marian pairs/ --task seq2seq --cross --out runs/mt
       attnaudit hf models/marian pairs/ --cross --positions all --sample 20
+      attnaudit hf models/bert reviews.csv --sample 5000 --engine ray
     """
     require("hf", f"audit {model}")
     from attnaudit.cli.show import show_run
@@ -167,10 +169,11 @@ def audit(
     collect = o.given(
         layers=layers, heads=heads, positions=positions, sample=sample, split=split, max_tokens=cut, scores=measures, classes=classes
     )  # fmt: skip
+    on = o.engine(engine, address, unshared)
     with progress() as bar:
         folder = audit_transformer(
             model, corpus, out, bar, task=task, cross=cross, experiments=experiments or (), settings=o.assigned(settings), seed=seed,
-            collect=collect, **o.given(**texts),
+            collect=collect, **on, **o.given(**texts),
         )  # fmt: skip
     show_run(folder, as_json)
 

@@ -64,6 +64,15 @@ def assigned(settings: list[str] | None, epochs: int | None = None) -> dict[str,
     return found
 
 
+def engine(name: str | None, address: str | None, unshared: bool) -> dict[str, Any]:
+    """The engine of --engine, --address and --unshared as an argument of the library; none where none of them is given."""
+    if name is None and address is None and not unshared:
+        return {}
+    from attnaudit.runner.engine import engine_of
+
+    return {"engine": engine_of(name or "local", address, unshared)}
+
+
 def require_files(corpus: str, vectors: str | None = None, known: Iterable[str] = CORPORA) -> None:
     """Raise InputError for a corpus or a file of word vectors that does not exist, before anything is imported that takes time.
 
@@ -240,5 +249,16 @@ ReplayModel = Annotated[
         help="The transformer that the trace was collected from, for a trace with tail replay.",
     ),
 ]  # fmt: skip
+Engine = Annotated[
+    str | None,
+    typer.Option("--engine", metavar="local|ray", show_default="local", help="ray: the work goes to a cluster (attnaudit[ray])."),
+]  # fmt: skip
+Address = Annotated[
+    str | None,
+    typer.Option("--address", metavar="HOST:PORT", show_default=False, help="Head of the cluster of --engine ray; default: this machine."),
+]  # fmt: skip
+Unshared = Annotated[
+    bool, typer.Option("--unshared", help="With --engine ray: nodes share no folder; files go through Ray's object store.")
+]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Where to write.")]
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on stdout.")]

@@ -42,6 +42,9 @@ def reproduce(
             help="Records are in DIR/PAPER; default: the folder records next to FILE or above it, else in the folder of --out.",
         )
     ] = None,
+    engine: o.Engine = None,
+    address: o.Address = None,
+    unshared: o.Unshared = False,
     dry_run: o.DryRun = False,
     as_json: o.Json = False,
 ) -> None:  # fmt: skip
@@ -58,6 +61,7 @@ def reproduce(
       attnaudit reproduce jain2019 --corpus sst --corpus babi1 --vectors glove.6B.300d.txt --data-dir data
       attnaudit reproduce serrano2019 --quick --data-dir data
       attnaudit reproduce snell2021 --study copying
+      attnaudit reproduce jain2019 --data-dir data --engine ray --address 10.0.0.1:6379
       attnaudit reproduce serrano2019 --markdown docs/experiments/erasure.md
       attnaudit reproduce
     """
@@ -88,8 +92,9 @@ def reproduce(
         typer.echo(printable(declared.left_out()), err=True)
     if dry_run:
         show_plan_and_end(as_json, plan_reproduction, sweep)
+    on = o.engine(engine, address, unshared)
     with progress() as bar:
-        outcome = run_sweep(sweep, bar, lambda line: typer.echo(printable(line), err=True))
+        outcome = run_sweep(sweep, bar, lambda line: typer.echo(printable(line), err=True), **on)
     show_reproduction(outcome, as_json)
     if not outcome.done:
         got = f"none of the {len(cells)} requested cells could be done"

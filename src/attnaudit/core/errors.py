@@ -25,6 +25,10 @@ class InputError(AttnauditError):
         line = f"{operation}: {where}: {got}; expected {expected}" + (f"; {do}" if do else "")
         super().__init__(printable(" ".join(line.split())))
 
+    def __reduce__(self) -> tuple[type[InputError], tuple[str, ...]]:
+        """Made again of its parts in another process."""
+        return type(self), (self.operation, self.where, self.got, self.expected, self.do)
+
 
 class TraceError(InputError):
     """A trace that breaks the schema, or that an experiment cannot use."""

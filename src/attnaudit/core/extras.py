@@ -11,6 +11,7 @@ PACKAGES = {
     "train": _TRAIN,
     "translate": (*_TRAIN, "sacrebleu", "sentencepiece"),
     "hf": ("torch", "transformers", "sentencepiece", "onnx", "onnxscript", "onnxruntime"),
+    "ray": ("ray",),
     "onnx": ("onnx", "onnxruntime"),
     "serve": ("starlette", "uvicorn"),
 }  # the modules of the extras in pyproject.toml

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 
 def cores() -> int:
@@ -11,3 +12,13 @@ def cores() -> int:
     if given.isdigit() and int(given) > 0:
         return int(given)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def take(number: int) -> None:
+    """From here on this process takes ``number`` threads: what is split by `cores`, compiled kernels, and torch where it is loaded."""
+    from attnaudit.core.kernels import SETTINGS
+
+    os.environ["OMP_NUM_THREADS"] = str(number)  # torch that is loaded later reads it
+    SETTINGS.NUMBA_NUM_THREADS = number
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -46,6 +46,8 @@ from attnaudit.results.table import table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
 
+Tables = Callable[[Mapping[str, Experiment], Iterable[Trace], int, Progress], Iterator[tuple[str, pl.DataFrame]]]
+"""Computes the table of every experiment on every shard, those of one experiment in the order of the shards."""
 _OURS = (
     Prediction, Correlation, Permutation, MaximalChange, Joint, Adversary, Ranges, Identifiability, Erasure, Comprehensiveness,
     Plausibility, Alignment,
@@ -66,7 +68,7 @@ def settings_for_task(task: str | None) -> dict[str, dict[str, Any]]:
 
 def audit(
     trace: Trace | str | Path, experiments: Sequence[str] | None = None, settings: Mapping[str, Mapping[str, Any]] | None = None,
-    folder: Path | None = None, progress: Progress = silent, replay: Any = None,
+    folder: Path | None = None, progress: Progress = silent, replay: Any = None, tables: Tables | None = None,
 ) -> Results:  # fmt: skip
     """Run every registered experiment that the trace's columns allow; with ``experiments`` just those.
 
@@ -74,7 +76,7 @@ def audit(
     settings, for example ``{"adversary": {"epsilon": 0.05}}``; where it says nothing, the defaults for the trace's task hold. With
     ``folder`` the tables are written there as they come, ``<experiment>.parquet``; memory then holds one shard, and for the summary
     a few measures of every row at a time. ``replay`` is the model of a trace that stores no tail: one of the transformers library, its
-    folder, or `attnaudit.hf.Replay`.
+    folder, or `attnaudit.hf.Replay`. ``tables`` computes the tables of the shards in place of this process.
 
     Raises InputError for an unknown experiment or setting, and for a model, given or held by the trace, whose weights are not those that
     the trace was collected from; TraceError where an experiment asked for by name cannot use this trace.
@@ -91,10 +93,10 @@ def audit(
     taken = {name: experiment for name, experiment in make_all.items() if name not in skipped}
     keep = _into_memory if folder is None else partial(_into_files, folder)
     rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
-    tables = keep(taken, _run(taken, chain([first], shards), rows, progress))
+    kept = keep(taken, (tables or _run)(taken, chain([first], shards), rows, progress))
     results = {}
-    for name, rows in tables.items():
-        progress("summarise", len(results), len(tables))
+    for name, rows in kept.items():
+        progress("summarise", len(results), len(kept))
         results[name] = Result(name, rows, taken[name].summarise(rows))
     return Results(results, skipped, first.metadata)
 

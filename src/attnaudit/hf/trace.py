@@ -99,13 +99,20 @@ def collect_shards(
         work = _Work(
             model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget
         )
-        shard_texts = shard_texts or work.texts_of_a_shard
+        shard_texts = shard_texts or texts_of_a_shard(encoded, chosen, class_names)
         for start in range(0, len(encoded), shard_texts):
             part = encoded.take(np.arange(start, min(start + shard_texts, len(encoded))))
             with _unlike_the_checks(gate, part):
                 shard = work.shard(part)
             yield shard
             progress("collect", min(start + shard_texts, len(encoded)), len(encoded))
+
+
+def texts_of_a_shard(encoded: Encoded, chosen: Sequence[Chosen], class_names: Sequence[str]) -> int:
+    """How many texts of the longest kind fit into a file."""
+    longest, outputs = int(encoded.ids.lengths.max(initial=1)), len(class_names)
+    of_text = sum(len(one.heads) * (longest * one.layer.width + outputs) * 4 for one in chosen)
+    return int(np.clip(SHARD_BYTES // of_text, 1, SHARD_TEXTS))
 
 
 @contextmanager
@@ -167,13 +174,6 @@ class _Work:
         probe = probe_of(self.model)
         texts = [states_at(self.model, probe.alone(row), self._task, self.gate.reads or 0) for row in range(len(probe.lengths))]
         return write_tail(self.model, texts, last.number, self.folder / GRAPH_FILE) or self.network
-
-    @property
-    def texts_of_a_shard(self) -> int:
-        """How many texts of the longest kind fit into a file."""
-        longest, outputs = int(self.encoded.ids.lengths.max(initial=1)), len(self.class_names)
-        of_text = sum(len(one.heads) * (longest * one.layer.width + outputs) * 4 for one in self.chosen)
-        return int(np.clip(SHARD_BYTES // of_text, 1, SHARD_TEXTS))
 
     @property
     def _task(self) -> Any:

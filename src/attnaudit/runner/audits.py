@@ -13,6 +13,8 @@ from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
+from attnaudit.runner.engine import LOCAL, Engine
+from attnaudit.runner.pieces import AuditOfPieces, pieces_folder, replay_folder
 from attnaudit.runner.store import (
     OF_TRANSFORMERS,
     Record,
@@ -46,33 +48,44 @@ class Battery:
 
 
 def audited(
-    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress, replay: Any = None
-) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    battery: Battery, trace: Path, folder: Path, spec: Mapping[str, Any], progress: Progress, replay: Any = None,
+    tables: Any = None,
+) -> tuple[list[dict[str, Any]], dict[str, str]]:  # fmt: skip
     """Write the tables of the experiments into ``folder``; returns their summary rows, and which experiments were excluded and why.
 
-    A row has the published number of the same corpus and model, which ``spec`` and the trace name, as ``reference``. Raises TraceError.
+    ``tables`` computes the tables of shards (`tables_on`). A row has the published number of the same corpus and model, which ``spec`` and
+    the trace name, as ``reference``. Raises TraceError.
     """
     from attnaudit.experiments import audit
 
-    results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings, folder / RESULTS[0], progress, replay)
+    results = audit(trace, list(battery.names) if battery.chosen else None, battery.settings, folder / RESULTS[0], progress, replay, tables)
     about = About.of(spec, trace_metadata(trace))
     return with_references(results.summary, about).to_dicts(), dict(results.left_out)
 
 
 def audit_step(
     store: Store, trace: Path, battery: Battery, spec: Mapping[str, Any], progress: Progress, outputs: Sequence[str] = RESULTS,
-    replay: Any = None,
+    replay: Any = None, engine: Engine = LOCAL,
 ) -> Record:  # fmt: skip
     """Audit ``trace`` into ``results/`` and ``summary.json``; ``spec.json`` may be one of the outputs. Raises TraceError."""
 
+    key = battery.key(trace)
+
     def work(folder: Path) -> dict[str, Any]:
-        rows, left_out = audited(battery, trace, folder, spec, progress, replay)
+        rows, left_out = audited(battery, trace, folder, spec, progress, replay, tables_on(engine, trace, store.out, key, replay))
         write_json(folder / RESULTS[1], rows)
         if "spec.json" in outputs:
             write_with_digest(folder / "spec.json", spec)
         return {"left_out": left_out}
 
-    return store.step("audit", battery.key(trace), outputs, work)
+    return store.step("audit", key, outputs, work)
+
+
+def tables_on(engine: Engine, trace: Path, out: Path, key: str, replay: Any = None) -> AuditOfPieces | None:
+    """What computes the tables of a trace's shards for an audit in ``out``; None for this process, which needs nothing for it."""
+    if engine == LOCAL:
+        return None
+    return AuditOfPieces(engine, trace, pieces_folder(out, key), replay_folder(replay))
 
 
 def report_step(store: Store, progress: Progress, pages: Mapping[str, Page]) -> Record:
@@ -100,13 +113,14 @@ def audit_page(trace: Path | None = None) -> dict[str, Page]:
 
 def audit_into(
     out: str | Path | None, trace: str | Path, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None,
-    progress: Progress | None = None, replay: Any = None,
+    progress: Progress | None = None, replay: Any = None, engine: Engine = LOCAL,
 ) -> Path:  # fmt: skip
     """Audit the trace (a folder of shards, one file, or a run) into ``out``, by default a folder next to it; returns that folder.
 
     All experiments that the trace allows, or just those named; ``settings`` are dotted names, as ``{"adversary.epsilon": 0.05}``.
-    ``replay`` is the model of a trace without a tail of its own, or its folder. Overwrites an earlier audit in ``out`` once the new one is
-    computed, and never a run. Raises InputError, TraceError and RunError, and then leaves ``out`` as it was.
+    ``replay`` is the model of a trace without a tail of its own, or its folder. The ``engine`` audits the files of the trace.
+    Overwrites an earlier audit in ``out`` once the new one is computed, and never a run. Raises InputError, TraceError and RunError, and
+    then leaves ``out`` as it was.
     """
     from attnaudit.trace import trace_task
 
@@ -119,8 +133,8 @@ def audit_into(
         "schema": SCHEMA, "kind": "audit", "trace": str(trace.resolve()), "shards": shards, "chosen": battery.chosen,
         "experiments": {name: battery.settings[name] for name in battery.names},
     }  # fmt: skip
-    with alone(out) as store:
-        audit_step(store, trace, battery, spec, progress, ("spec.json", *RESULTS), replay)
+    with engine.opened(out) as opened, alone(out) as store:
+        audit_step(store, trace, battery, spec, progress, ("spec.json", *RESULTS), replay, opened)
         report_step(store, progress, audit_page(trace))
         store.close({"kind": "audit", "versions": versions(*_packages(trace, replay))})
     return out

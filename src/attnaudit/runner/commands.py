@@ -19,6 +19,7 @@ from attnaudit.plans.spec import RunSpec, TranslationSpec
 from attnaudit.published.compare import compare as compare_records
 from attnaudit.runner import pipeline
 from attnaudit.runner.audits import report_into
+from attnaudit.runner.engine import LOCAL, Engine
 from attnaudit.runner.pairing import compare_runs
 from attnaudit.runner.site import site_into
 from attnaudit.runner.store import MANIFEST, require_finished
@@ -27,7 +28,9 @@ from attnaudit.trace import Trace
 PUBLISHED = "jain2019"  # what a single run is compared with
 
 
-def run(source: str | Path | Any, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:
+def run(
+    source: str | Path | Any, out: str | Path | None = None, progress: Progress | None = None, engine: Engine = LOCAL, **options: Any
+) -> Path:  # fmt: skip
     """Train a classifier on the corpus ``source``, record its attention, audit it and write the report; returns the run's folder.
 
     ``source`` is a registered name, a file, a folder or ``planted-<kind>``; ``options`` are those of ``attnaudit run``: ``encoder``,
@@ -41,7 +44,7 @@ def run(source: str | Path | Any, out: str | Path | None = None, progress: Progr
     if not isinstance(source, str | Path):
         source = _kept(source, Path("runs") if out is None else Path(out).parent, "" if out is None else Path(out).name, options)
     spec = RunSpec.of(source, **options)
-    return pipeline.run(spec, out or Path("runs") / spec.name, progress)
+    return pipeline.run(spec, out or Path("runs") / spec.name, progress, engine=engine)
 
 
 def translate(source: str | Path, out: str | Path | None = None, progress: Progress | None = None, **options: Any) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from attnaudit.published.compare import interval_over_seeds
 from attnaudit.results import summary_row
 from attnaudit.runner.cells import RUNS, manifest_of
 from attnaudit.runner.copying import copying_study, run_copying, specified
+from attnaudit.runner.engine import Engine, Here
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.store import MANIFEST, check_place
 from attnaudit.runner.studies import StudySpec, run_study
@@ -50,6 +52,13 @@ class _Job:
     options: Options
 
 
+def do_run(here: Here, corpus: Any, progress: Progress, *, spec: RunSpec, folder: Path) -> float:
+    """Train, collect and audit into ``folder``, on any machine; returns the seconds that it took."""
+    started = time.perf_counter()
+    run(spec, folder, progress, corpus, here=here)
+    return time.perf_counter() - started
+
+
 class RunJob(_Job):
     """Train, collect, audit."""
 
@@ -70,9 +79,6 @@ class RunJob(_Job):
     def finished(self) -> bool:
         check_place(self.folder, self.spec.to_json())
         return manifest_of(self.folder) is not None
-
-    def do(self, progress: Progress, say: Say, corpus: Any = None) -> None:
-        run(self.spec, self.folder, progress, corpus)
 
     def rows(self) -> list[dict[str, Any]]:
         return [*read_json(self.folder / "summary.json"), *by_delta_alpha(self.folder)]
@@ -109,8 +115,8 @@ class StudyJob(_Job):
         check_place(self.folder, self.spec.to_json())
         return True
 
-    def do(self, progress: Progress, say: Say, corpus: Any = None) -> None:
-        run_study(self.spec, self.shared, progress, say)
+    def do(self, progress: Progress, say: Say, engine: Engine) -> None:
+        run_study(self.spec, self.shared, progress, say, engine)
 
     def rows(self) -> list[dict[str, Any]]:
         return read_json(self.folder / "summary.json")
@@ -131,7 +137,8 @@ class CopyingJob(_Job):
         check_place(self.folder, specified(self.spec))
         return (self.folder / MANIFEST).exists()
 
-    def do(self, progress: Progress, say: Say, corpus: Any = None) -> None:
+    def do(self, progress: Progress, say: Say, engine: Engine) -> None:
+        """In this process: all seeds are trained side by side."""
         run_copying(self.spec, self.folder, progress)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -139,7 +146,7 @@ class CopyingJob(_Job):
 
 
 Job = RunJob | StudyJob | CopyingJob
-"""Its ``folder``; ``finished``; ``do``; the ``rows`` of its summary. All raise InputError and RunError."""
+"""Its ``folder``; ``finished``; ``do``, while `do_run` does a run; the ``rows`` of its summary. All raise InputError and RunError."""
 
 
 def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:

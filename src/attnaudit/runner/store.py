@@ -14,12 +14,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest, sha256, unwritable, write_json, write_with_digest
 from attnaudit.core.printable import printable
 from attnaudit.plans.spec import differences
+from attnaudit.runner.claim import NAME as CLAIM
 
 MANIFEST = "manifest.json"
+PIECES = "pieces"  # of an unfinished run: what calls of an engine have left
 UNFINISHED = ".unfinished"  # the state of a run that has no manifest yet: a record per finished step, the training checkpoint
 PACKAGES = ("attnaudit", "gensim", "numba", "numpy", "polars", "pyarrow", "safetensors", "scipy", "spacy", "torch")
 OF_TRANSFORMERS = ("transformers", "tokenizers", "onnxruntime")
@@ -36,6 +38,10 @@ class Record:
     seconds: float
     peak_memory_bytes: int
     notes: dict[str, Any] = field(default_factory=dict)
+
+
+class BusyError(RunError):
+    """Another process is at work in the folder."""
 
 
 class Store:
@@ -70,8 +76,10 @@ class Store:
         try:
             notes = dict(work(staging) or {})
             files = digests(staging, outputs)
-        except BaseException:
+        except BaseException as error:
             _remove(staging)
+            if isinstance(error, InputError) and not isinstance(error, RunError):
+                _remove(self.scratch / PIECES)  # of an input that is refused
             remove_empty(self.scratch, self.out)
             raise
         self._reopen(name)
@@ -138,8 +146,8 @@ def sweep(out: Path) -> None:
 
 
 def is_free(out: Path) -> bool:
-    """Whether nothing but leftovers of a killed process is there."""
-    ours = (path.name == UNFINISHED or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
+    """Whether nothing but leftovers of a killed process, or the claim of a driver, is there."""
+    ours = (path.name in (UNFINISHED, CLAIM) or _LEFTOVER.fullmatch(path.name) for path in (out.iterdir() if out.is_dir() else ()))
     return not out.exists() or (out.is_dir() and all(ours))
 
 
@@ -231,7 +239,7 @@ def alone(out: Path) -> Iterator[Store]:
         lock.acquire(timeout=0)
     except Timeout as error:
         got, do = "another process is at work there", "wait for it, or choose another --out"
-        raise RunError("run", str(out), got, "a run of one process at a time", do) from error
+        raise BusyError("run", str(out), got, "a run of one process at a time", do) from error
     try:
         yield Store(out)
     finally:

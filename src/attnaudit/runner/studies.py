@@ -21,7 +21,7 @@ from attnaudit.copying.study import NAME as COPYING
 from attnaudit.core.errors import InputError, RunError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import content_key, sha256, write_json, write_with_digest
-from attnaudit.core.progress import Progress, silent, within
+from attnaudit.core.progress import WITHIN, Progress, silent
 from attnaudit.core.settings import override
 from attnaudit.plans.spec import SCHEMA, Teacher, differences
 from attnaudit.plans.training import TrainingId, usual
@@ -30,6 +30,7 @@ from attnaudit.results import SUMMARY_SCHEMA
 from attnaudit.results.table import table_file
 from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, report_step
 from attnaudit.runner.copying import copying_folder, copying_study, run_copying
+from attnaudit.runner.engine import LOCAL, Call, Engine, Here, files_of
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.store import MANIFEST, Record, Store, alone, check_place, read_spec, remove_empty, some_of, trace_digests
 from attnaudit.runner.tasks import task_of, task_of_corpus
@@ -95,22 +96,24 @@ class StudySpec:
 
 def study(
     name: str, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, say: Say = lambda line: None,
-    **options: Any,
+    engine: Engine = LOCAL, **options: Any,
 ) -> Path:  # fmt: skip
     """Do the study ``name`` of the corpus ``source`` in the folder ``out``, by default below ``runs/studies``; returns the study's folder.
 
     ``options`` are those of the corpus's task (as `RunSpec.of`, `TranslationSpec.of`), or with ``config`` those of a transformer that is
     trained here (as `TransformerTraining.of`), with dotted ``settings`` that may be the study's own
     (``{"uniform.seeds": 3}``), and ``full``: with it the settings that are not given are as published, else those of a study that two cores
-    finish in minutes. ``say`` is called with a line for each training. What is done already is left as it is. Raises InputError, and
-    RunError where the folder holds another study.
+    finish in minutes. ``say`` is called with a line for each training. The ``engine`` trains. What is done already is left as it is. Raises
+    InputError, and RunError where the folder holds another study.
     """
     check_name(name)
     if name == COPYING:
+        if engine != LOCAL:
+            raise InputError("study", "--engine ray", "copying, which trains all seeds side by side in one process", "--engine local")
         copying = copying_study(str(source), **options)
         return run_copying(copying, out or copying_folder(copying), progress)
     spec = StudySpec.of(name, source, **options)
-    return run_study(spec, out or spec.folder, progress, say)
+    return run_study(spec, out or spec.folder, progress, say, engine)
 
 
 def check_name(study: str) -> None:
@@ -156,7 +159,9 @@ def prepared(spec: StudySpec, out: Path, progress: Progress) -> Prepared:
     return Prepared(corpus, plain, plan, {training.id: training_folder(out / TRAININGS, training) for training in plan}, notes)
 
 
-def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None) -> Path:
+def run_study(
+    spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None, engine: Engine = LOCAL
+) -> Path:
     """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
@@ -168,7 +173,9 @@ def run_study(spec: StudySpec, out: str | Path, progress: Progress | None = None
     for note in notes:
         say(f"note: {note}")
     try:
-        _train_all(study, out / TRAININGS, progress, say)
+        if study.missing or engine == LOCAL:
+            with engine.opened(out) as opened:
+                _train_all(study, out / TRAININGS, progress, say, opened)
     finally:
         remove_empty(out / TRAININGS, out)
     base = folders.get(usual(spec.base, spec.base.seed).id)
@@ -273,21 +280,40 @@ class Traces(Mapping[TrainingId, Trace]):
         return len(self.folders)
 
 
-def _train_all(study: Prepared, store: Path, progress: Progress, say: Say) -> None:
+def _train_all(study: Prepared, store: Path, progress: Progress, say: Say, engine: Engine) -> None:
     """Train what of a study is not finished."""
-    plan, folders = study.trainings, study.folders
-    teachers = {key_of(training.teacher) for training in plan if isinstance(training.teacher, Training)}
+    total, by_name = len(study.trainings), {training.name: training for training in study.trainings}
     took: dict[TrainingId, float] = {}
-    for number, training in enumerate(plan, 1):
-        folder = folders[training.id]
-        started, before = time.perf_counter(), finished_at(folder)
+    shown = _FirstEpoch(progress, [one.spec for one in study.missing], say)
+    for number, done in enumerate(engine.do(_calls(study, store), shown, total), 1):
+        seconds = done.result()
+        if seconds is not None:
+            shown.specs, took[by_name[done.call.name].id] = (), seconds
+            left = _estimate(study.missing, took) / min(engine.at_once, max(len(study.missing), 1))
+            say(f"{done.call.name}: {seconds:.0f} s ({number} of {total}{_left(left)})")
+
+
+def _calls(study: Prepared, store: Path) -> Iterator[Call]:
+    """A call for each training of a study."""
+    plan, known = study.trainings, {key_of(training): training.name for training in study.trainings}
+    teachers = {key_of(training.teacher) for training in plan if isinstance(training.teacher, Training)}
+    for training in plan:
         needed = {"teach": training.teaches or key_of(training) in teachers, "translate": training.writes}
-        of_this = within(f"{training.name} ({number} of {len(plan)})", progress)
-        shown = of_this if took else _FirstEpoch(of_this, [one.spec for one in study.missing], say)
-        train_into(taught(training, store), folder, shown, study.corpus, [name for name, is_needed in needed.items() if is_needed])
-        if finished_at(folder) != before:
-            took[training.id] = time.perf_counter() - started
-            say(f"{training.name}: {took[training.id]:.0f} s ({number} of {len(plan)}{_left(_estimate(study.missing, took))})")
+        spec = taught(training, store)
+        arguments = {"spec": spec, "folder": study.folders[training.id], "steps": [name for name, is_needed in needed.items() if is_needed]}
+        after = known.get(key_of(training.teacher)) if isinstance(training.teacher, Training) else None
+        yield Call(
+            training.name, do_training, study.folders[training.id], arguments, files_of(spec), study.corpus,
+            (after,) if after is not None else (), spec.device,
+        )  # fmt: skip
+
+
+def do_training(here: Here, corpus: Any, progress: Progress, *, spec: Any, folder: Path, steps: Sequence[str]) -> float | None:
+    """Train into ``folder``, on any machine; returns the seconds that it took, None where nothing was left to be done."""
+    place = here.path(folder)
+    started, before = time.perf_counter(), finished_at(place)
+    train_into(spec, folder, progress, corpus, steps, here)
+    return None if finished_at(place) == before else time.perf_counter() - started
 
 
 def _estimate(missing: Iterable[Training], took: Mapping[TrainingId, float]) -> float:
@@ -311,7 +337,7 @@ class _FirstEpoch:
 
     def __call__(self, what: str, done: int, total: int) -> None:
         self.progress(what, done, total)
-        stage, _, epoch = what.partition(", ")
+        stage, _, epoch = what.rpartition(WITHIN)[2].partition(", ")
         if not self.specs or stage != "train" or epoch == self.epoch:
             return
         now = time.perf_counter(), done

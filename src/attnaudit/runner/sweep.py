@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -17,7 +17,8 @@ from attnaudit.papers import PAPERS, Cell, Declaration
 from attnaudit.published.numbers import ONCE
 from attnaudit.published.reproduction import NotRun
 from attnaudit.runner.cells import RUNS, Finished, found_in
-from attnaudit.runner.jobs import STUDIES, Job, Options, RunJob, command_of, job_of, kept, over_seeds
+from attnaudit.runner.engine import LOCAL, Call, Engine, files_of
+from attnaudit.runner.jobs import STUDIES, CopyingJob, Job, Options, RunJob, StudyJob, command_of, do_run, job_of, kept, over_seeds
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
 from attnaudit.runner.tasks import task_of
 from attnaudit.runner.twice import not_asked_for, not_run_of, reasons_of, record_corpora, recorded, reproduction_of
@@ -66,19 +67,24 @@ class Outcome:
     notes: tuple[str, ...]
 
 
-def reproduce(sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None) -> Outcome:
+def reproduce(
+    sweep: Sweep, progress: Progress | None = None, say: Say = lambda line: None, engine: Engine = LOCAL
+) -> Outcome:  # fmt: skip
     """Do the cells that are not done yet, record all that are, and write the page.
+
+    The ``engine`` does runs, each as a whole, and then of one study after another the trainings.
 
     A corpus that cannot be read, because its files are not here, say, or a cell whose word vectors cannot, is listed on the page with the
     reason. The same call resumes an interrupted one. Raises InputError where there is no file of word vectors, RunError where the place
     holds something else than a reproduction, or a cell's folder something else than the cell.
     """
     sweep.check()
+    pending = [cell for cell in sweep.cells if not sweep.job(cell).finished()]
     work = _Work(sweep, progress or silent, say)
-    pending = [cell for cell in sweep.cells if not work.finished(cell)]
     try:
-        for _, cells in groupby(pending, key=lambda cell: (cell.corpus, cell.seed, bool(cell.study))):
-            work.do_all(list(cells))
+        if pending:
+            with engine.opened(sweep.out) as opened:
+                work.do_all(pending, opened)
     finally:
         with contextlib.suppress(OSError):
             (sweep.out / RUNS).rmdir()  # only where it is empty
@@ -94,31 +100,48 @@ class _Work:
     say: Say
     failed: dict[Cell, str] = field(default_factory=dict)
 
-    def finished(self, cell: Cell) -> bool:
-        """Whether the cell is done. Raises RunError where its folder holds something else."""
-        return self.sweep.job(cell).finished()
+    def do_all(self, cells: Sequence[Cell], engine: Engine) -> None:
+        """Do the runs, then the studies."""
+        by_name = {cell.name: cell for cell in cells}
+        jobs = [self.sweep.job(cell) for cell in cells]
+        for done in engine.do(self._calls([job for job in jobs if isinstance(job, RunJob)]), self.progress):
+            self._report(by_name[done.call.name], done.answer, done.error)
+        for job in jobs:
+            if not isinstance(job, RunJob):
+                self._do_study(job, engine)
 
-    def do_all(self, cells: Sequence[Cell]) -> None:
-        """Do cells that share a corpus and a seed; runs read the corpus once."""
-        corpus, first = None, self.sweep.job(cells[0])
-        if isinstance(first, RunJob):
-            name = f"{cells[0].corpus} s{cells[0].seed}"
+    def _calls(self, jobs: Sequence[RunJob]) -> Iterator[Call]:
+        """A call for each run; those that share a corpus and a seed follow each other, and the corpus is read once."""
+        for (name, seed), alike in groupby(jobs, key=lambda job: (job.cell.corpus, job.cell.seed)):
+            same = list(alike)
             try:
-                corpus = task_of(first.spec).read(first.spec, within(name, self.progress))
+                spec = same[0].spec
+                corpus = task_of(spec).read(spec, within(f"{name} s{seed}", self.progress))
             except InputError as error:
-                self._skip(cells[0].corpus, cells, error)
-                return
-        for cell in cells:
-            started = time.perf_counter()
-            try:
-                self.sweep.job(cell).do(within(cell.name, self.progress), self.say, corpus)
-            except RunError:
-                raise
-            except InputError as error:
-                self._skip(cell.name, [cell], error)
+                self._skip(name, [job.cell for job in same], error)
                 continue
-            number = self.sweep.cells.index(cell) + 1
-            self.say(f"{cell.name}: {time.perf_counter() - started:.0f} s ({number} of {len(self.sweep.cells)})")
+            for job in same:
+                spec = job.spec
+                arguments = {"spec": spec, "folder": job.folder}
+                yield Call(job.cell.name, do_run, job.folder, arguments, files_of(spec), corpus, device=spec.device)
+
+    def _do_study(self, job: StudyJob | CopyingJob, engine: Engine) -> None:
+        started, error = time.perf_counter(), None
+        try:
+            job.do(within(job.cell.name, self.progress), self.say, engine)
+        except InputError as caught:
+            error = caught
+        self._report(job.cell, time.perf_counter() - started, error)
+
+    def _report(self, cell: Cell, seconds: float, error: InputError | None) -> None:
+        """Say that a cell is done, or why it is skipped. Raises RunError."""
+        if isinstance(error, RunError):
+            raise error
+        if error is not None:
+            self._skip(cell.name, [cell], error)
+            return
+        number = self.sweep.cells.index(cell) + 1
+        self.say(f"{cell.name}: {seconds:.0f} s ({number} of {len(self.sweep.cells)})")
 
     def _skip(self, name: str, cells: Sequence[Cell], error: InputError) -> None:
         """Keep the reason, and say it once."""

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -20,8 +21,11 @@ from attnaudit.corpora.own import Draw
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.spec import SCHEMA
 from attnaudit.runner.audits import Battery, audit_page, audit_step, choose, report_step
+from attnaudit.runner.engine import LOCAL, Call, Engine, Here
 from attnaudit.runner.hf_training import TRAINING
+from attnaudit.runner.pieces import collected, pieces_folder, whole
 from attnaudit.runner.store import OF_TRANSFORMERS, Store, alone, check_place, versions
+from attnaudit.trace import trace_metadata
 
 if TYPE_CHECKING:
     from attnaudit.hf.classes import Outputs
@@ -135,13 +139,14 @@ class TransformerSpec:
 def audit_transformer(
     model: str | Path, source: str | Path, out: str | Path | None = None, progress: Progress | None = None, *, task: str | None = None,
     cross: bool = False, experiments: Sequence[str] = (), settings: Mapping[str, Any] | None = None, seed: int = 0,
-    collect: Mapping[str, Any] | None = None, **corpus: Any,
+    collect: Mapping[str, Any] | None = None, engine: Engine = LOCAL, **corpus: Any,
 ) -> Path:  # fmt: skip
     """Audit the transformer that ``save_pretrained`` wrote to the folder ``model`` on the texts of ``source``; returns the run's folder.
 
     ``task`` is what the model predicts (classification, causal-lm or seq2seq), checked where it is given; ``collect`` are fields of
     `TransformerSettings`, ``corpus`` options of the corpus reader, ``settings`` dotted ones of experiments, of ``corpus`` and of
-    ``collect``. A run that was stopped is resumed, a finished one left as it is. Raises InputError for bad input and for a model that
+    ``collect``. The ``engine`` collects and audits shards. A run that was stopped is resumed, a finished one left as it is.
+    Raises InputError for bad input and for a model that
     cannot be audited, and RunError where ``out`` holds something else.
     """
     operation = f"audit {model}"
@@ -156,8 +161,8 @@ def audit_transformer(
     work = _Work.of(spec, task, progress)
     plain = {**spec.to_json(), "fingerprint": content_key(work.texts.fingerprint, work.network.fingerprint)}
     check_place(place, plain)
-    with alone(place) as store:
-        work.run(store, plain)
+    with engine.opened(place) as opened, alone(place) as store:
+        work.run(store, plain, opened)
     return place
 
 
@@ -227,30 +232,41 @@ class _Work:
         rows = at_positions(encoded, positions, spec.seed)
         return cls(spec, texts, rows, Replay(model, gate), chosen, names, outputs, positions, progress)
 
-    def run(self, store: Store, plain: Mapping[str, Any]) -> None:
+    def run(self, store: Store, plain: Mapping[str, Any], engine: Engine) -> None:
         """Every step that is not done yet."""
         drawn = [] if self.positions == "last" else [self.positions]
-        collected = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"], *drawn)
+        key = content_key("collect", plain["fingerprint"], plain["corpus"], plain["collect"], plain["cross"], plain["seed"], *drawn)
         with _claimed(store.out / "spec.json", plain):
-            store.step("collect", collected, ("trace",), self._collect)
-        trace = store.out / "trace"
-        audit_step(store, trace, self.spec.battery, plain, self.progress, replay=self.network)
+            store.step("collect", key, ("trace",), partial(self._collect, engine, pieces_folder(store.out, key)))
+        trace, replay = store.out / "trace", self.network if engine == LOCAL else self._replayed(store.out / "trace")
+        audit_step(store, trace, self.spec.battery, plain, self.progress, replay=replay, engine=engine)
         report_step(store, self.progress, audit_page())
         store.close(self._manifest())
 
-    def _collect(self, folder: Path) -> dict[str, Any]:
+    def _replayed(self, trace: Path) -> Path | None:
+        """The folder of the model, where the trace has no tail of its own."""
+        return self.spec.model if trace_metadata(trace)["tail"] == "replay" else None
+
+    def _collect(self, engine: Engine, place: Path, folder: Path) -> dict[str, Any]:
         from attnaudit.hf.importance import MEASURES, USUAL
-        from attnaudit.hf.trace import collect_shards
-        from attnaudit.trace import write_shards
+        from attnaudit.hf.trace import texts_of_a_shard
 
         trace, scores = folder / "trace", self.spec.collect.scores
         scores = tuple(MEASURES) if scores and "all" in scores else scores
-        trace.mkdir()
-        shards = collect_shards(
-            self.network.model, self.encoded, self.network.gate, self.chosen, trace, class_names=self.names, metadata=self._origin(),
-            budget=self.spec.collect.batch, progress=self.progress, scores=scores or USUAL,
-        )  # fmt: skip
-        return {"shards": len(write_shards(trace, shards))}
+        options = {
+            "class_names": self.names, "metadata": self._origin(), "budget": self.spec.collect.batch, "scores": scores or USUAL,
+            "shard_texts": texts_of_a_shard(self.encoded, self.chosen, self.names),
+        }  # fmt: skip
+        if engine == LOCAL:
+            return {"shards": _write(self.network.model, self.encoded, self.network.gate, self.chosen, trace, self.progress, options)}
+        of_all, texts = (self.network.gate, self.chosen, options), len(self.encoded)
+        calls = [
+            Call(
+                f"collect {start}", do_shard, place / str(start), {"model": self.spec.model, "folder": place / str(start)},
+                (self.spec.model,), (self.encoded.take(np.arange(start, min(start + options["shard_texts"], texts))), *of_all),
+            ) for start in range(0, texts, options["shard_texts"])
+        ]  # fmt: skip
+        return {"shards": collected(engine, calls, trace, self.progress)}
 
     def _origin(self) -> dict[str, Any]:
         """What the trace says of itself."""
@@ -282,6 +298,26 @@ class _Work:
             "skipped": [asdict(row) for row in self.texts.skipped], "versions": versions(*OF_TRANSFORMERS),
             **({"classes": self.outputs.to_json()} if self.outputs else {}),
         }  # fmt: skip
+
+
+def do_shard(here: Here, held: tuple[Any, ...], progress: Progress, *, model: Path, folder: Path) -> None:
+    """Write the trace of some texts into ``folder``, on any machine."""
+    from attnaudit.hf.load import load_pretrained
+
+    encoded, gate, chosen, options = held
+    with whole(here.path(folder)) as made:
+        _write(load_pretrained(here.path(model)), encoded, gate, chosen, made, progress, options)
+
+
+def _write(
+    model: Any, encoded: Encoded, gate: Any, chosen: Sequence[Chosen], trace: Path, progress: Progress, options: Mapping[str, Any]
+) -> int:  # fmt: skip
+    """Write the shards of a trace; returns how many they are."""
+    from attnaudit.hf.trace import collect_shards
+    from attnaudit.trace import write_shards
+
+    trace.mkdir(exist_ok=True)
+    return len(write_shards(trace, collect_shards(model, encoded, gate, chosen, trace, progress=progress, **options)))
 
 
 @contextmanager

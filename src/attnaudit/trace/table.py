@@ -113,12 +113,20 @@ class Trace:
         return concatenate(list(cls.shards(path, replay)))
 
     @classmethod
-    def shards(cls, path: str | Path, replay: Network | None = None) -> Iterator[Trace]:
+    def shards(
+        cls, path: str | Path, replay: Network | None = None, fixed: Mapping[str, Any] | None = None
+    ) -> Iterator[Trace]:  # fmt: skip
         """The trace piece by piece, its files in the order of their names, large ones some `PIECE` bytes at a time. Raises TraceError.
 
-        ``replay`` is the model of a trace without a tail of its own, which is refused without it.
+        ``replay`` is the model of a trace without a tail of its own, which is refused without it. ``fixed`` is that of another shard of the
+        same trace.
         """
-        return _of_one_model(trace_files(Path(path)), replay)
+        return _of_one_model(trace_files(Path(path)), replay, fixed)
+
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """What all shards of one trace share: activation, tail, classes, and the columns with their types."""
+        return _fixed(self)
 
     @classmethod
     def columns(cls, path: str | Path, names: Sequence[str]) -> Iterator[Trace]:
@@ -230,14 +238,14 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
     return written
 
 
-def _of_one_model(files: Sequence[Path], replay: Network | None) -> Iterator[Trace]:
-    """The shards of ``files``, refused where they differ in what is fixed within a trace."""
-    fixed: dict[str, Any] = {}
+def _of_one_model(files: Sequence[Path], replay: Network | None, of_others: Mapping[str, Any] | None = None) -> Iterator[Trace]:
+    """The shards of ``files``, refused where they differ in what is fixed within a trace, or from that ``of_others``."""
+    fixed = dict(of_others or {})
     for file in files:
         for shard in _checked_pieces(file, replay):
             for name, value in _fixed(shard).items():
                 if fixed.setdefault(name, value) != value:
-                    got, expected = f"{name} {value}", f"{name} {fixed[name]}, as in {files[0].name}"
+                    got, expected = f"{name} {value}", f"{name} {fixed[name]}, as in {'the first file' if of_others else files[0].name}"
                     raise TraceError("read trace", str(file), got, expected, "put the shards of each model into a folder of their own")
             yield shard
 

@@ -73,6 +73,7 @@ class Task:
     audit_key: Callable[[Job], Sequence[Any]]  # what the results of a run follow from, besides its trace
     rows: Callable[[Job, Path, list[dict[str, Any]]], list[dict[str, Any]]]  # all summary rows, of those audited; writes `tables` too
     facts: Callable[[Job], dict[str, dict[str, Any]]]  # what the manifest says besides, by section
+    shard_rows: int = 2048  # of a shard of a run that several machines trace: `attnaudit.tracing.texts.SHARD_ROWS`
     extra: tuple[str, ...] = ()  # further steps of a whole run, after its trace is collected
     tables: tuple[str, ...] = ()  # of an audit, besides those of its experiments
     pages: Mapping[str, Callable[[Path, Path], Any]] = field(default_factory=dict)  # besides the audit's: written of a folder to a path

@@ -1,0 +1,122 @@
+"""What is made of the rows of a trace piece by piece, a call for each, and joined in their order: collecting, and audits."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from attnaudit.core.errors import InputError
+from attnaudit.core.files import atomic
+from attnaudit.core.progress import Progress
+from attnaudit.experiments import Experiment, make_experiment
+from attnaudit.experiments.replay import network_of
+from attnaudit.runner.engine import Call, Engine, Here
+from attnaudit.runner.store import PIECES, UNFINISHED
+from attnaudit.trace import Trace, tail_file, trace_files
+
+
+def pieces_folder(out: Path, key: str) -> Path:
+    """Where the pieces of a step of a run are kept until it is done, by the content ``key`` of the step."""
+    return out / UNFINISHED / PIECES / key[:16]
+
+
+def collected(engine: Engine, calls: Iterable[Call], trace: Path, progress: Progress) -> int:
+    """Do ``calls``, each of which writes a folder of shards, and move these into the folder ``trace``; returns their number."""
+    listed = list(calls)
+    missing = [call for call in listed if not call.writes.exists()]
+    for done in engine.do(missing, progress, len(missing)):
+        done.result()
+    trace.mkdir(parents=True)
+    shards = [shard for call in listed for shard in sorted(call.writes.glob("part-*.parquet"))]
+    tail = next((file for call in listed if (file := tail_file(call.writes)) is not None), None)
+    if tail is not None:
+        shutil.copyfile(tail, trace / tail.name)
+    for number, shard in enumerate(shards):
+        shutil.copyfile(shard, trace / f"part-{number:05d}.parquet")
+    return len(shards)
+
+
+@dataclass(frozen=True)
+class AuditOfPieces:
+    """The tables of experiments on a ``trace``, as `attnaudit.experiments.audit` takes them: a call of the ``engine`` for each file.
+
+    Tables of files that are done lie in ``folder``, so that an audit that was stopped resumes. ``replay`` is the folder of the model of a
+    trace without a tail of its own.
+    """
+
+    engine: Engine
+    trace: Path
+    folder: Path
+    replay: Path | None = None
+
+    def __call__(
+        self, experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
+    ) -> Iterator[tuple[str, pl.DataFrame]]:
+        """The table of every experiment on every file, in their order; of ``shards`` the first alone is read here."""
+        first = next(iter(shards))
+        calls = [self._call(file, experiments, first) for file in trace_files(self.trace)]
+        missing = [call for call in calls if not call.writes.exists()]
+        for done in self.engine.do(missing, progress, len(missing)):
+            done.result()
+        for call in calls:
+            for name in experiments:
+                yield name, pl.read_ipc(call.writes / f"{name}.arrow")
+
+    def _call(self, file: Path, experiments: Mapping[str, Any], first: Trace) -> Call:
+        tail = tail_file(file.parent)
+        reads = (file, *([tail] if tail else []), *([self.replay] if self.replay else []))
+        settings = {name: asdict(experiment) for name, experiment in experiments.items()}
+        arguments = {"file": file, "settings": settings, "fixed": first.fixed, "folder": self.folder / file.stem, "replay": self.replay}
+        return Call(f"audit {file.name}", audit_file, self.folder / file.stem, arguments, reads)
+
+
+def audit_file(
+    here: Here, held: None, progress: Progress, *, file: Path, settings: Mapping[str, Mapping[str, Any]], fixed: Mapping[str, Any],
+    folder: Path, replay: Path | None,
+) -> None:  # fmt: skip
+    """Write the table of every experiment on one file of a trace into ``folder``."""
+    place, source = here.path(folder), here.path(file)
+    model = None if replay is None else _network(source, here.path(replay))
+    made: dict[str, list[pl.DataFrame]] = {name: [] for name in settings}
+    for shard in Trace.shards(source, model, fixed):
+        for name, values in settings.items():
+            progress(name, 0, 0)
+            made[name].append(make_experiment(name, values)(shard))
+    with whole(place) as folder:
+        for name, tables in made.items():
+            with atomic(folder / f"{name}.arrow") as temporary:
+                pl.concat(tables).write_ipc(temporary)
+
+
+@contextmanager
+def whole(place: Path) -> Iterator[Path]:
+    """A folder next to ``place`` that takes its name once the block ends without an error. Two processes may make the same one."""
+    made = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
+    made.mkdir(parents=True)
+    try:
+        yield made
+        with suppress(OSError):  # one that is there was made of the same
+            made.rename(place)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+@lru_cache(1)
+def _network(trace: Path, replay: Path) -> Any:
+    """The checked model of a trace, for all of its files that this process audits."""
+    return network_of(trace, replay)
+
+
+def replay_folder(replay: Any) -> Path | None:
+    """The folder of a model that workers replay. Raises InputError for a model in memory."""
+    if replay is None or isinstance(replay, str | Path):
+        return None if replay is None else Path(replay)
+    raise InputError("audit", "replay", "a model in memory", "the folder of a model, which workers read", "save it first")

@@ -1,0 +1,63 @@
+"""Calls for tests of engines, functions of a module as workers need them, and an engine that shows what a call must bear."""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnaudit.core.kernels import SETTINGS
+from attnaudit.core.progress import Progress
+from attnaudit.core.threads import cores
+from attnaudit.runner.engine import Call, Done, Engine, Here, done
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Does calls here, but as on another machine: all that they are given goes through pickle, and ``last`` is done first."""
+
+    at_once: int = 2
+
+    def device(self, asked: str) -> str | None:
+        return "cpu"
+
+    def opened(self, folder: Path) -> AbstractContextManager[Engine]:
+        return nullcontext(self)
+
+    def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
+        here, before = Here(Path.cwd(), device="cpu"), set[str]()
+        for call in _after(list(calls)):
+            assert before.issuperset(call.after)
+            before.add(call.name)
+            sent: Call = pickle.loads(pickle.dumps(call))
+            found = done(sent, here, sent.held, progress)
+            yield Done(call, *pickle.loads(pickle.dumps((found.answer, found.error))))
+
+
+def _after(calls: list[Call]) -> list[Call]:
+    """The last first, but for those that others come after."""
+    needed = {name for call in calls for name in call.after}
+    return [call for call in calls if call.name in needed] + [call for call in calls if call.name not in needed][::-1]
+
+
+def touch(here: Here, held: Any, progress: Progress, *, folder: Path, number: int) -> int:
+    here.path(folder).mkdir(parents=True, exist_ok=True)
+    (here.path(folder) / "made").write_text(f"{number}", encoding="utf-8")
+    return number
+
+
+def threads(here: Here, held: Any, progress: Progress) -> list[int]:
+    """The numbers of threads that work split by rows, compiled kernels and torch take."""
+    import torch
+
+    return [cores(), SETTINGS.NUMBA_NUM_THREADS, torch.get_num_threads()]
+
+
+def too_large(here: Here, held: Any, progress: Progress, *, marks: Path) -> None:
+    """Memory never suffices; every try leaves a mark."""
+    (marks / f"{time.monotonic_ns()}").touch()
+    raise MemoryError

@@ -1,0 +1,181 @@
+"""Commands on another engine than the local one: the same bytes, whatever the order; and one driver at a time in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from attnaudit.cli import main
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import read_with_digest
+from attnaudit.core.progress import silent
+from attnaudit.plans.spec import RunSpec
+from attnaudit.runner import audit_into, reproduce, run, studies, study
+from attnaudit.runner.claim import NAME, claimed
+from attnaudit.runner.engine import LOCAL, engine_of
+from attnaudit.runner.store import is_free
+from attnaudit.runner.studies import TRAININGS, StudySpec, prepared
+from attnaudit.runner.tasks import TASKS, TEXTS
+from attnaudit.runner.transformers import audit_transformer
+from attnaudit.trace import trace_files, write_shards
+from attnaudit.tracing.texts import SHARD_ROWS, collect_shards
+from tests.calls import Elsewhere
+from tests.hf.classes import tiny
+from tests.hf.tokenizing import SIZE, texts, tokenizer
+from tests.test_reproduce import data, small_sweep
+from tests.traces import make_trace
+
+__all__ = ["data"]
+SMALL = {"corpus.size": 200, "corpus.length": (10, 14), "training.epochs": 2, "model.embedding": 8, "model.hidden": 4}
+
+
+def made(out: Path) -> dict[str, bytes]:
+    """Every file below ``out`` but manifests, which tell of time and memory; of these the digests of files and the notes."""
+    files = {path.relative_to(out).as_posix(): path for path in sorted(out.rglob("*")) if path.is_file()}
+    told = {name: json.loads(path.read_text()) for name, path in files.items() if path.name == "manifest.json"}
+    return {name: path.read_bytes() for name, path in files.items() if name not in told} | {
+        name: json.dumps([one["files"], one.get("notes")]).encode() for name, one in told.items()
+    }
+
+
+def test_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With shards of a few rows, so that there are several."""
+    defaults: Any = getattr(collect_shards, "__wrapped__", collect_shards).__kwdefaults__
+    monkeypatch.setitem(defaults, "shard_rows", 8)
+    monkeypatch.setitem(TASKS, "run", replace(TEXTS, shard_rows=8))
+    spec = RunSpec.of("planted-decisive", encoder="average", settings=SMALL)
+    run(spec, tmp_path / "local")
+    run(spec, tmp_path / "elsewhere", engine=Elsewhere())
+    assert len(trace_files(tmp_path / "local")) > 1
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
+    spec = StudySpec.of("guide", "planted-decisive", encoder="average", settings=SMALL | {"guide.seeds": 1, "training.epochs": 1})
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        plan = prepared(spec, tmp_path / name, silent)
+        studies._train_all(plan, tmp_path / name / TRAININGS, silent, lambda line: None, engine)
+    expected, found = (made(tmp_path / name) for name in ("local", "elsewhere"))
+    assert set(found) == set(expected)
+    differing = {name for name in found if found[name] != expected[name]}
+    assert {name.rpartition("/")[2] for name in differing} == {"spec.json", "manifest.json"}  # a spec says where its teacher lies
+    specs = [read_with_digest(tmp_path / "elsewhere" / name) for name in differing if name.endswith("spec.json")]
+    assert all(spec["teacher"]["trace"].startswith(str(tmp_path / "elsewhere")) for spec in specs)
+
+
+def test_a_paper(data: Path, tmp_path: Path) -> None:
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        reproduce(small_sweep(tmp_path / name, data, seeds=1), engine=engine)
+    runs = [tmp_path / name / "runs" for name in ("elsewhere", "local")]
+    assert made(runs[0]) == made(runs[1])
+
+
+def test_an_audit_of_several_files(tmp_path: Path) -> None:
+    shards = [make_trace(30, (2, 9), seed=seed) for seed in range(3)]
+    write_shards(tmp_path / "trace", shards)
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        audit_into(tmp_path / name, tmp_path / "trace", engine=engine)
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
+    """Although each file is read by a process of its own; nothing is left."""
+    make_trace(5, (2, 9), seed=0).write(tmp_path / "trace")
+    make_trace(5, (2, 9), 3, seed=0).write(tmp_path / "other")
+    (tmp_path / "other" / "part-00000.parquet").rename(tmp_path / "trace" / "part-00001.parquet")
+    with pytest.raises(InputError, match=r"part-00001.parquet.*as in the first file"):
+        audit_into(tmp_path / "out", tmp_path / "trace", engine=Elsewhere())
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("one_registry")
+@pytest.mark.parametrize("options", [{"layers": "last"}, {"layers": "all"}], ids=["graph", "replay"])
+def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    """In shards of two texts, behind a graph and with the model itself."""
+    monkeypatch.setattr("attnaudit.hf.trace.SHARD_TEXTS", 2)
+    model, source = tmp_path / "bert", tmp_path / "texts.csv"
+    tiny("BertForSequenceClassification", vocab_size=SIZE).save_pretrained(model)
+    tokenizer("wordpiece", "[CLS] $A [SEP]").save_pretrained(model)
+    pl.DataFrame({"text": sorted(set(texts()))[:3]}).write_csv(source)
+    collect = {**options, "scores": ("gradient",), "sample": 3}
+    for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
+        audit_transformer(model, source, tmp_path / name, experiments=["permutation"], collect=collect, engine=engine)
+    assert len(trace_files(tmp_path / "local")) == 2
+    assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+def test_a_second_driver_is_refused_while_the_first_is_alive(tmp_path: Path) -> None:
+    with claimed(tmp_path / "out", beat=0.05) as check:
+        for clock in (0, 4e9):  # whatever the clock of another machine says
+            os.utime(tmp_path / "out" / NAME, (clock, clock))
+            with pytest.raises(RunError, match=f"process {os.getpid()} of .* is at work there"), claimed(tmp_path / "out", silent=5):
+                pass
+        check()
+        assert is_free(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_claim_of_a_dead_driver_is_taken_over_by_one_of_several(tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text('{"owner": "dead", "beat": 3}')
+    os.utime(tmp_path / NAME, (4e9, 4e9))
+    taken, refused = [], []
+
+    def take() -> None:
+        try:
+            with claimed(tmp_path, beat=0.05, silent=0.5):
+                taken.append(1)
+                time.sleep(1.5)
+        except RunError:
+            refused.append(1)
+
+    threads = [threading.Thread(target=take) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(taken), len(refused)) == (1, 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_driver_that_was_taken_for_dead_stops(tmp_path: Path) -> None:
+    with claimed(tmp_path, beat=100) as check:
+        check()
+        (tmp_path / NAME).write_text('{"owner": "other", "host": "n2", "pid": 7, "beat": 0}')
+        with pytest.raises(RunError, match="process 7 of n2 took it over"):
+            check()
+    assert (tmp_path / NAME).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--engine", "dask"], "expected one of local, ray"),
+        (["--address", "127.0.0.1:1"], "the engine local; expected --engine ray"),
+        (["--unshared"], "the engine local; expected --engine ray"),
+        (["--engine", "ray", "--address", "127.0.0.1:1"], "nobody listens there"),
+        (["--engine", "ray", "--address", "head"], "no HOST:PORT"),
+    ],
+)
+def test_wrong_options_are_one_line(options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_trace(3, (2, 4), seed=0).write(tmp_path / "trace")
+    assert main(["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out"), *options]) == 2
+    (told,) = capsys.readouterr().err.strip().splitlines()
+    assert line in told
+    assert not (tmp_path / "out").exists()
+
+
+def test_copying_stays_in_one_process(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="--engine local"):
+        study("copying", "permutations", tmp_path / "out", engine=engine_of("ray"))
+
+
+def test_shards_of_a_run_are_those_of_a_trace() -> None:
+    assert TEXTS.shard_rows == SHARD_ROWS

@@ -1,0 +1,205 @@
+"""The engine ray on a cluster of three nodes on loopback: workers, a node and a driver that are killed, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.progress import silent
+from attnaudit.runner import audit_into, run_study
+from attnaudit.runner.engine import Call
+from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Seen, connected, refuse
+from attnaudit.runner.ray_engine import AHEAD, RayCluster
+from attnaudit.runner.store import versions
+from attnaudit.runner.studies import StudySpec
+from attnaudit.trace import write_shards
+from tests.calls import threads, too_large, touch
+from tests.test_engine import SMALL, made
+from tests.traces import make_trace
+
+os.environ.update(ONE_MACHINE | ON_LOOPBACK)
+ray = pytest.importorskip("ray", reason="the extra ray is not installed")
+pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
+SPEC = StudySpec.of("seeds", "planted-decisive", encoder="average", settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30})
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Three nodes: the head, which does no calls, and two of one CPU."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
+    found = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
+    for _ in range(2):
+        found.add_node(**node)
+    yield found
+    ray.shutdown()
+    found.shutdown()
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The study, done here."""
+    out = tmp_path_factory.mktemp("local") / "study"
+    run_study(SPEC, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: Any) -> RayCluster:
+    """The engine, by one connection for all tests, whose workers live on."""
+    ray.init(cluster.address, log_to_driver=False)
+    return RayCluster(cluster.address)
+
+
+def finished(out: Path) -> dict[str, int]:
+    """When each training was finished."""
+    return {path.parent.name: path.stat().st_mtime_ns for path in (out / "trainings").glob("*/manifest.json")}
+
+
+def wait_for(ready: Callable[[], Any], seconds: float = 300) -> Any:
+    until = time.monotonic() + seconds
+    while not (found := ready()):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    return found
+
+
+def workers() -> list[int]:
+    """Processes that do a call."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes().startswith(b"ray::base-"):
+                found.append(int(path.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_cluster_of_another_version_is_one_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "__version__", "2.1.0")
+    with pytest.raises(RunError, match=r"ersion.*a cluster of Ray 2\.1\.0; pip install"), connected(cluster.address):
+        pass
+
+
+def test_a_driver_that_is_killed(cluster: Any, whole: Path, tmp_path: Path) -> None:
+    """With its workers; another one, in the next test, resumes."""
+    program = (
+        "import sys; from pathlib import Path; from tests.test_ray import SPEC, RayCluster, run_study;"
+        "run_study(SPEC, Path(sys.argv[1]), engine=RayCluster(sys.argv[2]))"
+    )
+    out = whole.parent / "killed"
+    driver = subprocess.Popen([sys.executable, "-c", program, str(out), cluster.address], cwd=Path(__file__).parents[1])
+    wait_for(lambda: finished(out) or driver.poll() is not None)
+    assert driver.poll() is None
+    driver.kill()
+    driver.wait()
+    assert 0 < len(finished(out)) < 5
+
+
+def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, whole: Path) -> None:
+    """The driver that was killed has left trainings, which are not done again; nothing is lost, and the bytes are the same."""
+    out, kept = whole.parent / "killed", finished(whole.parent / "killed")
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.append(wait_for(workers)[0])
+        os.kill(killed[0], signal.SIGKILL)
+        wait_for(lambda: set(workers()) - set(killed))
+        cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    run_study(SPEC, out, engine=engine)
+    thread.join()
+    assert killed
+    assert {name: finished(out)[name] for name in kept} == kept
+    assert made(out) == made(whole)
+
+
+def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_path: Path) -> None:
+    """An audit, and a study of which a training is missing."""
+    trace = make_trace(60, (2, 9), 3, seed=0, hidden=4)  # its tail is a file of its own
+    write_shards(tmp_path / "trace", [trace.take(np.arange(start, start + 20)) for start in range(0, 60, 20)])
+    stored, chosen = RayCluster(engine.address, unshared=True), ["permutation", "correlation"]
+    audit_into(tmp_path / "local", tmp_path / "trace", chosen)
+    audit_into(tmp_path / "shared", tmp_path / "trace", chosen, engine=engine)
+    audit_into(tmp_path / "stored", tmp_path / "trace", chosen, engine=stored)
+    assert made(tmp_path / "stored") == made(tmp_path / "shared") == made(tmp_path / "local")
+    shutil.copytree(whole / "trainings", tmp_path / "study" / "trainings")
+    shutil.rmtree(next((tmp_path / "study" / "trainings").glob("base-s1-*")))
+    run_study(SPEC, tmp_path / "study", engine=stored)
+    assert made(tmp_path / "study") == made(whole)
+
+
+def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayCluster, tmp_path: Path) -> None:
+    taken, ended = [], []
+    shown: list[str] = []
+
+    def calls() -> Iterator[Call]:
+        for number in range(150):
+            taken.append(number)
+            after = ("149",) if number == 0 else ()
+            yield Call(str(number), touch, tmp_path / str(number), {"folder": tmp_path / str(number), "number": number}, after=after)
+
+    with engine.opened(tmp_path) as opened:
+        for done in opened.do(calls(), lambda what, finished, total: shown.append(what), 150):
+            ended.append(done.result())
+            assert len(taken) - len(ended) <= AHEAD * opened.at_once + 1
+    assert sorted(ended) == list(range(150))
+    assert ended.index(0) > ended.index(149)
+    assert shown[-1].startswith("cluster · ")
+
+
+def test_a_call_takes_the_threads_that_it_is_given(engine: RayCluster, tmp_path: Path) -> None:
+    with engine.opened(tmp_path) as opened:
+        (done,) = opened.do([Call("threads", threads, tmp_path / "x")], silent)
+    assert done.result() == [1, 1, 1]
+
+
+def test_a_call_that_never_has_memory_is_one_line(engine: RayCluster, tmp_path: Path) -> None:
+    (tmp_path / "marks").mkdir()
+    call = Call("large", too_large, tmp_path / "x", {"marks": tmp_path / "marks"})
+    with engine.opened(tmp_path) as opened, pytest.raises(RunError, match="large: out of memory, although alone on its node"):
+        list(opened.do([call], silent))
+    assert len(list((tmp_path / "marks").iterdir())) == 2
+
+
+def test_a_gpu_is_asked_for_where_settings_want_one(engine: RayCluster, tmp_path: Path) -> None:
+    with engine.opened(tmp_path) as opened:
+        assert (opened.device("auto"), opened.device("cpu")) == ("cpu", "cpu")
+        for device, line in (("cuda", "no node with a GPU"), ("cuda:1", "which Ray chooses")):
+            with pytest.raises(InputError, match=line):
+                opened.device(device)
+
+
+OURS = (versions()["python"], versions()["attnaudit"])
+
+
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        (Seen("node n2", OURS[0], None), "node n2: no package attnaudit; .* pip install attnaudit=="),
+        (Seen("node n2", OURS[0], "0.0.1"), "node n2: attnaudit 0.0.1, .*install the same there"),
+        (Seen("node n2", "3.9.1", OURS[1]), "Python 3.9.1; expected"),
+        (Seen("node n2", *OURS, reads=False), "node n2: it does not share /out with this machine; .* give --unshared"),
+        (Seen("node n2", *OURS, writes=False), "node n2: it does not share /out with this machine"),
+    ],
+)
+def test_a_node_that_cannot_do_the_work_is_one_line(node: Seen, line: str) -> None:
+    with pytest.raises(RunError, match=line):
+        refuse([Seen("node n1", *OURS), node], Path("/out"))
+    refuse([Seen("node n1", *OURS)], Path("/out"))
