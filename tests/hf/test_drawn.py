@@ -7,6 +7,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -48,7 +49,7 @@ def test_rationales_questions_and_bad_rows(tmp_path: Path) -> None:
     path, good = tmp_path / "texts.jsonl", {"text": "a b c", "label": "1", "question": "what ?", "why": [[0, 1]]}
     lines = [good, {"text": None, "label": "1", "question": "x", "why": []}, {**good, "label": "0", "why": None}, good]
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    options = {"question": "question", "rationale": "why", "on_bad_row": "skip"}
+    options: dict[str, Any] = {"question": "question", "rationale": "why", "on_bad_row": "skip"}
     whole, drawn = read_texts(path, **options), read_texts(path, draw=Draw(2, 0), **options)
     chosen = whole.take(Draw(2, 0).of(3))
     assert (drawn.spans, drawn.second, drawn.text, drawn.skipped) == (chosen.spans, chosen.second, chosen.text, whole.skipped)
