@@ -22,7 +22,7 @@ from attnaudit.report.sections.played import READ
 from attnaudit.report.sections.playground import epsilon_of, playground_section
 from attnaudit.report.sections.power import power_section
 from attnaudit.report.sections.provenance import citations, left_out, provenance_sections
-from attnaudit.results.record import read_record
+from attnaudit.results.record import RunRecord, read_record
 from attnaudit.results.words import ROW, count, thousands
 from attnaudit.stats.sums import METHOD
 from attnaudit.trace import Trace
