@@ -118,7 +118,7 @@ print([name for name in ("pandas", "datasets") if name in sys.modules])
 
 def test_a_run_keeps_the_table_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sources: list[Any] = []
-    monkeypatch.setattr("attnaudit.runner.pipeline.run", lambda spec, out, progress: sources.append(spec.corpus.source) or out)
+    monkeypatch.setattr("attnaudit.runner.pipeline.run", lambda spec, out, progress, **_: sources.append(spec.corpus.source) or out)
     for table in (
         pl.DataFrame(COLUMNS),
         pl.DataFrame(COLUMNS),

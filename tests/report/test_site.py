@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -129,6 +130,7 @@ def test_the_table_is_filtered_sorted_and_leads_to_instances_and_a_comparison(co
     page.locator("#run-table").get_by_role("button", name="τ gradient").click()
     values = page.locator("#run-table tbody tr").evaluate_all("rows => rows.map(row => Number(row.cells[8].dataset.value))")
     assert values == sorted(values)
+    expect(page).to_have_url(re.compile("sort="))  # the address follows within an eighth of a second
     page.reload()
     expect(page.locator("#run-table th[aria-sort=ascending]")).to_have_text("τ gradient")
     for name in ("Compare one", "Compare two"):

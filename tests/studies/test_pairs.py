@@ -131,7 +131,7 @@ def test_the_growth_of_one_whole_pair_is_shown(folder: Path):
     assert re.search(r"\d+, token 0 \(", page)
     assert "Claim nothing" in page  # this model is no better than the most frequent token; what is said of a better one:
     summary = read_summary(folder / "dynamics" / "summary.json").filter(pl.col("measure") != "base_majority")
-    assert "of the gold tokens; by chance" in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
+    assert "of the gold tokens the token with the most attention" in study_card(summary, About.of({}, trace.metadata)).rows[0].sentence
 
 
 def test_a_deceiving_translator_is_compared_with_the_copied_source(folder: Path):
