@@ -16,12 +16,13 @@ from tests import threads, typecheck
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 
+EACH_OPERATION = [SOURCE / "hf" / "capture.py"]  # its functions are called at every operation of torch
 KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if any(word in path.read_text() for word in ("@kernel", "@subroutine"))]
 
 
 def _modules_with_shapes() -> list[str]:
     """Modules that the hook is to wrap, which makes calls dear; a package's own file would stand for all below it."""
-    files = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" and path not in KERNELS]
+    files = [path for path in SOURCE.rglob("*.py") if path.name != "__init__.py" and path not in (*KERNELS, *EACH_OPERATION)]
     files = [path for path in files if "jaxtyping" in path.read_text()]
     return [".".join(("attnaudit", *path.relative_to(SOURCE).with_suffix("").parts)) for path in files]
 
