@@ -16,7 +16,7 @@ from tests import threads, typecheck
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
 
-EACH_OPERATION = [SOURCE / "hf" / "capture.py"]  # its functions are called at every operation of torch
+EACH_OPERATION = [SOURCE / "hf" / "capture.py", SOURCE / "hf" / "importance" / "projection.py"]  # called at every operation of torch
 KERNELS = [path for path in sorted(SOURCE.rglob("*.py")) if any(word in path.read_text() for word in ("@kernel", "@subroutine"))]
 
 
