@@ -93,10 +93,9 @@ def _wait_for_silence(path: Path, silent: float) -> None:
 
 
 def _beat(path: Path, owner: str, beat: float, ended: threading.Event) -> None:
-    count, own = 0, _beside(path)
+    count, own = 0, path.with_name(f"{path.name}.{owner}")
     while not ended.wait(beat):
         count += 1
-        own = path.with_name(f"{path.name}.{owner}")
         with contextlib.suppress(OSError):
             if _read(path).get("owner") != owner:
                 return

@@ -67,16 +67,7 @@ const curves = (() => {
     by("jsd").textContent = short(point.jsd);
     by("decision").textContent = same(point) ? "the same" : "flipped";
     by("decision").className = same(point) ? "" : "flipped";
-    const [now, own] = [model.classes(point.p), model.classes(state.points[0][0].p)];
-    const order = now.map((_, c) => c).sort((a, b) => Math.max(now[b], own[b]) - Math.max(now[a], own[a])).slice(0, 6);
-    by("bars").replaceChildren(...order.map((c) => {
-      const row = element("p", "play-row");
-      const bar = element("i");
-      bar.style.setProperty("--share", now[c]);
-      bar.style.setProperty("--own", own[c]);
-      row.append(element("span", "", data.classes[c]), bar, element("b", "", now[c].toFixed(3)));
-      return row;
-    }));
+    by("bars").replaceChildren(...playgroundPlane.bars(model.classes(point.p), model.classes(state.points[0][0].p), data.classes));
   }
 
   function drawTable() {

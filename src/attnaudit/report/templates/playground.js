@@ -96,17 +96,7 @@ const playground = (() => {
     by("jsd").textContent = jsd === null ? "–" : short(jsd);
     by("decision").textContent = same ? "the same" : "flipped";
     by("decision").className = same ? "" : "flipped";
-    const shares = model.classes(p);
-    const own = model.classes(state.target);
-    const order = shares.map((_, c) => c).sort((a, b) => Math.max(shares[b], own[b]) - Math.max(shares[a], own[a])).slice(0, 6);
-    by("bars").replaceChildren(...order.map((c) => {
-      const row = element("p", "play-row");
-      const bar = element("i");
-      bar.style.setProperty("--share", shares[c]);
-      bar.style.setProperty("--own", own[c]);
-      row.append(element("span", "", state.data.classes[c]), bar, element("b", "", shares[c].toFixed(3)));
-      return row;
-    }));
+    by("bars").replaceChildren(...playgroundPlane.bars(model.classes(p), model.classes(state.target), state.data.classes));
   }
 
   function optimum() {

@@ -1,4 +1,4 @@
-// The plane of the playground, drawn as SVG: across how much the output changes (TVD), up how different the attention is (JSD).
+// What a playground draws: the bars of the output, and its plane as SVG, across how much the output changes (TVD), up how different the attention is (JSD).
 const playgroundPlane = (() => {
   const LEFT = 46, RIGHT = 446, TOP = 26, BOTTOM = 278, LN2 = Math.log(2);
   const across = (tvd) => LEFT + (RIGHT - LEFT) * Math.sqrt(Math.min(Math.max(tvd, 0), 1)); // most of what matters is small
@@ -74,5 +74,20 @@ const playgroundPlane = (() => {
     return parts;
   }
 
-  return { colours, draw, svg };
+  // The six classes with most probability, now or under the model's own attention.
+  function bars(now, own, names) {
+    const order = now.map((_, c) => c).sort((a, b) => Math.max(now[b], own[b]) - Math.max(now[a], own[a])).slice(0, 6);
+    return order.map((c) => {
+      const [row, name, bar, value] = ["p", "span", "i", "b"].map((tag) => document.createElement(tag));
+      row.className = "play-row";
+      name.textContent = names[c];
+      bar.style.setProperty("--share", now[c]);
+      bar.style.setProperty("--own", own[c]);
+      value.textContent = now[c].toFixed(3);
+      row.append(name, bar, value);
+      return row;
+    });
+  }
+
+  return { bars, colours, draw, svg };
 })();
