@@ -257,6 +257,7 @@ def test_charts_have_their_numbers_and_can_be_removed_and_added(context: Browser
     page.keyboard.press("Tab")
     for one in page.locator("#instances-explorer .behind summary").all():
         one.click()
+    expect(page.locator(".behind table").nth(2).locator("tr").nth(1)).to_be_attached()  # tables are filled once they are open
     numbers = page.locator(".behind table").evaluate_all(
         "tables => tables.map((table) => Array.from(table.rows, (row) => Array.from(row.cells, (cell) => cell.textContent)))"
     )
