@@ -24,6 +24,15 @@ def divide(target, divisor):
 
 
 @subroutine
+def plus(values, factor, others):
+    """``values + factor * others``, by a number, for one dimension; both are of one length."""
+    found = np.empty(len(values))
+    for k in range(len(values)):
+        found[k] = values[k] + factor * others[k]
+    return found
+
+
+@subroutine
 def sum_of(values):
     """``values.sum()`` as a float, for one dimension, added one after another."""
     found = 0.0

@@ -174,4 +174,7 @@ def _next_order(order):
         while order[other] < order[last]:
             other -= 1
         order[last], order[other] = order[other], order[last]
-    order[last + 1 :] = order[last + 1 :][::-1].copy()
+    left, right = last + 1, len(order) - 1
+    while left < right:
+        order[left], order[right] = order[right], order[left]
+        left, right = left + 1, right - 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Float, Int64
-from scipy.stats import norm, t
+from scipy.special import ndtr, stdtrit
 
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.random import draw_below, stream_keys
@@ -101,7 +101,7 @@ def percentile_interval(
 def expanded_tail(rows: Int64[np.ndarray, " m"], level: float = 0.95) -> Float[np.ndarray, " m"]:
     """The share of resamples below an interval of ``level`` that was drawn from so many independent rows."""
     n = np.maximum(rows, 2).astype(np.float64)
-    return norm.cdf(-np.sqrt(n / (n - 1.0)) * t.ppf(0.5 * (1.0 + level), n - 1.0))
+    return ndtr(-np.sqrt(n / (n - 1.0)) * stdtrit(n - 1.0, 0.5 * (1.0 + level)))
 
 
 def resample_keys(seed: int, resamples: int) -> np.ndarray:

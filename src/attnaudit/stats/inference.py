@@ -6,8 +6,9 @@ import math
 from statistics import NormalDist
 
 import numpy as np
+import scipy  # scipy.stats is imported where it is used: that takes as long as all else that an audit imports
 from jaxtyping import Float, Int64
-from scipy.stats import binom, false_discovery_control, t
+from scipy.special import stdtrit
 
 
 def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tuple[float | None, float | None]:
@@ -17,7 +18,7 @@ def median_interval(values: Float[np.ndarray, " n"], level: float = 0.95) -> tup
     with at least ``level`` probability. Too few values for that (n < 6 at 95 %) give ``(None, None)``.
     """
     n = len(values)
-    k = int(binom.ppf((1 - level) / 2, n, 0.5)) if n else 0
+    k = int(scipy.stats.binom.ppf((1 - level) / 2, n, 0.5)) if n else 0
     if k < 1:
         return None, None
     ordered = np.sort(values)
@@ -63,7 +64,7 @@ def wilson_between(share: float, n: int, clusters: int, squares: float, level: f
 
 
 def _quantile(level: float, clusters: int, n: int) -> float:
-    return NormalDist().inv_cdf(0.5 + level / 2) if clusters == n else float(t.ppf(0.5 + level / 2, clusters - 1))
+    return NormalDist().inv_cdf(0.5 + level / 2) if clusters == n else float(stdtrit(clusters - 1, 0.5 + level / 2))
 
 
 def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
@@ -78,7 +79,7 @@ def benjamini_hochberg(p_values: Float[np.ndarray, " n"]) -> Float[np.ndarray, "
     adjusted = np.full(len(p_values), np.nan)
     known = ~np.isnan(p_values)
     if known.any():
-        adjusted[known] = false_discovery_control(p_values[known], method="bh")
+        adjusted[known] = scipy.stats.false_discovery_control(p_values[known], method="bh")
     return adjusted
 
 

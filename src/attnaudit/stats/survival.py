@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Int64
-from scipy.stats import CensoredData, ecdf
 
 from attnaudit.stats.inference import share_interval
 
@@ -34,7 +34,7 @@ def event_area(time: Float[np.ndarray, " n"], event: Bool[np.ndarray, " n"]) -> 
         return float("nan")
     if not event.any():
         return 0.0
-    left = ecdf(CensoredData(uncensored=time[event], right=time[~event])).sf
+    left = scipy.stats.ecdf(scipy.stats.CensoredData(uncensored=time[event], right=time[~event])).sf
     inside = left.quantiles < 1.0
     steps, remaining = left.quantiles[inside], left.probabilities[inside]
     return float(((1.0 - remaining) * np.diff([*steps, 1.0])).sum())

@@ -194,9 +194,10 @@ def linearise(row, box, log_p, last, matrix, scale, error):
             along[p] = difference * slopes[p]
             constant += difference * middle[p] + along[p] * row.offset[p]
             error[i] += abs(difference) * half[p]
-        product = np.dot(row.contribution, along)
-        for t in range(len(product)):
-            matrix[i, t] = product[t] + constant
+        for t in range(len(row.contribution)):
+            matrix[i, t] = constant
+            for p in range(width):
+                matrix[i, t] += row.contribution[t, p] * along[p]
         rescale_row(matrix, scale, i)
 
 

@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from attnaudit.core.arrays import divide, overwrite, sum_of, where_positive
+from attnaudit.core.arrays import divide, overwrite, plus, sum_of, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.row import affordable, attended_sum, beyond, is_allowed, worth
@@ -25,7 +25,7 @@ NEARER = (0.99, 0.6, 0.0)
 @subroutine
 def reach(row, pooled, direction, limit):
     """How far one may go from an allowed attended sum along ``direction``: ``limit``, or a crossing before it, to the allowed side."""
-    at_limit = beyond(row, pooled + limit * direction)
+    at_limit = beyond(row, plus(pooled, limit, direction))
     if at_limit <= 0.0:
         return limit
     near, far = 0.0, limit
@@ -35,7 +35,7 @@ def reach(row, pooled, direction, limit):
     for turn in range(40):
         share = at_near / (at_near - at_limit) if turn % 3 else 0.5
         middle = near + min(max(share, 0.02), 0.98) * (far - near)
-        here = beyond(row, pooled + middle * direction)
+        here = beyond(row, plus(pooled, middle, direction))
         if here <= 0.0:
             near, at_near = middle, here
         else:
@@ -60,7 +60,7 @@ def exchange(row, weights, takers):
                 if i == j or tries == 0 or value + _shifted(row, weights, i, j, weights[j]) <= best:
                     continue
                 tries -= 1
-                length = reach(row, pooled, row.contribution[i] - row.contribution[j], weights[j])
+                length = reach(row, pooled, plus(row.contribution[i], -1.0, row.contribution[j]), weights[j])
                 candidate = value + _shifted(row, weights, i, j, length)
                 if candidate > best:
                     best, giver, taker, amount = candidate, j, i, length
@@ -149,7 +149,10 @@ def _newton(row, weights, aim):
             system[b, a] = system[a, b]
     eliminate(system, short)
     for k in range(len(members)):
-        weights[members[k]] *= 1.0 + np.dot(slopes[k], short)
+        moved = 0.0
+        for a in range(len(short)):
+            moved += slopes[k, a] * short[a]
+        weights[members[k]] *= 1.0 + moved
 
 
 @subroutine

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnaudit.core.arrays import taken, where_positive
+from attnaudit.core.arrays import plus, taken, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.core.references import by_reference
 from attnaudit.experiments.adversary.exact import gain
@@ -102,7 +102,7 @@ def _classes_kept(contribution, offset, head, target):
     likely = target.copy()
     if len(target) > CLASSES_WITH_TAIL:
         for t in range(len(contribution)):
-            likely += pooled_prediction(offset + contribution[t], head) / len(contribution)
+            likely = plus(likely, 1.0 / len(contribution), pooled_prediction(plus(offset, 1.0, contribution[t]), head))
     chosen = np.zeros(len(target), np.bool_)
     for c in ascending(-likely)[: CLASSES_WITH_TAIL if head.tail else CLASSES]:
         chosen[c] = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnaudit.core.arrays import divide, overwrite, sum_of, taken, where_positive
+from attnaudit.core.arrays import divide, overwrite, plus, sum_of, taken, where_positive
 from attnaudit.core.kernels import subroutine
 from attnaudit.experiments.adversary.exact import gain
 from attnaudit.experiments.adversary.moves import draw_in, exchange, reach, rescale, settle
@@ -56,7 +56,7 @@ def try_single_tokens(row, value, furthest):
     token = -1
     for t in range(len(row.alpha)):
         candidate = 0.5 * LN2 + gain(1.0, row.alpha[t])
-        if candidate > value and beyond(row, row.offset + row.contribution[t]) <= 0.0:
+        if candidate > value and beyond(row, plus(row.offset, 1.0, row.contribution[t])) <= 0.0:
             value, token = candidate, t
     if token >= 0:
         furthest[:] = 0.0
@@ -84,7 +84,7 @@ def try_thinning(row, logits, value, furthest):
             share *= 0.5
         else:
             first += 1
-    if np.sum(weights > 0.0) <= MEMBERS:
+    if len(where_positive(weights)) <= MEMBERS:
         exchange(row, weights, where_positive(weights))
     return take_better(row, weights, value, furthest)
 
@@ -101,16 +101,16 @@ def try_pairs(row, tokens, value, furthest):
 @subroutine
 def _try_pair(row, i, j, value, furthest):
     """Move from token j to token i in ``PAIR_STEPS`` steps; where the output comes within ε, or leaves it, find that point."""
-    along, start = row.contribution[i] - row.contribution[j], row.offset + row.contribution[j]
+    along, start = plus(row.contribution[i], -1.0, row.contribution[j]), plus(row.offset, 1.0, row.contribution[j])
     before = beyond(row, start)
     for step in range(PAIR_STEPS):
         left, right = step / PAIR_STEPS, (step + 1.0) / PAIR_STEPS
-        after = beyond(row, start + right * along)
+        after = beyond(row, plus(start, right, along))
         share = -1.0
         if before <= 0.0 < after:
-            share = left + reach(row, start + left * along, along, right - left)
+            share = left + reach(row, plus(start, left, along), along, right - left)
         elif after <= 0.0 < before:
-            share = right - reach(row, start + right * along, -along, right - left)
+            share = right - reach(row, plus(start, right, along), -along, right - left)
         before = after
         candidate = 0.5 * LN2 + gain(share, row.alpha[i]) + gain(1.0 - share, row.alpha[j])
         if share > 0.0 and candidate > value:
@@ -125,7 +125,7 @@ def try_swaps(row, logits, value, furthest):
     """Other tokens, of little attention, in the position of one of the few or next to them, the weights settled again; repeatedly."""
     aim, trial = logits[row.kept], np.empty_like(furthest)
     newcomers = ascending(row.alpha)[: min(NEWCOMERS, affordable(row, REPLACEMENTS) // 8)]
-    if np.sum(furthest > 0.0) > MEMBERS:
+    if len(where_positive(furthest)) > MEMBERS:
         return value
     for _ in range(SWEEPS):
         before, start = value, furthest.copy()

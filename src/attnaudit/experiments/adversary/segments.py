@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from jaxtyping import Bool, Float, Int64
-from scipy.optimize import linprog
 from scipy.special import rel_entr, softmax
 
 COARSE, FINE = 33, 17  # points of a segment at which the model is looked at, and between two of these
@@ -174,7 +174,7 @@ def linear_attention(
     within[:size] = (0.0, 1.0) if box is None else box
     total = np.concatenate([np.zeros(size), np.ones(classes)])
     rows = np.block([[moved, -each], [-moved, -each]])
-    found = linprog(
+    found = scipy.optimize.linprog(
         np.concatenate([-slopes, np.zeros(classes)]), A_ub=np.vstack([rows, total]), b_ub=np.append(np.zeros(2 * classes), 2.0 * limit),
         A_eq=1.0 - total[None], b_eq=[1.0], bounds=within, method="highs",
     )  # fmt: skip

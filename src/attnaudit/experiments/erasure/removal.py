@@ -162,6 +162,15 @@ def left_without(removed, row):
 
 
 @subroutine
+def sum_left(row, mass, moment):
+    """The attended sum of what is left, its weights divided by their sum."""
+    pooled = np.empty(len(moment))
+    for p in range(len(moment)):
+        pooled[p] = row.offset[p] + moment[p] / mass
+    return pooled
+
+
+@subroutine
 def first_flip(order, row, decided):
     """After how many removals in this order the decision is another one, and the weight removed; 0 where it never is.
 

@@ -29,6 +29,7 @@ from attnaudit.experiments.erasure.removal import (
     own_sum,
     random_order,
     row_of,
+    sum_left,
     weight_gradient,
 )
 from attnaudit.stats.ordering import ascending
@@ -128,7 +129,7 @@ def _one_weight(row, decided, before, target, other, single):
     for k, position in enumerate((largest, other)):
         mass, moment = left_without(np.arange(len(row.weights)) == position, row)
         if mass > 0.0:
-            pooled = row.offset + moment / mass
+            pooled = sum_left(row, mass, moment)
             logits = pooled_logits(pooled, row.head)
             single[k] = _output_divergence(pooled_prediction(pooled, row.head), target)
             if row.head.sigmoid:
@@ -219,12 +220,12 @@ def _greedy_flip(row, decided):
     order, removed = np.arange(size), np.zeros(size, np.bool_)
     for position in range(size):
         mass, moment = left_without(order == position, row)
-        if mass > 0.0 and decision(pooled_logits(row.offset + moment / mass, row.head), row) != decided:
+        if mass > 0.0 and decision(pooled_logits(sum_left(row, mass, moment), row.head), row) != decided:
             order[0], order[position] = position, 0
             return order, 1
     for count in range(size):
         mass, moment = left_without(removed, row)
-        pooled = row.offset + moment / mass
+        pooled = sum_left(row, mass, moment)
         logits = pooled_logits(pooled, row.head)
         if decision(logits, row) != decided:
             return order, count

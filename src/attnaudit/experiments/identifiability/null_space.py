@@ -15,9 +15,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 from jaxtyping import Float, Int64
-from scipy.optimize import linprog
 
 TOLERANCE = 1e-6
 LARGEST = 10_000  # T · rank of the rows whose programs are solved
@@ -118,7 +117,7 @@ def _maximise(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], go
     """For each goal the attention with the same attended sum that maximises it; all programs are solved in one call."""
     together = scipy.sparse.block_diag([rows] * len(goals), format="csr")
     right, options = np.tile(rows @ alpha, len(goals)), {"presolve": False}  # which takes longer than it saves
-    found = linprog(-goals.ravel(), A_eq=together, b_eq=right, bounds=(0, None), method="highs", options=options)
+    found = scipy.optimize.linprog(-goals.ravel(), A_eq=together, b_eq=right, bounds=(0, None), method="highs", options=options)
     if found.x is None:  # the model's own attention is one, so that only rounding can leave none
         return np.tile(alpha, (len(goals), 1))
     ends = np.maximum(found.x.reshape(goals.shape), 0.0)

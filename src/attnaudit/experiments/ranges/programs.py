@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+import scipy
 from jaxtyping import Float
-from scipy.optimize import linprog
 
 from attnaudit.experiments.ranges.logits import RowLogits
 from attnaudit.experiments.ranges.outputs import SUBSETS, HalfSpaces, outputs_within
@@ -127,7 +126,7 @@ def _solve(constraints: _Constraints, goals: Float[np.ndarray, "g T"]) -> _Solve
     if not count or not len(limit):
         return _Solved(np.eye(length)[goals.argmax(axis=1)], goals.max(axis=1))
     together, sums = _repeated(matrix, count), _repeated(np.ones((1, length)), count)
-    found = linprog(
+    found = scipy.optimize.linprog(
         -goals.ravel(), A_ub=together, b_ub=np.tile(limit, count), A_eq=sums, b_eq=np.ones(count), bounds=(0, None), method="highs",
         options={"presolve": False},
     )  # fmt: skip
