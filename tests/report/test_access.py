@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, BrowserContext
 
 from attnaudit.report import write_report
 from attnaudit.report.charts.behind import MOST, tables_behind
+from attnaudit.report.charts.copying import matrix_chart
 from attnaudit.report.charts.studies import interval_chart
 from attnaudit.report.charts.svg import drawn
 from attnaudit.report.reproduction.page import write_reproduction
@@ -155,6 +156,8 @@ def test_points_and_lines_that_are_too_many_to_read_are_binned() -> None:
     names = pl.DataFrame({"x": [f"name {k}" for k in range(MOST + 1)], "y": np.zeros(MOST + 1)})
     assert tables_behind(alt.Chart(names).mark_point().encode(x="x:N", y="y:Q").to_dict()) == ""
     assert tables_behind(alt.Chart(steps).mark_area().encode(x="x:Q", y="value:Q").to_dict()) == ""
+    assert tables_behind(matrix_chart(np.full((11, 11), 1 / 11), 1.0).to_dict()) == ""  # more cells than can be read, and none named x
+    assert "<table>" in tables_behind(matrix_chart(np.full((9, 9), 1 / 9), 1.0).to_dict())
 
 
 def test_the_table_behind_violins_names_the_weights_and_no_coordinates(pages: dict[str, Path]) -> None:
