@@ -264,7 +264,7 @@ def _in_parts(
     joint: JointReadout, numbers: Int64[np.ndarray, " m"], sums: Callable[[np.ndarray], np.ndarray], groups: np.ndarray | None = None
 ) -> Float[np.ndarray, "m C"]:
     """Predictions of many groups, in parts that memory holds; ``sums(part)`` are those of the rows of the groups of a part."""
-    width = joint.own.shape[1] + joint.readout.offset.shape[1]
     of = numbers if groups is None else groups
-    parts = Ragged.from_lengths(np.zeros(0), joint.groups.lengths[of] * width).blocks(NUMBERS)
+    size = joint.groups.lengths[of] * joint.own.shape[1] + joint.readout.offset.shape[1]  # of a group its sums, and what goes into the tail
+    parts = Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)
     return np.concatenate([joint.predict(of[part], sums(numbers[part])) for part in parts])
