@@ -116,6 +116,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
         assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-5
     assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
     assert together.table.column("tokens").equals(alone.table.column("tokens"))
+    assert len({id(shard.tail) for shard in list(Trace.shards(tmp_path / "b"))}) == 1  # a graph is loaded once for all shards
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
