@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -232,3 +233,53 @@ def test_a_module_that_was_trained_further_is_noticed() -> None:
     for replay in (None, net):
         with pytest.raises(InputError, match="the model that the trace holds: a model with the fingerprint"):
             attnaudit.audit(trace, ["permutation"], replay=replay)
+
+
+class Wrapped(nn.Module):
+    """A net that gives something else than its logits."""
+
+    def __init__(self, net: Net, give: Callable[[Tensor], Any]) -> None:
+        super().__init__()
+        self.net, self.pool, self.give, self.never = net, net.pool, give, nn.Linear(1, 1)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Any:
+        return self.give(self.net(ids, mask))
+
+
+BATCHES: dict[str, tuple[Callable[[tuple[Any, ...]], Any], str]] = {
+    "a tuple of one": (lambda batch: batch[:1], "batch 0: a tuple of 1; expected Batch"),
+    "a tensor": (lambda batch: (batch[0][0], TOKENS), "batch 0: inputs: Tensor; expected the arguments of the module, as a tuple"),
+    "texts that are not split": (lambda batch: (batch[0], ["a b c", "b", "a b c d e"]), "tokens: a text that is one string; expected the"),
+    "no text": (lambda batch: (batch[0], []), "batch 0: tokens: no text; expected one text or more"),
+    "a label too few": (lambda batch: (*batch[:2], [0, 1]), "batch 0: label: 2 labels of 3 texts; expected one of each text"),
+}
+
+
+@pytest.mark.parametrize("case", BATCHES)
+def test_a_batch_whose_parts_do_not_fit_is_refused(case: str) -> None:
+    change, message = BATCHES[case]
+    net, batches = made()
+    with pytest.raises(InputError, match=message):
+        collect(net, [change(batches[0])], attention="pool")
+
+
+@pytest.mark.parametrize(
+    ("give", "path", "message"),
+    [
+        (lambda logits: logits.softmax(dim=1), "pool", "sum to 1 for every text: probabilities; expected logits"),
+        (lambda logits: {"logits": logits}, "pool", "batch 0: output: dict; expected logits"),
+        (lambda logits: logits.half(), "pool", "batch 0: logits: torch.float16; expected float32 or float64"),
+        (lambda logits: logits, "never", "attention: Linear: not called by Wrapped; expected a module that pools"),
+    ],
+)
+def test_what_gives_no_logits_is_refused(give: Callable[[Tensor], Any], path: str, message: str) -> None:
+    net, batches = made()
+    with pytest.raises(InputError, match=message):
+        collect(Wrapped(net, give), batches[:1], attention=path)
+
+
+def test_double_precision_is_read() -> None:
+    net, batches = made()
+    single = collect(net, batches, attention="pool")
+    double = collect(net.double(), batches, attention="pool")
+    assert np.abs(single.prediction - double.prediction).max() < 1e-6

@@ -26,6 +26,7 @@ OPERATION = "collect"
 LINEAR = 1e-5  # of a sum over tokens of what each gives alone, relative to the largest number
 READ_ELSEWHERE = 1e-4  # of the logits, that follow from the output alone, relative to the largest: rounding of what is above
 TRIALS = 3
+SUMS_TO_1 = 1e-4
 
 
 @dataclass(frozen=True)
@@ -51,14 +52,13 @@ def collect(
 
     Where the logits themselves are such a sum, the trace stores what each token contributes to them, and an audit needs nothing else.
     Otherwise the trace keeps ``net`` as its tail, in this process. Raises InputError for a path that is no module, for a submodule with no
-    softmax or several, and for one whose output is no weighted sum, such as of squared weights.
+    softmax or several, for one whose output is no weighted sum, such as of squared weights, and for a module that returns probabilities.
     """
     pool = _submodule(net, attention)
     network = PoolingNetwork(net, pool)
     parts = []
     for number, given in enumerate(batches):
-        batch = given if isinstance(given, Batch) else Batch(*given)
-        parts.append(_Collected.of(network, batch, f"batch {number}"))
+        parts.append(_Collected.of(network, _batch(given, f"batch {number}"), f"batch {number}"))
     if not parts:
         raise InputError(OPERATION, "batches", "none", "one batch or more")
     affine = all(part.affine for part in parts)
@@ -69,6 +69,39 @@ def collect(
         traces.append(part.trace(start, affine, network, class_names, dict(metadata or {})))
         start += len(part.batch.tokens)
     return concatenate(traces)
+
+
+def _batch(given: Batch | tuple[Any, ...], where: str) -> Batch:
+    """A batch whose parts fit each other. Raises InputError."""
+    expected = "Batch(inputs, tokens), with labels where they are known, or a tuple of these"
+    if isinstance(given, tuple) and 2 <= len(given) <= 3:
+        given = Batch(*given)
+    if not isinstance(given, Batch):
+        got = f"a tuple of {len(given)}" if isinstance(given, tuple) else type(given).__name__
+        raise InputError(OPERATION, where, got, expected)
+    if not isinstance(given.inputs, tuple | list | Mapping):
+        raise InputError(OPERATION, f"{where}: inputs", type(given.inputs).__name__, "the arguments of the module, as a tuple or by name")
+    if any(isinstance(tokens, str) for tokens in given.tokens):
+        raise InputError(OPERATION, f"{where}: tokens", "a text that is one string", "the tokens of each text, as a list", "split it")
+    if len(given.tokens) == 0:
+        raise InputError(OPERATION, f"{where}: tokens", "no text", "one text or more")
+    if given.label is not None and len(given.label) != len(given.tokens):
+        raise InputError(OPERATION, f"{where}: label", f"{len(given.label)} labels of {len(given.tokens)} texts", "one of each text")
+    return given
+
+
+def _check_logits(logits: Any, where: str) -> None:
+    """Raise InputError for what is no tensor, for half precision, and for probabilities, which would pass for logits."""
+    if not isinstance(logits, Tensor):
+        raise InputError(
+            OPERATION, f"{where}: output", type(logits).__name__, "logits (B, C), a tensor", "wrap the module in one that returns them"
+        )
+    if logits.dtype not in (torch.float32, torch.float64):
+        raise InputError(OPERATION, f"{where}: logits", str(logits.dtype), "float32 or float64", "net.float()")
+    rows = logits.reshape(len(logits), -1)
+    if rows.shape[1] > 1 and bool((rows >= 0).all()) and float((rows.sum(dim=1) - 1).abs().max()) < SUMS_TO_1:
+        do = "collect from a module that returns what goes into the softmax"
+        raise InputError(OPERATION, f"{where}: output", "numbers of at least 0 that sum to 1 for every text: probabilities", "logits", do)
 
 
 def _submodule(net: nn.Module, path: str) -> nn.Module:
@@ -145,7 +178,7 @@ class PoolingNetwork:
         """The tail of the rows of a trace."""
         return _Rows(self, table.column("instance").to_numpy())
 
-    def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> tuple[Tensor, Tensor, list[Tensor]]:
+    def run(self, inputs: Any, weights: Tensor | None = None, pooled: Tensor | None = None) -> tuple[Any, Tensor, list[Tensor]]:
         """Logits (B, C), the output of the pooling and its softmaxes, with other ``weights`` (B, H, T) or another ``pooled`` vector."""
         mode, outputs = _Weights(weights), list[Tensor]()
 
@@ -168,6 +201,9 @@ class PoolingNetwork:
         finally:
             for handle in handles:
                 handle.remove()
+        if not outputs:
+            pool = type(self.pool).__name__
+            raise InputError(OPERATION, f"attention: {pool}", f"not called by {type(self.net).__name__}", "a module that pools the tokens")
         return logits, outputs[0], mode.seen
 
 
@@ -216,6 +252,7 @@ class _Collected:
     @classmethod
     def of(cls, network: PoolingNetwork, batch: Batch, where: str) -> _Collected:
         logits, pooled, seen = network.run(batch.inputs)
+        _check_logits(logits, where)
         lengths = [len(tokens) for tokens in batch.tokens]
         size = max(lengths, default=0)
         if len(seen) != 1:
@@ -266,7 +303,7 @@ class _Collected:
         random = torch.Generator().manual_seed(0)
         inside = torch.tensor([[t < len(tokens) for t in range(self.alpha.shape[2])] for tokens in self.batch.tokens])
         for _ in range(TRIALS):
-            drawn = torch.rand(self.alpha.shape, generator=random) * inside[:, None]
+            drawn = torch.rand(self.alpha.shape, generator=random).to(self.alpha) * inside[:, None]
             yield drawn / drawn.sum(dim=2, keepdim=True)
 
     def trace(

@@ -10,6 +10,7 @@ import pytest
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.joint import Joint, groups_of
+from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
@@ -124,3 +125,11 @@ def test_groups_are_those_of_equal_names() -> None:
     groups = groups_of(trace, ("instance", "layer"))
     assert isinstance(groups, Ragged)
     assert groups.lengths.tolist() == [HEADS] * (2 * TEXTS)
+
+
+def test_what_one_head_can_do_is_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, _ = made(seed=4)
+    expected = Joint(shuffles=1)(made(seed=4)[0])
+    MaximalChange()(trace)
+    monkeypatch.setattr("attnaudit.experiments.maximal_change.found.largest_change", None)
+    assert Joint(shuffles=1)(trace).equals(expected)

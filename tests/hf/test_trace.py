@@ -26,6 +26,7 @@ from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
+BY_HEAD = ["BertForSequenceClassification", "ModernBertForSequenceClassification"]  # GPT-2 multiplies and adds in one operator
 REPLAYED = [
     "BartForSequenceClassification", "BertForSequenceClassification", "GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM",
     "MarianMTModel", "MobileBertForSequenceClassification", "T5ForConditionalGeneration", "XLNetForSequenceClassification",
@@ -87,6 +88,10 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
     assert trace.metadata["tail"] == "onnx"
     assert trace.metadata["schema"] == 2
     assert differences(model, gate, texts, trace) <= 1e-5
+    alpha, readout = drawn(trace.alpha), trace.readout
+    sums = alpha.with_values(alpha.values[:, None] * readout.contribution.values).sum()
+    assert np.abs(readout.of_sums(sums, np.arange(len(trace))) - readout(alpha)).max() <= 1e-6
+    assert (readout.by_head is not None) == (name in BY_HEAD)
 
 
 @pytest.mark.parametrize("name", REPLAYED)
@@ -111,6 +116,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
         assert np.abs(together.ragged(name).values - alone.ragged(name).values).max() <= 1e-5
     assert np.abs(together.prediction - alone.prediction).max() <= 1e-6
     assert together.table.column("tokens").equals(alone.table.column("tokens"))
+    assert len({id(shard.tail) for shard in list(Trace.shards(tmp_path / "b"))}) == 1  # a graph is loaded once for all shards
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])

@@ -13,10 +13,10 @@ from attnaudit.core.kernels import over_rows
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
-from attnaudit.experiments.maximal_change.found import Change, each_alone, largest_change
+from attnaudit.experiments.maximal_change.found import one_head
 from attnaudit.experiments.rows import keys, require, row_streams
 from attnaudit.experiments.shuffles import shuffle_rows
-from attnaudit.experiments.through_tail import Outputs, is_flip, two_classes
+from attnaudit.experiments.through_tail import is_flip, two_classes
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, Claim, SummaryRows, card_row
@@ -92,7 +92,7 @@ class Joint:
         uniform = search.change(joint.sums(_uniform(trace.alpha)))
         shuffled = [search.change(joint.sums(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
         most = search.most(self.sweeps)
-        alone = _one_head_alone(trace)
+        alone = one_head(trace).change  # which all heads at once can do too
         flips = search.flips | most.flips | _to_groups(alone.flips, of_layer)
         columns = {
             "joint_uniform": uniform, "joint_shuffled": np.median(shuffled, axis=0),
@@ -172,12 +172,6 @@ def _shuffled(trace: Trace, seed: int, shuffles: int) -> Iterator[Ragged]:
     for k in range(shuffles):
         over_rows(shuffle_rows, len(streams), drawn.values, drawn.offsets, streams, k)
         yield drawn
-
-
-def _one_head_alone(trace: Trace) -> Change:
-    """What `maximal_change` finds for each row, which all heads at once can do too."""
-    outputs = Outputs.of(trace.readout, trace.alpha)
-    return largest_change(outputs, each_alone(outputs), np.ones(len(trace.alpha.values), bool))
 
 
 def _to_groups(values: np.ndarray, groups: Ragged) -> np.ndarray:
@@ -270,7 +264,7 @@ def _in_parts(
     joint: JointReadout, numbers: Int64[np.ndarray, " m"], sums: Callable[[np.ndarray], np.ndarray], groups: np.ndarray | None = None
 ) -> Float[np.ndarray, "m C"]:
     """Predictions of many groups, in parts that memory holds; ``sums(part)`` are those of the rows of the groups of a part."""
-    width = joint.own.shape[1] + joint.readout.offset.shape[1]
     of = numbers if groups is None else groups
-    parts = Ragged.from_lengths(np.zeros(0), joint.groups.lengths[of] * width).blocks(NUMBERS)
+    size = joint.groups.lengths[of] * joint.own.shape[1] + joint.readout.offset.shape[1]  # of a group its sums, and what goes into the tail
+    parts = Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)
     return np.concatenate([joint.predict(of[part], sums(numbers[part])) for part in parts])

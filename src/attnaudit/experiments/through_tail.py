@@ -47,7 +47,11 @@ class Outputs:
 
     @classmethod
     def of(cls, readout: Readout, alpha: Ragged) -> Outputs:
-        own = np.concatenate([readout.take(rows)(alpha.take(rows)) for rows in _calls(readout, alpha.lengths, outputs=1)])
+        calls = _calls(readout, alpha.lengths, outputs=1)
+        if readout.by_head is None:
+            own = np.concatenate([readout.take(rows)(alpha.take(rows)) for rows in calls])
+        else:  # in the way in which all others are computed
+            own = np.concatenate([_predicted(readout, rows, alpha.take(rows)) for rows in calls])
         return cls(readout, alpha, own, predicted_class(own))
 
     def take(self, rows: Int64[np.ndarray, " m"]) -> Outputs:
@@ -66,18 +70,10 @@ class Outputs:
         nor all of their predictions, are held.
         """
         parts = [
-            measure(self._predicted(rows[chosen], attention(chosen)), rows[chosen])
+            measure(_predicted(self.readout, rows[chosen], attention(chosen)), rows[chosen])
             for chosen in _calls(self.readout, self.alpha.lengths[rows], self.own.shape[1])
         ]
         return np.concatenate([measure(self.own[:0], rows[:0]), *parts])
-
-    def _predicted(self, rows: Int64[np.ndarray, " b"], attention: Ragged) -> Float[np.ndarray, "b C"]:
-        """What ``readout.take(rows)(attention)`` is, without a copy of what the positions contribute."""
-        readout, contribution = self.readout, self.readout.contribution
-        pooled, start = readout.offset[rows], np.zeros(len(rows), np.int64) if readout.start is None else readout.start[rows]
-        places = contribution.offsets[rows]
-        over_rows(_add_rows, len(rows), attention.values, attention.offsets, for_kernel(contribution.values), places, start, pooled)
-        return readout.of_pooled(pooled, rows)
 
     def under_few(
         self,
@@ -96,8 +92,8 @@ class Outputs:
         parts = [measure(self.own[:0], rows[:0])]
         for one in pieces:
             contribution = readout.contribution.values[start[one, None] + tokens[one]]
-            pooled = readout.offset[rows[one]] + (weights[one, :, None] * contribution).sum(axis=1)
-            parts.append(measure(readout.of_pooled(pooled, rows[one]), rows[one]))
+            sums = (weights[one, :, None] * contribution).sum(axis=1)
+            parts.append(measure(readout.of_sums(sums, rows[one]), rows[one]))
         return np.concatenate(parts)
 
     def distance(self, prediction: Float[np.ndarray, "b C"], rows: Int64[np.ndarray, " b"]) -> Float[np.ndarray, " b"]:
@@ -143,25 +139,29 @@ def few_tokens(lengths: Int64[np.ndarray, " m"], tokens: Int64[np.ndarray, "m k"
     return made
 
 
+def _predicted(readout: Readout, rows: Int64[np.ndarray, " b"], attention: Ragged) -> Float[np.ndarray, "b C"]:
+    """What ``readout.take(rows)(attention)`` is, without a copy of what the positions contribute."""
+    contribution = readout.contribution
+    sums, places = np.empty((len(rows), contribution.values.shape[1])), contribution.offsets[rows]
+    over_rows(_sum_rows, len(rows), attention.values, attention.offsets, for_kernel(contribution.values), places, sums)
+    return readout.of_sums(sums, rows)
+
+
 def _calls(readout: Readout, lengths: Int64[np.ndarray, " m"], outputs: int) -> list[Int64[np.ndarray, " b"]]:
     """The alternatives cut into calls of about `NUMBERS` numbers."""
-    positions = int(lengths.sum())
-    total = positions * readout.contribution.values.shape[1] + len(lengths) * outputs
+    positions, width = int(lengths.sum()), readout.contribution.values.shape[1]
+    total = positions * width + len(lengths) * outputs if readout.by_head is None else positions + len(lengths) * (width + outputs)
     per_call = max(NUMBERS * positions // max(total, 1), 1)
     return list(Ragged.from_lengths(np.zeros(0), lengths).blocks(per_call))
 
 
 @kernel
-def _add_rows(first, last, weights, offsets, contribution, places, start, pooled):
-    """Add ``Σ_t weights_t · contribution_t`` of every row to its numbers from ``start`` on; ``places`` are the rows' first positions."""
-    width = contribution.shape[1]
-    total = np.empty(width)
+def _sum_rows(first, last, weights, offsets, contribution, places, sums):
+    """``Σ_t weights_t · contribution_t`` of every row; ``places`` are the rows' first positions."""
     for i in range(first, last):
-        total[:] = 0.0
+        sums[i] = 0.0
         for t in range(offsets[i + 1] - offsets[i]):
             weight = weights[offsets[i] + t]
             if weight != 0.0:
-                for k in range(width):
-                    total[k] += weight * contribution[places[i] + t, k]
-        for k in range(width):
-            pooled[i, start[i] + k] += total[k]
+                for k in range(sums.shape[1]):
+                    sums[i, k] += weight * contribution[places[i] + t, k]

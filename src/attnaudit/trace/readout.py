@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, runtime_checkable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float32, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import Activation, activate
+from attnaudit.trace.graph import GraphTail
 from attnaudit.trace.schema import array_column, candidates_column, ragged_column
+
+if TYPE_CHECKING:
+    from attnaudit.trace.head_graph import HeadGraph
 
 
 @runtime_checkable
@@ -112,19 +117,34 @@ class Readout:
     def logits(self, alpha: Ragged) -> Float[np.ndarray, "n C"]:
         """What goes into the activation, shape ``(n, C)``."""
         weighted = alpha.with_values(alpha.values[:, None].astype(np.float64) * self.contribution.values)
-        pooled = self._added(weighted.sum())
+        pooled = self._added(weighted.sum(), np.arange(len(self.offset)))
         return self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows)
 
-    def of_pooled(self, pooled: Float[np.ndarray, "m Q"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
-        """Predictions of the ``rows``, which may repeat, from offset and weighted sum together."""
-        logits = self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows[rows])
+    def of_sums(self, sums: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
+        """Predictions of the ``rows``, which may repeat, with these weighted sums."""
+        if self.by_head is not None:
+            assert self.start is not None
+            logits = self.by_head.logits(sums, self.start[rows], self._bases, rows)
+        else:
+            pooled = self._added(sums, rows)
+            logits = self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows[rows])
         return activate(logits, self.activation, None if self.candidates is None else self.candidates[rows])
 
-    def _added(self, weighted: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n Q"]:
+    @property
+    def by_head(self) -> HeadGraph | None:
+        """The graph behind one head of several; None where there is none, and the whole tail is computed."""
+        return self.tail.by_head if isinstance(self.tail, GraphTail) and self.start is not None else None
+
+    @cached_property
+    def _bases(self) -> Float32[np.ndarray, "n K"]:
+        assert self.by_head is not None
+        return self.by_head.bases(self.offset)
+
+    def _added(self, weighted: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m Q"]:
         if self.start is None:
-            return self.offset + weighted
-        pooled = self.offset.copy()
-        part = self.start[:, None] + np.arange(weighted.shape[1])
+            return self.offset[rows] + weighted
+        pooled = self.offset[rows]
+        part = self.start[rows, None] + np.arange(weighted.shape[1])
         np.put_along_axis(pooled, part, np.take_along_axis(pooled, part, axis=1) + weighted, axis=1)
         return pooled
 

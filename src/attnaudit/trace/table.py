@@ -176,6 +176,11 @@ class Trace:
         return self.array("instance")
 
     @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What one experiment finds in this trace and another needs too, by the name of what finds it."""
+        return {}
+
+    @cached_property
     def alpha(self) -> Ragged:
         """Attention in float64, every row rescaled to sum to 1 exactly."""
         return rescaled_alpha(self.table)
@@ -240,9 +245,12 @@ def write_shards(folder: str | Path, shards: Iterable[Trace]) -> list[Path]:
 
 def _of_one_model(files: Sequence[Path], replay: Network | None, of_others: Mapping[str, Any] | None = None) -> Iterator[Trace]:
     """The shards of ``files``, refused where they differ in what is fixed within a trace, or from that ``of_others``."""
-    fixed = dict(of_others or {})
+    fixed, tail = dict(of_others or {}), None
     for file in files:
         for shard in _checked_pieces(file, replay):
+            if isinstance(tail, GraphTail) and shard.tail == tail:
+                shard = Trace(shard.table, shard.metadata, tail)  # what it has loaded serves all shards
+            tail = shard.tail
             for name, value in _fixed(shard).items():
                 if fixed.setdefault(name, value) != value:
                     got, expected = f"{name} {value}", f"{name} {fixed[name]}, as in {'the first file' if of_others else files[0].name}"

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from attnaudit.core.papers import JAIN2019, SERRANO2019
 from attnaudit.experiments.maximal_change.bounds import change_bound
-from attnaudit.experiments.maximal_change.found import Alone, each_alone, is_mixed, largest_change
+from attnaudit.experiments.maximal_change.found import Alone, is_mixed, largest_change, one_head
 from attnaudit.experiments.rows import keys, no_single_decision, of_kept_words
 from attnaudit.experiments.through_tail import Outputs
 from attnaudit.results import summarise_means
@@ -76,10 +76,8 @@ class MaximalChange:
     refuses = staticmethod(no_single_decision)
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        outputs = Outputs.of(trace.readout, trace.alpha)
-        alone, everywhere = each_alone(outputs), np.ones(len(trace.alpha.values), bool)
-        change, upper = largest_change(outputs, alone, everywhere), change_bound(outputs, everywhere)
-        upper = np.maximum(upper, change.largest)
+        outputs, alone, change = one_head(trace)
+        upper = np.maximum(change_bound(outputs, np.ones(len(trace.alpha.values), bool)), change.largest)
         tokens = [trace.tokens(row)[position] for row, position in enumerate(change.position)]
         return keys(trace).with_columns(
             pl.Series("max_delta_y", change.largest),

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int64
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary.exact import one_logit_decides
 from attnaudit.experiments.through_tail import NOISE, Outputs, has_compiled_tail
+from attnaudit.trace import Trace
 
 MIXED, ROUNDS = 4, 3  # the tokens of largest change that are mixed, and how often a mixture is improved
 MIXED_COMPILED, ROUNDS_COMPILED = 6, 8  # the same where an output costs little
@@ -35,6 +36,24 @@ class Change(NamedTuple):
     largest: Float[np.ndarray, " n"]
     position: Int64[np.ndarray, " n"]
     flips: Bool[np.ndarray, " n"]
+
+
+class OneHead(NamedTuple):
+    """What is found for every row of a trace, with all positions allowed."""
+
+    outputs: Outputs
+    alone: Alone
+    change: Change
+
+
+def one_head(trace: Trace) -> OneHead:
+    """The largest change of each row; kept with the trace, since more than one experiment asks for it."""
+    if not isinstance(found := trace.kept.get(one_head.__name__), OneHead):
+        outputs = Outputs.of(trace.readout, trace.alpha)
+        alone = each_alone(outputs)
+        found = OneHead(outputs, alone, largest_change(outputs, alone, np.ones(len(trace.alpha.values), bool)))
+        trace.kept[one_head.__name__] = found
+    return found
 
 
 def each_alone(outputs: Outputs) -> Alone:
