@@ -65,7 +65,7 @@ def test_the_other_weights_of_a_saturated_row_are_not_lost():
     """Weights of 1e-20 beside one of 1: the sum differs from the readout of its token by less than rounding of either."""
     alpha = np.array([1.0, 3e-20, 1e-20])
     moved = movement(np.array([[1.0], [3.0], [2.0]]), alpha, 3)
-    assert moved.most == pytest.approx([1.0, 3.5e-20, 7e-20], rel=1e-9)
+    assert moved.most == pytest.approx([1.0, 3.5e-20, 7e-20], rel=1e-9, abs=0.0)
 
 
 def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):

@@ -80,14 +80,14 @@ class MaximalChange:
         alone, everywhere = each_alone(outputs), np.ones(len(trace.alpha.values), bool)
         change, upper = largest_change(outputs, alone, everywhere), change_bound(outputs, everywhere)
         upper = np.maximum(upper, change.largest)
-        tokens = [trace.tokens(row)[position] for row, position in enumerate(change.position)]
+        tokens = pl.from_arrow(trace.table.column("tokens")).list.get(pl.Series(change.position))
         return keys(trace).with_columns(
             pl.Series("max_delta_y", change.largest),
             pl.Series("max_delta_y_upper", upper),
             pl.Series("max_delta_y_proven", upper - change.largest <= PROVEN_GAP),
             pl.Series("flips", change.flips),
             pl.Series("position", change.position.astype(np.int32)),
-            pl.Series("token", tokens, dtype=pl.String),
+            tokens.cast(pl.String).alias("token"),
             *self._of_words(trace, outputs, alone, change.largest),
         )
 
