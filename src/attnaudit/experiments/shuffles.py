@@ -150,11 +150,12 @@ def _median_and_error(values, count):
     """The median of the first ``count`` values, and its standard error; their order changes."""
     low = max(int((count - 1) / 2 - 0.5 * _REACH * sqrt(count)), 0)
     high = count - 1 - low
-    lower, upper = select(values, 0, count, low), select(values, low, count, high)
-    median = select(values, low, high + 1, count // 2)
-    if count % 2 == 0:
-        median = 0.5 * (select(values, low, count // 2, count // 2 - 1) + median)
-    return median, 0.5 * sqrt(count) * (upper - lower) / (high - low) if high > low else np.nan
+    half, found = count // 2, np.empty(4)
+    for k, (start, stop, rank) in enumerate(((0, count, low), (low, count, high), (low, high + 1, half), (low, half, half - 1))):
+        if k < 3 or count % 2 == 0:
+            found[k] = select(values, start, stop, rank)
+    median = found[2] if count % 2 else 0.5 * (found[3] + found[2])
+    return median, 0.5 * sqrt(count) * (found[1] - found[0]) / (high - low) if high > low else np.nan
 
 
 @subroutine

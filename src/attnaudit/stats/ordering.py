@@ -54,27 +54,23 @@ def select(values, start, stop, rank):
     """
     while stop - start > 1:
         first, middle, last = values[start], values[(start + stop) // 2], values[stop - 1]
-        pivot = max(min(first, middle), min(max(first, middle), last))
-        smaller = _divide(values, start, stop, pivot, False)
-        if rank < smaller:
-            stop = smaller
-            continue
-        start = _divide(values, smaller, stop, pivot, True)
-        if rank < start or start == smaller:  # all between the two are the pivot; or it is NaN
+        pivot, place = max(min(first, middle), min(max(first, middle), last)), start
+        for equal in (False, True):  # those below the pivot first, then those equal to it
+            before = place
+            for k in range(before, stop):
+                value = values[k]
+                values[k] = values[place]
+                values[place] = value
+                place += value < pivot or (equal and value == pivot)
+            if rank < place:
+                break
+        if rank < place and not equal:
+            stop = place
+        elif rank < place or place == start:  # the pivot has this rank; or it is NaN
             break
+        else:
+            start = place
     return values[rank]
-
-
-@subroutine
-def _divide(values, start, stop, pivot, equal):
-    """Values below the pivot, or ``equal`` to it, first; returns where the others begin."""
-    place = start
-    for k in range(start, stop):
-        value = values[k]
-        values[k] = values[place]
-        values[place] = value
-        place += value < pivot or (equal and value == pivot)
-    return place
 
 
 @subroutine

@@ -150,7 +150,10 @@ def extreme_means(weights, value, kept, scratch):
 
     ``scratch`` has shape ``(2, T)``.
     """
-    return -_largest_mean(weights, value, -1.0, kept, scratch), _largest_mean(weights, value, 1.0, kept, scratch)
+    least, mean = 0.0, 0.0
+    for sign in (-1.0, 1.0):  # in a loop, which compiles what it calls once
+        least, mean = -mean, _largest_mean(weights, value, sign, kept, scratch)
+    return least, mean
 
 
 @subroutine

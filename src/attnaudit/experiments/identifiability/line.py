@@ -16,7 +16,6 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.kernels import for_kernel, kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.stats.ordering import ascending
 
 TOLERANCE = 1e-6  # singular values up to this share of the norm of the readouts count as zero
 
@@ -60,7 +59,7 @@ def moves_on_line(readout: Float[np.ndarray, " N"], alpha: Ragged, tokens: int) 
 def _line_rows(first, last, readout, alpha, offsets, at, dimension, reach, share, pair, least, most):
     for i in range(first, last):
         value, weights = readout[offsets[i] : offsets[i + 1]].copy(), alpha[offsets[i] : offsets[i + 1]]
-        top = ascending(-weights)[: at[i + 1] - at[i]]
+        top = _heaviest(weights, at[i + 1] - at[i])
         spread = _centre(value, weights, top[0])
         dimension[i] = len(value) - (2 if spread else 1)
         if dimension[i] > 0 and spread:
@@ -74,6 +73,18 @@ def _line_rows(first, last, readout, alpha, offsets, at, dimension, reach, share
             if dimension[i] > 0:
                 low, high = _range(value, top[k]) if spread else (0.0, 1.0)
             least[at[i] + k], most[at[i] + k] = min(low, own), max(high, own)
+
+
+@subroutine
+def _heaviest(weights, count):
+    """The positions of the ``count`` largest weights in their order, equal ones as they stand."""
+    left, top = weights.copy(), np.empty(count, np.int64)
+    for k in range(count):
+        top[k] = 0
+        for t in range(1, len(left)):
+            top[k] = t if left[t] > left[top[k]] else top[k]
+        left[top[k]] = -1.0
+    return top
 
 
 @subroutine
