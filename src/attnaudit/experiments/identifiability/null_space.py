@@ -59,7 +59,8 @@ def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
         return Movements(line.dimension, line.reach, line.reach, line.least, line.most)
     rows = [movement(r, a, tokens) for r, a in zip(contribution, alpha, strict=True)]
     dimension, reach, upper = (np.array([row[k] for row in rows]) for k in range(3))
-    return Movements(dimension, reach, upper, *(Ragged.from_rows([row[k] for row in rows], np.float64) for k in (3, 4)))
+    least, most = ([row.least for row in rows], [row.most for row in rows])
+    return Movements(dimension, reach, upper, Ragged.from_rows(least, np.float64), Ragged.from_rows(most, np.float64))
 
 
 def movement(contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " T"], tokens: int) -> Movement:

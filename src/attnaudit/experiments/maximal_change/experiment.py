@@ -80,7 +80,7 @@ class MaximalChange:
         alone, everywhere = each_alone(outputs), np.ones(len(trace.alpha.values), bool)
         change, upper = largest_change(outputs, alone, everywhere), change_bound(outputs, everywhere)
         upper = np.maximum(upper, change.largest)
-        tokens = pl.from_arrow(trace.table.column("tokens")).list.get(pl.Series(change.position))
+        tokens = pl.Series(trace.table.column("tokens")).list.get(pl.Series(change.position))
         return keys(trace).with_columns(
             pl.Series("max_delta_y", change.largest),
             pl.Series("max_delta_y_upper", upper),
