@@ -1,17 +1,20 @@
 """What an audit costs an instance, by experiment, length and model, and its memory while it runs: tables, and the picture of docs/scale.md.
 
     python benchmarks/scale.py cost [--seconds 0.3]
+    python benchmarks/scale.py audit INSTANCES
     python benchmarks/scale.py memory INSTANCES --csv FILE [--experiment NAME]... [--permutations K]
     python benchmarks/scale.py plot FILE [--plot docs/scale.svg]
 
-*cost* prints CPU microseconds an instance of generated traces, kernels compiled before. *memory* audits a generated trace of about 20
-tokens an instance (`benchmarks/streaming.py`) and writes CPU seconds and resident memory, every few seconds, to FILE.
+*cost* prints CPU microseconds an instance of generated traces, kernels compiled before. *audit* runs `attnaudit audit` with all
+experiments, summary and report on a generated trace of about 20 tokens an instance (`benchmarks/streaming.py`), and prints instances a
+second and peak memory. *memory* audits such a trace and writes CPU seconds and resident memory, every few seconds, to FILE.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import resource
 import sys
 import tempfile
 import time
@@ -33,7 +36,7 @@ from attnaudit.trace import write_shards
 from benchmarks.growth import INK
 from benchmarks.lengths import print_header, print_row
 from benchmarks.measuring import forget_peak, peak
-from benchmarks.streaming import shards
+from benchmarks.streaming import audited, shards
 from tests.traces import make_trace
 
 PLOT = Path(__file__).parents[1] / "docs" / "scale.svg"
@@ -67,6 +70,17 @@ def cpu_seconds(experiment: str, length: int, model: str, seconds: float) -> flo
         if spent >= seconds or rows >= MOST_ROWS:
             return spent / rows
         rows *= 2 if spent > seconds / 8 else 8
+
+
+def audit(instances: int) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        begun, trace = time.perf_counter(), Path(place) / "trace"
+        write_shards(trace, shards(instances))
+        print(f"{instances:,} instances, generated in {time.perf_counter() - begun:.0f} s", flush=True)
+        seconds, peak = audited(trace, Path(place) / "audit")
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = 1e6 * (spent.ru_utime + spent.ru_stime) / instances
+    print(f"audit: {seconds:.0f} s, {instances / seconds:,.0f} instances a second, {cpu:.0f} CPU µs an instance, peak {peak:.2f} GiB")
 
 
 def memory(instances: int, csv: Path, experiments: list[str], settings: dict[str, Any]) -> None:
@@ -115,6 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parts = parser.add_subparsers(dest="part", required=True)
     parts.add_parser("cost").add_argument("--seconds", type=float, default=0.3)
+    parts.add_parser("audit").add_argument("instances", type=int)
     watched = parts.add_parser("memory")
     watched.add_argument("instances", type=int)
     watched.add_argument("--csv", type=Path, required=True)
@@ -126,6 +141,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.part == "cost":
         cost(options.seconds)
+    elif options.part == "audit":
+        audit(options.instances)
     elif options.part == "memory":
         settings = {} if options.permutations is None else {"permutation.permutations": options.permutations}
         memory(options.instances, options.csv, options.experiment, settings)

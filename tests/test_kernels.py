@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from attnaudit.core.kernels import SETTINGS, Locator, code_folder, compiling, kernel, over_rows, subroutine
-from attnaudit.stats.ordering import ascending, largest
+from attnaudit.stats.ordering import ascending, select
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 KERNEL_FILES = [
     path for path in sorted(SOURCE.rglob("*.py")) if "@kernel" in (text := path.read_text(encoding="utf-8")) or "@subroutine" in text
 ]
-COMPILED_ASCENDING, COMPILED_LARGEST = kernel(ascending), kernel(largest)
+COMPILED_ASCENDING, COMPILED_SELECT = kernel(ascending), kernel(select)
 SORTS = {"sort", "argsort", "median", "percentile", "quantile", "nanmedian", "nanpercentile", "partition", "argpartition", "unique"}
 
 
@@ -220,9 +220,14 @@ def test_ascending_is_a_stable_sort(size: int, levels: int):
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
 @pytest.mark.parametrize("levels", [1, 3, 10**6])
-def test_largest_are_as_large_as_those_of_a_sort(size: int, levels: int):
+def test_selected_is_what_a_sort_puts_there(size: int, levels: int):
     values = np.random.default_rng(size).integers(0, levels, size).astype(float)
-    for count in {0, 1, size // 2, size}:
-        chosen = COMPILED_LARGEST(values, count)
-        assert len(set(chosen.tolist())) == count
-        np.testing.assert_array_equal(np.sort(values[chosen])[::-1], np.sort(values)[::-1][:count])
+    for rank in {0, size // 2, size - 1}:
+        moved = values.copy()
+        assert COMPILED_SELECT(moved, 0, size, rank) == np.sort(values)[rank]
+        assert moved[:rank].max(initial=-1.0) <= moved[rank] <= moved[rank:].min()
+        np.testing.assert_array_equal(np.sort(moved), np.sort(values))
+
+
+def test_selection_ends_where_values_are_not_numbers():
+    COMPILED_SELECT(np.full(9, np.nan), 0, 9, 4)

@@ -15,6 +15,7 @@ from attnaudit.core.kernels import kernel
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import audit
 from attnaudit.experiments.comprehensiveness import WAYS, Comprehensiveness
+from attnaudit.experiments.erasure import falls
 from attnaudit.experiments.erasure.falls import SHARES, extreme_means
 from attnaudit.experiments.erasure.removal import random_order
 from attnaudit.experiments.rows import row_streams
@@ -24,7 +25,7 @@ from tests.oracles.erasure import after_removal, decided
 from tests.oracles.readout import naive_prediction
 from tests.traces import make_trace, sigmoid_rows
 
-ORDER = kernel(random_order)
+ORDER, EXTREME_MEANS = kernel(random_order), kernel(extreme_means)
 
 
 def of_class(prediction: list[float], chosen: int) -> float:
@@ -84,7 +85,7 @@ def test_the_extreme_means_are_those_of_exhaustive_search(zeros: float) -> None:
             for kept in range(1, size):
                 sets = [list(chosen) for chosen in combinations(range(size), kept) if weights[list(chosen)].sum() > 0]
                 means = [weights[chosen] @ value[chosen] / weights[chosen].sum() for chosen in sets]
-                assert extreme_means(weights, value, kept) == pytest.approx((min(means), max(means)), abs=1e-12)
+                assert EXTREME_MEANS(weights, value, kept, np.empty((2, size))) == pytest.approx((min(means), max(means)), abs=1e-12)
 
 
 def test_the_extreme_means_are_exact_where_weights_differ_by_many_orders_of_magnitude() -> None:
@@ -98,7 +99,16 @@ def test_the_extreme_means_are_exact_where_weights_differ_by_many_orders_of_magn
                 means = [
                     float(sum(w * v for w, v in chosen) / sum(w for w, _ in chosen)) for chosen in combinations(exact, kept)
                 ]  # fmt: skip
-                assert extreme_means(weights, value, kept) == pytest.approx((min(means), max(means)), abs=1e-9)
+                assert EXTREME_MEANS(weights, value, kept, np.empty((2, size))) == pytest.approx((min(means), max(means)), abs=1e-9)
+
+
+def test_the_search_for_extreme_means_ends_where_rounding_leaves_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gains of the best choice sum to 0, or to what rounding makes of it."""
+    random, tried, keep = np.random.default_rng(12), [], falls._keep_largest
+    monkeypatch.setattr(falls, "_keep_largest", lambda *arguments: tried.append(1) or keep(*arguments))
+    for kept in range(1, 20):
+        extreme_means(random.random(20) ** 3, random.normal(size=20), kept, np.empty((2, 20)))
+    assert len(tried) < 6 * 2 * 19
 
 
 @pytest.mark.parametrize("kind", ["sigmoid", "two", "zeros"])

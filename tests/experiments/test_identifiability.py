@@ -9,7 +9,7 @@ from attnaudit.core.errors import InputError
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.identifiability import null_space
 from attnaudit.experiments.identifiability.experiment import Identifiability
-from attnaudit.experiments.identifiability.null_space import movement
+from attnaudit.experiments.identifiability.null_space import movement, movements
 from attnaudit.trace import Trace
 from tests.oracles.identifiability import largest_distance, null_dimension, weight_range
 from tests.tails import layer_trace, opaque
@@ -32,6 +32,40 @@ def test_dimension_ranges_and_distance_are_those_of_enumeration(kind: dict[str, 
         assert moved.reach <= largest + 1e-6 <= moved.upper + 2e-6
         exact += moved.reach > largest - 1e-6
     assert exact >= (20 if kind == {"outputs": 1} else 16)
+
+
+@pytest.mark.parametrize("zeros", [0.0, 0.4])
+def test_ranges_on_a_line_with_equal_readouts_and_weights_of_zero(zeros: float):
+    """Readouts of few values: ties, tokens at the attended sum, all weight on one token, two tokens, equal readouts."""
+    random = np.random.default_rng(9)
+    lengths = [*random.integers(3, 7, 25), 2, 1, 3]
+    alpha = Ragged.from_rows([random.random(size) * (random.random(size) >= zeros) + 1e-3 * (np.arange(size) == 0) for size in lengths])
+    relevance = random.integers(-2, 3, len(alpha.values)).astype(float)
+    relevance[-3:] = 1.0
+    weights = alpha.with_values(alpha.values / alpha.spread(alpha.sum()))
+    weights.values[: lengths[0]] = np.eye(lengths[0])[1]
+    trace = sigmoid_rows(weights, relevance)
+    moved = movements(trace.readout.contribution, trace.alpha, 10)
+    for row in range(len(trace)):
+        assert moved.dimension[row] == null_dimension(trace, row)
+        assert moved.reach[row] == pytest.approx(largest_distance(trace, row), abs=1e-6)
+        for k, token in enumerate(np.argsort(-trace.alpha[row], kind="stable").tolist()):
+            assert (moved.least[row][k], moved.most[row][k]) == pytest.approx(weight_range(trace, row, token), abs=1e-6)
+
+
+def test_every_attention_at_the_largest_distance_has_the_same_sum():
+    trace = make_trace(20, (1, 9), seed=10, zeros=0.1)
+    for r, a in zip(trace.readout.contribution, trace.alpha, strict=True):
+        moved = movement(r, a, 4)
+        assert moved.ends[0] @ r == pytest.approx(a @ r, abs=1e-9)
+        assert 0.5 * np.abs(moved.ends[0] - a).sum() == pytest.approx(moved.reach, abs=1e-9)
+
+
+def test_the_other_weights_of_a_saturated_row_are_not_lost():
+    """Weights of 1e-20 beside one of 1: the sum differs from the readout of its token by less than rounding of either."""
+    alpha = np.array([1.0, 3e-20, 1e-20])
+    moved = movement(np.array([[1.0], [3.0], [2.0]]), alpha, 3)
+    assert moved.most == pytest.approx([1.0, 3.5e-20, 7e-20], rel=1e-9, abs=0.0)
 
 
 def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):

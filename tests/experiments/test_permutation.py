@@ -12,7 +12,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.core.random import shuffle
 from attnaudit.experiments.permutation import Permutation
 from attnaudit.experiments.rows import row_streams
-from attnaudit.experiments.shuffles import ENUMERATED, FEWEST, MOST, _error_rows, _through_tail, median_delta_y
+from attnaudit.experiments.shuffles import ENUMERATED, FEWEST, MOST, _rows_of_changes, _through_tail, median_delta_y
 from tests.oracles.permutation import all_permutations, naive_permutation
 from tests.traces import make_trace, sigmoid_rows
 
@@ -48,8 +48,9 @@ def test_the_compiled_way_and_the_general_way_see_the_same_shuffles(outputs: int
     compiled = median_delta_y(trace.readout, trace.alpha, streams, 60)
     general = _through_tail(trace.readout, trace.alpha, streams, 60)
     np.testing.assert_allclose(compiled.median, np.median(general, axis=0), atol=1e-12)
-    errors = np.empty(len(trace))
-    over_rows(_error_rows, len(trace), np.ascontiguousarray(general.T), errors)
+    median, errors = np.empty((2, len(trace)))
+    over_rows(_rows_of_changes, len(trace), np.ascontiguousarray(general.T), median, errors)
+    np.testing.assert_array_equal(median, np.median(general, axis=0))
     np.testing.assert_allclose(compiled.error, errors, atol=1e-12)
 
 
@@ -119,8 +120,8 @@ def test_rows_are_shuffled_until_the_error_is_as_wanted():
 def test_the_error_is_that_of_the_median_over_draws(spread: str):
     """Of many rows of 200 draws: the root of the mean squared error is the standard deviation of their medians, to 6 %."""
     draws = getattr(np.random.default_rng(3), spread)(size=(4000, 200))
-    errors = np.empty(len(draws))
-    over_rows(_error_rows, len(draws), draws, errors)
+    median, errors = np.empty((2, len(draws)))
+    over_rows(_rows_of_changes, len(draws), draws.copy(), median, errors)
     assert np.sqrt(np.mean(errors**2)) == pytest.approx(np.median(draws, axis=1).std(), rel=0.06)
 
 

@@ -66,7 +66,22 @@ def draw_normal(key, counter):
 @subroutine
 def shuffle(values, key, number):
     """Shuffle ``number`` of the stream ``key``, in place (Fisher & Yates); a shuffle of a shuffle is as random as one of the original."""
-    size = len(values)
-    for t in range(size - 1, 0, -1):
-        other = draw_below(key, number * size + t, t + 1)
+    drawn = np.empty(len(values), np.uint64)
+    draw_shuffle(drawn, key, number)
+    apply_shuffle(values, drawn)
+
+
+@subroutine
+def draw_shuffle(drawn, key, number):
+    """The positions that `apply_shuffle` exchanges with each position; in a loop of their own the processor finds several at a time."""
+    size = len(drawn)
+    for t in range(size):
+        drawn[t] = draw_below(key, number * size + t, t + 1)
+
+
+@subroutine
+def apply_shuffle(values, drawn):
+    """`shuffle` by positions that were drawn for it."""
+    for t in range(len(values) - 1, 0, -1):
+        other = drawn[t]
         values[t], values[other] = values[other], values[t]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
@@ -12,10 +13,9 @@ from typing import Any
 import polars as pl
 
 from attnaudit.core.errors import TraceError
-from attnaudit.core.kernels import compiling
+from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments.adversary.experiment import Adversary
-from attnaudit.experiments.ahead import in_turn
 from attnaudit.experiments.alignment import Alignment
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
@@ -40,8 +40,9 @@ from attnaudit.experiments.registry import (
 )
 from attnaudit.experiments.replay import network_of
 from attnaudit.experiments.rows import keys, row_streams
+from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.results import Result, Results
-from attnaudit.results.groups import by_group
+from attnaudit.results.groups import LARGE, by_group
 from attnaudit.results.table import table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
@@ -93,11 +94,13 @@ def audit(
     taken = {name: experiment for name, experiment in make_all.items() if name not in skipped}
     keep = _into_memory if folder is None else partial(_into_files, folder)
     rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)
-    kept = keep(taken, (tables or _run)(taken, chain([first], shards), rows, progress))
+    kept = keep(taken, (tables or tables_of_shards)(taken, chain([first], shards), rows, progress))
     results = {}
-    for name, rows in kept.items():
-        progress("summarise", len(results), len(kept))
-        results[name] = Result(name, rows, taken[name].summarise(rows))
+    with ThreadPoolExecutor(SETTINGS.NUMBA_NUM_THREADS) as pool:  # of large tables, which are read piece by piece
+        each = pool.map if rows >= LARGE else map
+        for name, summary in zip(kept, each(lambda name: taken[name].summarise(kept[name]), kept), strict=True):
+            results[name] = Result(name, kept[name], summary)
+            progress("summarise", len(results), len(kept))
     return Results(results, skipped, first.metadata)
 
 
@@ -108,26 +111,6 @@ def _shards(trace: Trace | str | Path, network: Network | None) -> Iterator[Trac
     if network is not None and isinstance(trace.tail, Network):
         trace = Trace(trace.table, trace.metadata, network)
     return iter([trace])
-
-
-def _run(
-    experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
-) -> Iterator[tuple[str, pl.DataFrame]]:
-    """The table of every experiment on every shard; ``progress`` reports which runs, and how many rows are done."""
-    done, heads = 0, dict[str, pl.DataFrame]()
-
-    def compile_summaries() -> None:
-        for name, head in heads.items():
-            experiments[name].summarise(head.lazy())
-
-    for shard in shards:
-        for name in in_turn(shard, list(experiments), progress, compile_summaries):
-            progress(f"audit: {name}", done, rows)
-            with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
-                table = experiments[name](shard)
-            heads[name] = table.head(2)
-            yield name, table
-        done += len(shard)
 
 
 def _into_memory(experiments: Iterable[str], made: Iterable[tuple[str, pl.DataFrame]]) -> dict[str, pl.LazyFrame]:

@@ -101,16 +101,22 @@ def pooled_prediction(pooled, head):
 def predict_into(prediction, pooled, head):
     """`pooled_prediction`, written into ``prediction``."""
     logits_into(prediction, pooled, head)
-    if head.sigmoid:
+    activate_into(prediction, head.allowed, head.sigmoid)
+
+
+@subroutine
+def activate_into(prediction, allowed, sigmoid):
+    """Logits replaced by their probabilities; in a loop over many of one row, `Head` costs more than the exponential."""
+    if sigmoid:
         for c in range(len(prediction)):
             prediction[c] = 1.0 / (1.0 + math.exp(-prediction[c]))
         return
     highest, total = -math.inf, 0.0
     for c in range(len(prediction)):
-        if head.allowed[c]:
+        if allowed[c]:
             highest = max(highest, prediction[c])
     for c in range(len(prediction)):
-        prediction[c] = math.exp(prediction[c] - highest) if head.allowed[c] else 0.0
+        prediction[c] = math.exp(prediction[c] - highest) if allowed[c] else 0.0
         total += prediction[c]
     for c in range(len(prediction)):
         prediction[c] /= total

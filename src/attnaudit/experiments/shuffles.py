@@ -14,11 +14,11 @@ from jaxtyping import Float, Int64, UInt64
 
 from attnaudit.core.kernels import kernel, over_rows, subroutine
 from attnaudit.core.ragged import Ragged
-from attnaudit.core.random import shuffle
-from attnaudit.experiments.compiled_readout import kernel_rows, pool, pooled_prediction, predict_into, row_parts, tvd_row
+from attnaudit.core.random import apply_shuffle, draw_shuffle, shuffle
+from attnaudit.experiments.compiled_readout import activate_into, kernel_rows, pool, pooled_prediction, row_parts, tvd_row
 from attnaudit.experiments.through_tail import Outputs, has_compiled_tail
 from attnaudit.stats.measures import tvd
-from attnaudit.stats.ordering import ascending
+from attnaudit.stats.ordering import select
 from attnaudit.trace.readout import IdentityTail, Readout
 
 FEWEST, MOST = 200, 12_800  # shuffles of a row where an error is wanted: doubled from the one until the error is small enough or the other
@@ -55,9 +55,9 @@ def median_delta_y(
     through, numbers = (_through_tail, _numbers(readout, alpha)) if has_compiled_tail(readout) else (_of_many, count)
     blocks = alpha.blocks(max(BLOCK // numbers, 1))
     change = np.concatenate([through(readout.take(b), alpha.take(b), streams[b], count) for b in blocks], axis=1)
-    errors = np.empty(len(alpha))
-    over_rows(_error_rows, len(alpha), np.ascontiguousarray(change.T), errors)
-    return Shuffled(np.median(change, axis=0), errors, np.full(len(alpha), float(count)))
+    median, errors = np.empty((2, len(alpha)))
+    over_rows(_rows_of_changes, len(alpha), np.ascontiguousarray(change.T), median, errors)
+    return Shuffled(median, errors, np.full(len(alpha), float(count)))
 
 
 def _numbers(readout: Readout, alpha: Ragged) -> int:
@@ -101,9 +101,9 @@ def shuffle_rows(first, last, values, offsets, streams, k):
 
 
 @kernel
-def _error_rows(first, last, change, errors):
+def _rows_of_changes(first, last, change, median, errors):
     for row in range(first, last):
-        errors[row] = _error_of(change[row][ascending(change[row])])
+        median[row], errors[row] = _median_and_error(change[row], change.shape[1])
 
 
 @kernel
@@ -113,11 +113,12 @@ def _median_rows(first, last, rows, streams, fewest, most, enumerated, error, me
     for i in range(first, last):
         alpha, contribution, offset, head = row_parts(rows, i)
         baseline, prediction = pooled_prediction(pool(alpha, contribution, offset), head), np.empty(len(offset))
+        allowed, sigmoid = head.allowed, head.sigmoid
         orders = _orders(len(alpha), enumerated)
         weights, count, wanted, every = alpha.copy(), 0, fewest, orders <= enumerated
         if every:
             wanted = orders
-        order = np.arange(len(alpha))
+        order, drawn = np.arange(len(alpha)), np.empty(len(alpha), np.uint64)
         while True:
             for k in range(count, wanted):
                 if every:
@@ -125,31 +126,36 @@ def _median_rows(first, last, rows, streams, fewest, most, enumerated, error, me
                         weights[t] = alpha[order[t]]
                     _next_order(order)
                 else:
-                    shuffle(weights, streams[i], k)
+                    draw_shuffle(drawn, streams[i], k)
+                    apply_shuffle(weights, drawn)
                 for c in range(len(prediction)):
-                    prediction[c] = offset[c]
-                for t in range(len(weights)):
-                    for c in range(len(prediction)):
-                        prediction[c] += weights[t] * contribution[t, c]
-                predict_into(prediction, prediction, head)
+                    total = offset[c]
+                    for t in range(len(weights)):
+                        total += weights[t] * contribution[t, c]
+                    prediction[c] = total
+                activate_into(prediction, allowed, sigmoid)
                 changes[k] = tvd_row(prediction, baseline)
             count = wanted
-            ordered = changes[:count][ascending(changes[:count])]
-            errors[i] = 0.0 if every else _error_of(ordered)
+            median[i], errors[i] = _median_and_error(changes, count)
+            if every:
+                errors[i] = 0.0
             if every or errors[i] <= error or 2 * count > most:
                 break
             wanted = 2 * count
-        median[i] = ordered[count // 2] if count % 2 else 0.5 * (ordered[count // 2 - 1] + ordered[count // 2])
         draws[i] = count
 
 
 @subroutine
-def _error_of(ordered):
-    """Standard error of the median of ``ordered`` values."""
-    count = len(ordered)
+def _median_and_error(values, count):
+    """The median of the first ``count`` values, and its standard error; their order changes."""
     low = max(int((count - 1) / 2 - 0.5 * _REACH * sqrt(count)), 0)
     high = count - 1 - low
-    return 0.5 * sqrt(count) * (ordered[high] - ordered[low]) / (high - low) if high > low else np.nan
+    half, found = count // 2, np.empty(4)
+    for k, (start, stop, rank) in enumerate(((0, count, low), (low, count, high), (low, high + 1, half), (low, half, half - 1))):
+        if k < 3 or count % 2 == 0:
+            found[k] = select(values, start, stop, rank)
+    median = found[2] if count % 2 else 0.5 * (found[3] + found[2])
+    return median, 0.5 * sqrt(count) * (found[1] - found[0]) / (high - low) if high > low else np.nan
 
 
 @subroutine

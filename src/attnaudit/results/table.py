@@ -223,7 +223,7 @@ class _Pieces:
         if height == 0:
             return
         rows = pl.concat(self.waiting)
-        table = rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest())
+        table = rows[:height].to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()  # pages of lists end where chunks end
         self.waiting, self.height = [rows[height:]], rows.height - height
         self.writer = self.writer or pq.ParquetWriter(self.path, table.schema, compression="zstd", write_statistics=False)
         self.writer.write_table(table, row_group_size=self.group)

@@ -46,27 +46,31 @@ def ascending(values):
 
 
 @subroutine
-def largest(values, count):
-    """The positions of the ``count`` largest values, in no order: quickselect (Hoare 1961), O(T) on average."""
-    place, start, stop = np.arange(len(values)), 0, len(values) - 1
-    while start < stop:
-        pivot, left, right = values[place[(start + stop) // 2]], start, stop
-        while left <= right:
-            while values[place[left]] > pivot:
-                left += 1
-            while values[place[right]] < pivot:
-                right -= 1
-            if left <= right:
-                place[left], place[right] = place[right], place[left]
-                left += 1
-                right -= 1
-        if count <= right + 1:
-            stop = right
-        elif count > left:
-            start = left
-        else:
+def select(values, start, stop, rank):
+    """The value of ``rank`` in sorted ``values``, put there in place, none larger before it and none smaller behind it.
+
+    Values before ``start`` are no larger than the others, those from ``stop`` on no smaller. Quickselect (Hoare 1961), O(T) on average;
+    values move without branching.
+    """
+    while stop - start > 1:
+        first, middle, last = values[start], values[(start + stop) // 2], values[stop - 1]
+        pivot, place = max(min(first, middle), min(max(first, middle), last)), start
+        for equal in (False, True):  # those below the pivot first, then those equal to it
+            before = place
+            for k in range(before, stop):
+                value = values[k]
+                values[k] = values[place]
+                values[place] = value
+                place += value < pivot or (equal and value == pivot)
+            if rank < place:
+                break
+        if rank < place and not equal:
+            stop = place
+        elif rank < place or place == start:  # the pivot has this rank; or it is NaN
             break
-    return place[:count]
+        else:
+            start = place
+    return values[rank]
 
 
 @subroutine

@@ -23,7 +23,7 @@ from attnaudit.trace.readout import IdentityTail, Network, Tail, TanhTail
 SCHEMAS = (1, 2)
 METADATA_KEY = b"attnaudit"
 TAIL_FILE = "tail.safetensors"
-PIECE = 1 << 25  # bytes of a file, uncompressed, that are read at a time; files since schema 2, of a few texts each, are read whole
+PIECE = 1 << 24  # bytes of a file, uncompressed, that are read at a time; files since schema 2, of a few texts each, are read whole
 _DEPTH = 32  # of lists and objects within each other in the metadata
 
 

@@ -29,7 +29,8 @@ from attnaudit.corpora.formats.lines import (
 from attnaudit.corpora.formats.rows import BadCell, Columns, Row, SplitSource, require_columns
 
 Record = tuple[int, list[str]]  # the line where it begins, its fields
-_BATCH = 4096  # rows of a parquet file that are decoded together
+_BATCH = 1 << 15  # rows of a parquet file that are decoded together; with each, Arrow copies all texts of the row group so far
+_BUFFER = 1 << 20  # bytes of a column that are read ahead, in place of all of its row group
 _FREE_ROWS = 1_000_000  # of any parquet file; a larger one has no more rows than bytes
 
 
@@ -253,7 +254,7 @@ def _table(path: Path, source: Any, columns: Columns, packed: int) -> tuple[pq.P
     asked = {name: schema.field(name).type for _, name in columns}
     _require_readable(path, table, asked, packed)
     texts = [name for name, kind in asked.items() if pa.types.is_string(kind) or pa.types.is_large_string(kind)]
-    return pq.ParquetFile(source, metadata=table.metadata, read_dictionary=texts), columns
+    return pq.ParquetFile(source, metadata=table.metadata, read_dictionary=texts, buffer_size=_BUFFER), columns
 
 
 _DISTRUST = "do not trust it; where you do, write it again as csv"
@@ -280,8 +281,9 @@ def _is_readable(kind: pa.DataType) -> bool:
 
 
 def _values(array: pa.Array) -> list[Any]:
-    if pa.types.is_dictionary(array.type):
-        values = _values(array.dictionary)
+    if pa.types.is_dictionary(array.type):  # of which each batch has all texts of its row group so far
+        used = array.indices.unique().drop_null()
+        values = dict(zip(used.to_pylist(), _values(array.dictionary.take(used)), strict=True))
         return [None if index is None else values[index] for index in array.indices.to_pylist()]
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         raw = array.cast(pa.large_binary()).to_pylist()  # a text that is no UTF-8 must cost its row, not the file

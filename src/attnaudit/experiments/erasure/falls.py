@@ -17,7 +17,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.compiled_readout import kernel_rows, logits_into, predict_into
 from attnaudit.experiments.erasure.removal import decision, left_after, own_sum, random_order, row_of
 from attnaudit.stats.measures import ERASED_SHARES
-from attnaudit.stats.ordering import ascending, largest
+from attnaudit.stats.ordering import ascending, select
 from attnaudit.trace.readout import Readout
 
 SHARES = np.array(ERASED_SHARES)
@@ -130,44 +130,74 @@ def _bound_row(weights, value, offset, out):
         logit += weights[t] * value[t]
     sign = 1.0 if logit >= 0.0 else -1.0
     before = 1.0 / (1.0 + math.exp(-sign * logit))
+    scratch = np.empty((2, size))
     for k in range(len(SHARES)):
         count = _top_size(SHARES[k], size)
+        if k > 0 and count == _top_size(SHARES[k - 1], size):
+            out[:, k] = out[:, k - 1]
+            continue
         for way, kept in enumerate((size - count, count)):
-            lowest, highest = extreme_means(weights, sign * value, kept)
+            lowest, highest = extreme_means(weights, value, kept, scratch)
+            if sign < 0.0:
+                lowest, highest = -highest, -lowest
             out[way, k, 0] = before - 1.0 / (1.0 + math.exp(-(highest + sign * offset)))
             out[way, k, 1] = before - 1.0 / (1.0 + math.exp(-(lowest + sign * offset)))
 
 
 @subroutine
-def extreme_means(weights, value, kept):
-    """The smallest and the largest weighted mean of ``kept`` of the values; all of them NaN where the weights are 0."""
-    return -_largest_mean(weights, -value, kept), _largest_mean(weights, value, kept)
+def extreme_means(weights, value, kept, scratch):
+    """The smallest and the largest weighted mean of ``kept`` of the values; all of them NaN where the weights are 0.
+
+    ``scratch`` has shape ``(2, T)``.
+    """
+    least, mean = 0.0, 0.0
+    for sign in (-1.0, 1.0):  # in a loop, which compiles what it calls once
+        least, mean = -mean, _largest_mean(weights, value, sign, kept, scratch)
+    return least, mean
 
 
 @subroutine
-def _largest_mean(weights, value, kept):
-    """Values are taken from that of the heaviest position kept: a weight close to 1 would hide those that are many times smaller."""
-    chosen = largest(weights, kept)
-    for _ in range(MOST_STEPS):
-        heaviest = chosen[0]
-        for t in chosen:
-            heaviest = t if weights[t] > weights[heaviest] else heaviest
-        centred = value - value[heaviest]
-        mass, moment = _sums(weights, centred, chosen)
+def _largest_mean(weights, value, sign, kept, scratch):
+    """Of ``sign`` times the values, taken from that of the heaviest position kept: a weight close to 1 would hide those that are many times
+    smaller. Begins with the heaviest positions.
+    """
+    size, heaviest, reached = len(weights), 0, -math.inf
+    gain, mine = scratch[0], scratch[1]
+    for t in range(size):
+        gain[t] = weights[t]
+    for step in range(MOST_STEPS):
+        if not _keep_largest(gain, weights, kept, mine) > 0.0 and step > 0:
+            break
+        former, heaviest = heaviest, 0
+        for t in range(1, size):
+            heaviest = t if mine[t] > mine[heaviest] else heaviest
+        mass, moment = 0.0, 0.0
+        for t in range(size):
+            mass += mine[t]
+            moment += mine[t] * (sign * (value[t] - value[heaviest]))
         if not mass > 0.0:
             return np.nan
-        reached = moment / mass
-        better = largest(weights * (centred - reached), kept)
-        if not _sums(weights, centred - reached, better)[1] > 0.0:
+        if heaviest == former and moment / mass <= reached:  # the same choice again, whose gains rounding may leave above 0
             break
-        chosen = better
-    return value[heaviest] + reached
+        reached = moment / mass
+        for t in range(size):
+            gain[t] = weights[t] * (sign * (value[t] - value[heaviest]) - reached)
+    return sign * value[heaviest] + reached
 
 
 @subroutine
-def _sums(weights, value, chosen):
-    mass, moment = 0.0, 0.0
-    for t in chosen:
-        mass += weights[t]
-        moment += weights[t] * value[t]
-    return mass, moment
+def _keep_largest(gain, weights, kept, mine):
+    """The weights of the ``kept`` positions of largest gain, else 0, into ``mine``; returns the sum of their gains."""
+    size = len(gain)
+    for t in range(size):
+        mine[t] = gain[t]
+    least, ties = select(mine, 0, size, size - kept), kept
+    for t in range(size):
+        ties -= gain[t] > least
+    total = 0.0
+    for t in range(size):
+        inside = gain[t] > least or (gain[t] == least and ties > 0)
+        ties -= gain[t] == least
+        total += gain[t] if inside else 0.0
+        mine[t] = weights[t] if inside else 0.0
+    return total

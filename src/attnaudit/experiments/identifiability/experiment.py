@@ -10,7 +10,7 @@ import polars as pl
 
 from attnaudit.core.papers import BRUNNER2020
 from attnaudit.core.settings import setting
-from attnaudit.experiments.identifiability.null_space import RANGES, movement
+from attnaudit.experiments.identifiability.null_space import RANGES, movements
 from attnaudit.experiments.rows import keys, require
 from attnaudit.results import summarise_means
 from attnaudit.results.about import About
@@ -82,21 +82,21 @@ class Identifiability:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alpha, contribution = trace.alpha, trace.readout.contribution
-        moved = [movement(r, a, self.tokens) for r, a in zip(contribution, alpha, strict=True)]
-        dimension = np.array([one.dimension for one in moved])
-        least, most = np.array([one.least[0] for one in moved]), np.array([one.most[0] for one in moved])
+        moved = movements(contribution, alpha, self.tokens)
+        width = moved.least.with_values(moved.most.values - moved.least.values)
+        first = width.offsets[:-1]
         columns = {
-            "null_share": np.where(alpha.lengths > 1, dimension / np.maximum(alpha.lengths - 1, 1), np.nan),
-            "max_tvd_alpha": np.array([one.reach for one in moved]),
-            "max_tvd_alpha_upper": np.array([one.upper for one in moved]),
-            "weight_range": np.array([(one.most - one.least).mean() for one in moved]),
-            "largest_weight_range": most - least,
-            "largest_weight_least": least,
-            "largest_weight_most": most,
+            "null_share": np.where(alpha.lengths > 1, moved.dimension / np.maximum(alpha.lengths - 1, 1), np.nan),
+            "max_tvd_alpha": moved.reach,
+            "max_tvd_alpha_upper": moved.upper,
+            "weight_range": width.sum() / width.lengths,
+            "largest_weight_range": width.values[first],
+            "largest_weight_least": moved.least.values[first],
+            "largest_weight_most": moved.most.values[first],
         }
         return keys(trace).with_columns(
-            pl.Series("identifiable", dimension == 0),
-            pl.Series("null_dimension", dimension.astype(np.int32)),
+            pl.Series("identifiable", moved.dimension == 0),
+            pl.Series("null_dimension", moved.dimension.astype(np.int32)),
             *(pl.Series(name, values, nan_to_null=True) for name, values in columns.items()),
         )
 

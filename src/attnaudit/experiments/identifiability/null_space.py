@@ -5,7 +5,7 @@ They are the polytope ``α' ≥ 0, Σ α'_t = 1, Σ α'_t r_t = Σ α_t r_t``. I
 of all readouts count as zero: readouts are stored in float32, and its rounding, 6e-8 of each number, alone makes values of that order.
 
 The range of a weight is a linear program each way. The largest total variation distance is the maximum of a convex function: it is at a
-vertex, and no linear program finds it. With rank 1 a vertex has two weights at most, and all are tried. Else what is found is the best of
+vertex, and no linear program finds it. With rank 1 a vertex has two weights at most: `line.py` tries all. Else what is found is the best of
 the ends of the ranges and of programs that maximise ``Σ s_t α'_t`` for signs s, taken from the best so far again and again; the bound
 adds up how far each weight can fall.
 """
@@ -18,11 +18,12 @@ import numpy as np
 import scipy
 from jaxtyping import Float, Int64
 
-TOLERANCE = 1e-6
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.identifiability.line import TOLERANCE, moves_on_line
+
 LARGEST = 10_000  # T · rank of the rows whose programs are solved
 RANGES = 4  # positions of most attention whose ranges are computed, by default
 SIGNS = 1  # programs with the signs of the best so far
-PAIRS = 1 << 20
 
 
 class Movement(NamedTuple):
@@ -40,19 +41,37 @@ class Movement(NamedTuple):
     ends: Float[np.ndarray, "e T"]
 
 
+class Movements(NamedTuple):
+    """`Movement` of every row, ``(n,)`` each; ``least`` and ``most`` have as many numbers a row as it has ranges."""
+
+    dimension: Int64[np.ndarray, " n"]
+    reach: Float[np.ndarray, " n"]
+    upper: Float[np.ndarray, " n"]
+    least: Ragged
+    most: Ragged
+
+
+def movements(contribution: Ragged, alpha: Ragged, tokens: int) -> Movements:
+    """The movement of every row; ranges are those of the ``tokens`` positions of most attention."""
+    if contribution.values.shape[1] == 1:
+        line = moves_on_line(contribution.values[:, 0], alpha, tokens)
+        return Movements(line.dimension, line.reach, line.reach, line.least, line.most)
+    rows = [movement(r, a, tokens) for r, a in zip(contribution, alpha, strict=True)]
+    dimension, reach, upper = (np.array([row[k] for row in rows]) for k in range(3))
+    least, most = ([row.least for row in rows], [row.most for row in rows])
+    return Movements(dimension, reach, upper, Ragged.from_rows(least, np.float64), Ragged.from_rows(most, np.float64))
+
+
 def movement(contribution: Float[np.ndarray, "T P"], alpha: Float[np.ndarray, " T"], tokens: int) -> Movement:
     """The movement of one row; ranges are those of the ``tokens`` positions of most attention."""
-    top = np.argsort(-alpha, kind="stable")[:tokens]
     spanned = directions(contribution)
     dimension, rank = len(alpha) - 1 - spanned.shape[1], spanned.shape[1]
+    if rank < 2:
+        line = moves_on_line(spanned[:, 0] if rank else np.zeros(len(alpha)), Ragged.from_rows([alpha]), tokens)
+        return Movement(dimension, line.reach[0], line.reach[0], line.least.values, line.most.values, line.end(0, alpha)[None])
+    top = np.argsort(-alpha, kind="stable")[:tokens]
     if dimension == 0:
         return Movement(0, 0.0, 0.0, alpha[top], alpha[top], alpha[None])
-    if rank == 0:
-        reach = 1.0 - float(alpha.min())
-        least_attended = np.eye(len(alpha))[[int(np.argmin(alpha))]]
-        return Movement(dimension, reach, reach, np.zeros(len(top)), np.ones(len(top)), least_attended)
-    if rank == 1:
-        return _of_line(spanned[:, 0] - alpha @ spanned[:, 0], alpha, top)
     if len(alpha) * rank > LARGEST:
         unknown = np.full(len(top), np.nan)
         return Movement(dimension, np.nan, np.nan, unknown, unknown, alpha[None])
@@ -68,32 +87,6 @@ def directions(contribution: Float[np.ndarray, "T P"]) -> Float[np.ndarray, "T r
     left, size, _ = np.linalg.svd(centred / scale, full_matrices=False)
     spanned = (left * size)[:, size > TOLERANCE]
     return spanned / np.abs(spanned).max(axis=0)
-
-
-def _of_line(value: Float[np.ndarray, " T"], alpha: Float[np.ndarray, " T"], top: Int64[np.ndarray, " k"]) -> Movement:
-    """Of readouts on a line, ``value`` from the attended sum: every vertex is a token with value 0, or one on each side of it."""
-    below, above = np.flatnonzero(value <= 0.0), np.flatnonzero(value >= 0.0)
-    reach, end = 0.0, alpha
-    for part in np.array_split(below, len(below) * len(above) // PAIRS + 1):
-        gap = value[above] - value[part, None]
-        share = np.where(gap > 0.0, value[above] / np.where(gap > 0.0, gap, 1.0), 1.0)  # of the token below
-        kept = np.minimum(share, alpha[part, None]) + np.minimum(1.0 - share, alpha[above])
-        if kept.size and 1.0 - kept.min() > reach:
-            low, high = np.unravel_index(kept.argmin(), kept.shape)
-            reach, end = float(1.0 - kept[low, high]), np.zeros_like(alpha)
-            end[part[low]] += share[low, high]
-            end[above[high]] += 1.0 - share[low, high]
-    ranges = np.array([_range_on_line(value, t) for t in top.tolist()])
-    return Movement(len(alpha) - 2, reach, reach, np.minimum(ranges[:, 0], alpha[top]), np.maximum(ranges[:, 1], alpha[top]), end[None])
-
-
-def _range_on_line(value: Float[np.ndarray, " T"], t: int) -> tuple[float, float]:
-    """The least and the largest weight of token ``t``, with the others as near to the other side as they are, and as far."""
-    mine, others = abs(value[t]), -np.delete(value, t) * (1.0 if value[t] >= 0.0 else -1.0)
-    nearest, farthest = float(others.min()), float(others.max())  # on the other side
-    if mine == 0.0:
-        return (0.0 if nearest <= 0.0 <= farthest else 1.0), 1.0
-    return (nearest / (nearest + mine) if nearest > 0.0 else 0.0), (farthest / (farthest + mine) if farthest > 0.0 else 0.0)
 
 
 def _by_programs(rows: Float[np.ndarray, "m T"], alpha: Float[np.ndarray, " T"], top: Int64[np.ndarray, " k"], dimension: int) -> Movement:

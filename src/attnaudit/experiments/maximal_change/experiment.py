@@ -78,14 +78,14 @@ class MaximalChange:
     def __call__(self, trace: Trace) -> pl.DataFrame:
         outputs, alone, change = one_head(trace)
         upper = np.maximum(change_bound(outputs, np.ones(len(trace.alpha.values), bool)), change.largest)
-        tokens = [trace.tokens(row)[position] for row, position in enumerate(change.position)]
+        tokens = pl.Series(trace.table.column("tokens")).list.get(pl.Series(change.position))
         return keys(trace).with_columns(
             pl.Series("max_delta_y", change.largest),
             pl.Series("max_delta_y_upper", upper),
             pl.Series("max_delta_y_proven", upper - change.largest <= PROVEN_GAP),
             pl.Series("flips", change.flips),
             pl.Series("position", change.position.astype(np.int32)),
-            pl.Series("token", tokens, dtype=pl.String),
+            tokens.cast(pl.String).alias("token"),
             *self._of_words(trace, outputs, alone, change.largest),
         )
 

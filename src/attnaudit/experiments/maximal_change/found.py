@@ -68,9 +68,10 @@ def largest_change(outputs: Outputs, alone: Alone, allowed: Bool[np.ndarray, " N
     """The largest change by attention on the ``allowed`` positions alone, of which every row has one."""
     alpha = outputs.alpha
     change = alpha.with_values(np.where(allowed, alone.change, -1.0))
-    position = np.array([int(np.argmax(values >= values.max() - NOISE)) for values in change], np.int64).reshape(len(alpha))
     flips = alpha.with_values(alone.flips & allowed).reduce(np.logical_or)
     best = change.max()
+    large = np.flatnonzero(change.values >= change.spread(best - NOISE))
+    position = large[np.searchsorted(large, alpha.offsets[:-1])] - alpha.offsets[:-1]
     if one_logit_decides(outputs.readout):
         return Change(best, position, flips)
     mixed, by_mixture = _mixtures(outputs, change, best)

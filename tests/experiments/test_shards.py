@@ -1,0 +1,89 @@
+"""Shards that are audited at once give the tables of shards that are audited one after another."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import polars as pl
+import pytest
+
+from attnaudit.core.errors import TraceError
+from attnaudit.core.kernels import SETTINGS
+from attnaudit.core.progress import silent
+from attnaudit.experiments import make_experiment
+from attnaudit.experiments.shards import tables_of_shards
+from attnaudit.results.table import table_file
+from attnaudit.trace import Trace
+from tests.tails import opaque
+from tests.traces import make_trace
+
+ROWS = 12
+TRACE = make_trace(ROWS, (2, 6), seed=1)
+SHARDS = [TRACE.take(np.arange(start, start + 2)) for start in range(0, ROWS, 2)]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Takes longest for the second shard, and fails from ``broken`` on."""
+
+    name: ClassVar[str] = "watched"
+    needs: ClassVar[tuple[str, ...]] = ()
+    broken: int = ROWS
+    seen: tuple[list[int], list[int]] = ([], [])
+
+    def __call__(self, trace: Trace) -> pl.DataFrame:
+        first = int(trace.instance[0])
+        self.seen[0].append(first)
+        self.seen[1].append(threading.active_count())
+        time.sleep(0.05 if first == 2 else 0.0)
+        if first >= self.broken:
+            raise TraceError("audit", f"instance {first}", "nothing", "something")
+        return pl.DataFrame({"instance": trace.instance})
+
+    def summarise(self, table: pl.LazyFrame) -> pl.DataFrame:
+        return pl.DataFrame()
+
+
+def run(experiments: dict[str, Any], shards: list[Trace], threads: int) -> dict[str, pl.DataFrame]:
+    made: dict[str, list[pl.DataFrame]] = {name: [] for name in experiments}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SETTINGS, "NUMBA_NUM_THREADS", threads)
+        for name, table in tables_of_shards(experiments, shards, ROWS, silent):
+            made[name].append(table)
+    return {name: pl.concat(tables) for name, tables in made.items()}
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_the_tables_are_in_the_order_of_the_shards(threads: int) -> None:
+    experiments = {name: make_experiment(name) for name in ("ranges", "identifiability")} | {"watched": Watched(seen=([], []))}
+    alone, at_once = run(experiments, SHARDS, 1), run(experiments, SHARDS, threads)
+    assert all(at_once[name].equals(alone[name]) for name in experiments)
+    assert at_once["watched"]["instance"].to_list() == list(range(ROWS))
+
+
+def test_an_error_stops_the_audit() -> None:
+    watched = Watched(4, ([], []))
+    with pytest.raises(TraceError, match="instance 4"):
+        run({"watched": watched}, SHARDS, 2)
+    assert max(watched.seen[0]) <= 8  # what was under way when the error was met
+
+
+def test_a_network_is_asked_by_one_thread_alone() -> None:
+    watched, before = Watched(seen=([], [])), threading.active_count()
+    run({"watched": watched}, [opaque(shard) for shard in SHARDS], 2)
+    assert max(watched.seen[1]) == before
+
+
+def test_the_bytes_of_a_table_do_not_depend_on_the_pieces_that_it_comes_in(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = pl.DataFrame({"instance": np.arange(3000), "lists": random.random((3000, 100)).tolist()})  # more than a page
+    for size in (700, 3000):
+        with table_file(tmp_path / f"{size}.parquet") as add:
+            for start in range(0, 3000, size):
+                add(rows[start : start + size])
+    assert (tmp_path / "700.parquet").read_bytes() == (tmp_path / "3000.parquet").read_bytes()
