@@ -41,7 +41,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     dynamics = STUDY(identified(steps_of(STUDY)))
     adversary = ModelAdversary(strengths=(0.001, 0.1), controls=1)
     return {
-        "run": write_report(write_run(folder / "run", make_trace(12, (6, 20), sharpness=1.2))),
+        "run": write_report(write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))),
         "heads": write_report(write_heads(folder / "heads", texts=6)),
         "adversary": write_study(write_results(folder / "adversary", adversary, adversary_traces()), {}),
         "dynamics": write_dynamics(folder / "dynamics", dynamics, STUDY.summarise(dynamics)),

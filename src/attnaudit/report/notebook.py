@@ -34,7 +34,8 @@ from attnaudit.results.record import RunRecord
 from attnaudit.results.words import INSTANCE, ROW, figure, interval, thousands
 from attnaudit.trace import Trace
 
-FIRST, BRIEF, WHOLE = 6, 40, 300  # rows of a trace that are shown, tokens of each; tokens of one text
+FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each
+WHOLE, LINES = 2000, 300  # tokens of one text, in a notebook and in a terminal
 MOST_ROWS = 12  # of one text, which may have many heads
 MOST_CLASSES = 8
 SHOWN = ("instance", "tokens", "alpha", "prediction")  # columns without which a row has no picture
@@ -82,8 +83,8 @@ def figures_of(results: Results, experiment: str) -> Shown:
 def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
     """Every row of a text, shaded by each set of weights. Raises InputError."""
     rows, facts = _rows_of(trace, instance, results, "show heatmap")
-    pictures = _pictures(rows, facts, WHOLE)
-    return Shown(_fragment("heatmaps", pictures=pictures), "\n\n".join(map(_as_text, pictures)))
+    pictures, brief = _pictures(rows, facts, WHOLE), _pictures(rows, facts, LINES)
+    return Shown(_fragment("heatmaps", pictures=pictures), "\n\n".join(map(_as_text, brief)))
 
 
 def playground_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
