@@ -17,7 +17,8 @@ POLICY = (
 )
 VSCODE = f"""<!doctype html><html style="--vscode-editor-background:#1e1e1e;--vscode-foreground:#ccc"><head>
 <meta http-equiv="Content-Security-Policy" content="{POLICY}"></head>
-<body class="vscode-dark" style="background:var(--vscode-editor-background);color:var(--vscode-foreground)"><div id="output"></div></body></html>"""
+<body class="vscode-dark" style="background:var(--vscode-editor-background);color:var(--vscode-foreground)">
+<div id="output"></div></body></html>"""
 # Scripts that innerHTML inserts do not run: VS Code makes each of them again.
 INSERT = """(html) => {
   const output = document.getElementById("output");
