@@ -13,14 +13,14 @@
 
   // Appends `length` tokens, or gaps, to `text`: `drawn(k)` is the element of one, `plain(k)` its words.
   function appendTokens(text, length, drawn, plain) {
-    const places = Array.from({ length }, (_, k) => k);
+    const positions = Array.from({ length }, (_, k) => k);
     const nodes = (some) => some.flatMap((k) => [drawn(k), " "]);
     if (length <= 2 * BLOCK) {
-      text.append(...nodes(places));
+      text.append(...nodes(positions));
       return;
     }
     for (let first = 0; first < length; first += BLOCK) {
-      const block = document.createElement("span"), some = places.slice(first, first + BLOCK);
+      const block = document.createElement("span"), some = positions.slice(first, first + BLOCK);
       block.className = "block";
       block.textContent = some.map(plain).join(" ");
       unseen.set(block, () => nodes(some));

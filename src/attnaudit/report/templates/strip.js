@@ -19,10 +19,10 @@
     const special = new Set(one.special);
 {% endif %}
     let count = 0;
-    const places = one.tokens.map((token) => (typeof token === "number" ? -1 : count++));
+    const positions = one.tokens.map((token) => (typeof token === "number" ? -1 : count++));
     const gap = (tokens) => `… ${tokens} token${tokens === 1 ? "" : "s"} …`;
-    appendTokens(text, places.length, (k) => {
-      const at = places[k];
+    appendTokens(text, positions.length, (k) => {
+      const at = positions[k];
       if (at < 0) return element("span", "gap", gap(one.tokens[k]));
       const span = element("span", known.has(at) ? "token known" : "token", one.tokens[k]);
       if (spans.length) {
@@ -40,7 +40,7 @@
       }
 {% endif %}
       return span;
-    }, (k) => (places[k] < 0 ? gap(one.tokens[k]) : one.tokens[k]));
+    }, (k) => (positions[k] < 0 ? gap(one.tokens[k]) : one.tokens[k]));
     made.append(head, text);
     return made;
   }
