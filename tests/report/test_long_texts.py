@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
 import attnaudit.report.sections.instances as instances
 from attnaudit.report import write_report
+from attnaudit.report.sections.heatmaps import visible
 from attnaudit.trace import Trace
 from tests.report.runs import write_run
+from tests.report.test_page import EVIL
 from tests.traces import make_trace
 
-TOKENS = 2000
+TOKENS, HOSTILE = 2000, 7
 LAID_OUT = """blocks => blocks.filter((one) => {
   const probe = one.appendChild(document.createElement("i"));
   return probe.checkVisibility({contentVisibilityAuto: true});
@@ -32,7 +36,11 @@ SEEN = """(box) => new Promise((done) => {
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return make_trace(20, [TOKENS] * 20, sharpness=1.2)
+    made = make_trace(20, [TOKENS] * 20, sharpness=1.2)
+    tokens = made.table.column("tokens").to_pylist()
+    tokens[HOSTILE][-3:] = [EVIL, "x" * 10_000, "\u202eשלום"]
+    place = made.table.column_names.index("tokens")
+    return replace(made, table=made.table.set_column(place, "tokens", pa.array(tokens, pa.list_(pa.string()))))
 
 
 @pytest.fixture(scope="module")
@@ -91,6 +99,20 @@ def test_every_token_is_reached_searched_and_saved(page: Page, trace: Trace, tmp
         article.get_by_role("button", name="as CSV").click()
     saved.value.save_as(tmp_path / "weights.csv")
     assert len((tmp_path / "weights.csv").read_text(encoding="utf-8").splitlines()) == 1 + 3 * TOKENS
+
+
+def test_hostile_tokens_stay_text_in_and_out_of_view(page: Page) -> None:
+    said: list[str] = []
+    page.on("dialog", lambda dialog: said.append(dialog.message))
+    article = page.locator("#heatmaps .heatmap").filter(has=page.locator(f'h4 a[href="#instance-{HOSTILE}"]'))
+    box = article.locator(".whole .tokens").first
+    assert EVIL in (box.text_content() or "")
+    article.scroll_into_view_if_needed()
+    box.evaluate(SEEN)
+    assert box.locator(".token").all_text_contents()[-3:] == [visible(EVIL), visible("x" * 10_000), visible("\u202eשלום")]
+    assert box.locator("img, script").count() == 0
+    assert box.evaluate("box => box.scrollWidth <= box.clientWidth")
+    assert said == []
 
 
 def test_paper_and_a_button_show_the_tokens_around_the_most_weight(page: Page) -> None:

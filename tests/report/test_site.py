@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from attnaudit.cli import main
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
+from attnaudit.report import write_report
 from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
 from attnaudit.runner import audit_into, compare_runs, site_into, write_comparison
 from attnaudit.trace import Trace
@@ -466,3 +467,11 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
     assert (site.parent / "jain2019" / "runs" / "cell" / "report.html").exists()
     assert '<a href="jain2019/studies/sst/uniform/report.html">Is attention needed?</a>' in text
     assert 'data-run="0"' in text
+
+
+def test_names_of_folders_are_no_patterns(tmp_path: Path) -> None:
+    named = [audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness)) for name, sharpness in (("run[1]", 1.0), ("*", 0.5))]
+    assert compare_runs(named)[0].differences.height > 5
+    page = site_into(named, tmp_path / "site[2]").read_text(encoding="utf-8")
+    assert "run[1]" in page
+    assert write_report(named[0]).stat().st_size > 100_000
