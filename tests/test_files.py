@@ -10,7 +10,7 @@ import pytest
 from safetensors import SafetensorError
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import atomic
+from attnaudit.core.files import atomic, read_json
 
 FULL = [
     OSError(errno.ENOSPC, "No space left on device"),
@@ -33,3 +33,11 @@ def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="a bug"), atomic(tmp_path / "a.bin"):
         raise ValueError("a bug")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, "\udcff"])
+def test_damaged_json_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "file.json").write_text(text, encoding="utf-8", errors="surrogateescape")
+    with pytest.raises(RunError, match="expected a JSON file written by attnaudit") as raised:
+        read_json(tmp_path / "file.json")
+    assert len(str(raised.value).splitlines()) == 1

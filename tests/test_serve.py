@@ -167,6 +167,32 @@ def test_malformed_large_and_foreign_requests_are_refused_and_the_server_stays(c
     assert client.get("runs").status_code == 200
 
 
+def test_an_error_that_a_browser_opens_is_a_page(client: TestClient, folders: list[Path], monkeypatch: pytest.MonkeyPatch):
+    browsers = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+    hostile = "<img src=x onerror=alert(1)>"
+    for address, method, status, said in (
+        (f"http://127.0.0.1/{hostile}", "GET", 404, "the address with its token"), (f"runs/{hostile}", "GET", 404, "no such run"),
+        (hostile, "GET", 404, "the list of runs"), ("runs/0/read", "GET", 405, "the list of runs"), ("runs/9", "GET", 404, "0 to 2"),
+        ("runs/2/type", "GET", 404, "model in the run"), ("runs/0/read", "POST", 415, "expected JSON"),
+    ):  # fmt: skip
+        page, plain = (client.request(method, address, headers=headers) for headers in (browsers, {}))
+        assert (page.status_code, plain.status_code) == (status, status)
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert set(plain.json()) == {"error"}
+        assert said in page.text
+        assert said in plain.json()["error"]
+        assert "<img" not in page.text
+        names = {*page.headers} - {"content-length", "content-type"}
+        assert {name: page.headers[name] for name in names} == {name: plain.headers[name] for name in names}
+        assert page.headers["content-security-policy"].startswith("default-src 'none'; base-uri")
+    both = client.get("runs/9", headers={"accept": "application/json, text/html"})
+    assert set(both.json()) == {"error"}
+    monkeypatch.setattr("attnaudit.server.app.why_not", lambda folder: f"{hostile} & more")
+    page = client.post("runs/0/read", json={"text": "w1"}, headers=browsers)
+    assert page.status_code == 404
+    assert "&lt;img src=x onerror=alert(1)&gt; &amp; more" in page.text
+
+
 def test_too_many_requests_are_told_to_wait(folders: list[Path]):
     with TestClient(make_app(folders, TOKEN, rate=0.001, burst=2), f"http://127.0.0.1/{TOKEN}/") as few:
         status = [few.post("runs/0/read", content=b"{}").status_code for _ in range(4)]

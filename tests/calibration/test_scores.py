@@ -199,16 +199,23 @@ def test_the_card_says_where_a_model_is_or_that_there_is_no_judgement(values: pl
     assert standing_row(SummaryRows({}), About(), None) is None
 
 
-def test_the_page_shows_the_matrix_the_degree_and_every_number(values: pl.DataFrame, tmp_path: Path) -> None:
+def write_calibrated(folder: Path) -> Path:
+    """The page of values that are not of any model."""
+    folder.mkdir(exist_ok=True)
+    values = pl.DataFrame([*made(noisy(2.0, 1), "a"), *made(noisy(1.0, 2), "b"), *made(noisy(0.0, 3), "c")])
     rows = pl.DataFrame(made(lambda one, seed: 0.0, names=[CONSTRUCTIONS["dial_deception"]])).with_columns(pl.lit(0.1).alias("strength"))
     checks = values.filter(measure="a").with_columns(
         **{name: pl.lit(0.5) for name in ("accuracy", "accuracy_masked", "changed_by_decisive", "changed_by_others", "mass")}
     )
     tables = {"scores": scores(values), "dials": dials(rows), "matrix": matrix(values), "checks": checks}
     for name, table in tables.items():
-        table.write_parquet(tmp_path / f"{name}.parquet")
-    (tmp_path / "degree.json").write_text(json.dumps(fitted(values).to_json()))
-    page = write_calibration(tmp_path).read_text(encoding="utf-8")
+        table.write_parquet(folder / f"{name}.parquet")
+    (folder / "degree.json").write_text(json.dumps(fitted(values).to_json()))
+    return write_calibration(folder)
+
+
+def test_the_page_shows_the_matrix_the_degree_and_every_number(tmp_path: Path) -> None:
+    page = write_calibrated(tmp_path).read_text(encoding="utf-8")
     assert page.count("<svg") == 2
     for words in ("the last word decides", "over random weights", "Brier score", "λ of the penalty on the decisive word"):
         assert words in page, words

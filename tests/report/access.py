@@ -17,7 +17,7 @@ _FEW = """() => {
   const few = (all, most) => Array.from(all).slice(most).forEach((one) => one.remove());
   document.querySelectorAll('details').forEach((one) => { one.open = true; });
   document.querySelectorAll('tbody, .strips, .panels, .settings, .multiples, .small-multiples').forEach((one) => few(one.children, 3));
-  document.querySelectorAll('.tokens, select').forEach((one) => few(one.children, 6));
+  document.querySelectorAll('.tokens, .block, .play-tokens, select').forEach((one) => few(one.children, 6));
   few(document.querySelectorAll('.heatmap'), 3);
   few(document.querySelectorAll('figure'), 3);
   document.querySelectorAll('g[class*=role-mark]').forEach((one) => few(one.children, 2));

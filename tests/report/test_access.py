@@ -21,6 +21,8 @@ from attnaudit.report.sections.differences import write_comparison
 from attnaudit.report.study_page import write_study
 from attnaudit.runner import compare_runs, site_into
 from attnaudit.studies.adversary import ModelAdversary
+from attnaudit.studies.uniform import Uniform
+from tests.calibration.test_scores import write_calibrated
 from tests.report.access import barriers
 from tests.report.heads import write_heads
 from tests.report.runs import write_run
@@ -30,9 +32,11 @@ from tests.report.test_site import audited
 from tests.studies.identity import identified
 from tests.studies.test_dynamics import STUDY
 from tests.studies.test_dynamics import some as steps_of
-from tests.studies.test_numbers import adversary_traces
+from tests.studies.test_numbers import adversary_traces, some
 from tests.studies.test_pages import write_results
 from tests.traces import make_trace
+
+SEEDS = ("base-s0", "uniform-s0", "base-s1", "uniform-s1")
 
 
 @pytest.fixture(scope="module")
@@ -42,17 +46,19 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     dynamics = STUDY(identified(steps_of(STUDY)))
     adversary = ModelAdversary(strengths=(0.001, 0.1), controls=1)
     return {
-        "run": write_report(write_run(folder / "run", make_trace(12, (6, 20), sharpness=1.2))),
+        "run": write_report(write_run(folder / "run", make_trace(12, [300, *range(6, 17)], sharpness=1.2))),
         "heads": write_report(write_heads(folder / "heads", texts=6)),
         "adversary": write_study(write_results(folder / "adversary", adversary, adversary_traces()), {}),
         "dynamics": write_dynamics(folder / "dynamics", dynamics, STUDY.summarise(dynamics)),
         "reproduction": write_reproduction(_found([_run("sst", MODELS[0])]), folder / "reproduction"),
         "comparison": write_comparison(folder / "comparison.html", compare_runs(runs)),
+        "uniform": write_study(write_results(folder / "uniform", Uniform(seeds=2), dict(zip(SEEDS, some(), strict=True))), {}),
+        "calibration": write_calibrated(folder / "calibration"),
         "site": site_into(runs, folder / "site"),
     }
 
 
-@pytest.mark.parametrize("kind", ["run", "heads", "adversary", "dynamics", "reproduction", "comparison"])
+@pytest.mark.parametrize("kind", ["run", "heads", "adversary", "uniform", "dynamics", "reproduction", "comparison", "calibration"])
 def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: dict[str, Path]) -> None:
     assert barriers(browser, pages[kind].as_uri()) == []
 
@@ -63,6 +69,17 @@ def test_a_page_has_no_serious_barrier(kind: str, browser: Browser, pages: dict[
 )
 def test_a_view_of_the_site_has_no_serious_barrier(view: str, ready: str, browser: Browser, pages: dict[str, Path]) -> None:
     assert barriers(browser, f"{pages['site'].as_uri()}#{view}", ready) == []
+
+
+def test_a_wide_chart_keeps_the_size_of_its_letters(context: BrowserContext, pages: dict[str, Path]) -> None:
+    page = context.new_page()
+    for kind, name, least in (("calibration", "matrix", 1.0), ("adversary", "adversary", 0.8)):
+        for width in (390, 1440):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.goto(pages[kind].as_uri())
+            scale = page.locator(f"#figure-{name} svg").first.evaluate("svg => svg.clientWidth / svg.viewBox.baseVal.width")
+            assert scale >= least - 0.01, (kind, width)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_barrier_would_be_found(browser: Browser, tmp_path: Path) -> None:

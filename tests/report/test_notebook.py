@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from html.parser import HTMLParser
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -136,7 +137,7 @@ def test_a_million_rows_show_the_first_at_once() -> None:
 
 
 def test_bad_arguments_are_named(trace: Trace, results: Results) -> None:
-    with pytest.raises(InputError, match="show heatmap: instance 99: no row of the trace; expected the id of an instance, as 0, 1"):
+    with pytest.raises(InputError, match="show heatmap: instance 99: no row of the trace; expected the id of one of 24"):
         trace.heatmap(99)
     with pytest.raises(InputError, match="results: other instances than those of the trace; expected results of this trace"):
         trace.heatmap(3, audit(make_trace(12, (3, 9)), ["permutation"]))
@@ -190,3 +191,28 @@ def test_a_playground_has_a_frame_of_its_own(trace: Trace, results: Results) -> 
     assert "Playground of instance 3" in repr(shown)
     with pytest.raises(InputError, match="playground: instance 99: no row of the trace"):
         trace.playground(99)
+
+
+@pytest.mark.parametrize(
+    ("instance", "results", "error", "said"),
+    [
+        (99, None, InputError, "instance 99: no row of the trace; expected the id of one of 24 instances, a whole number from 0 to 23"),
+        (-1, None, InputError, "instance -1: no row of the trace; expected the id of one of 24 instances"),
+        ([1, 2], None, TypeError, "instance: list [1, 2]; expected the id of one of 24 instances"),
+        (slice(3), None, TypeError, "instance: slice slice(None, 3, None); expected the id"),
+        ("5", None, TypeError, "instance: str '5'; expected the id"),
+        (5.0, None, TypeError, "instance: float 5.0; expected the id"),
+        (5, 3, TypeError, "results: int 3; expected the Results that audit(trace) returns; a call shows one instance"),
+        (5, "\x1b[31m", TypeError, "results: str '\\x1b[31m'; expected"),
+    ],
+)
+def test_other_arguments_are_one_line(trace: Trace, instance: Any, results: Any, error: type[Exception], said: str) -> None:
+    for show in (trace.heatmap, trace.playground):
+        with pytest.raises(error) as raised:
+            show(instance, results)
+        assert said in str(raised.value)
+        assert len(str(raised.value).splitlines()) == 1
+
+
+def test_an_instance_is_also_a_number_of_numpy(trace: Trace) -> None:
+    assert trace.heatmap(np.int64(3)).html == trace.heatmap(3).html  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from attnaudit.cli import main
 from attnaudit.core.errors import RunError
 from attnaudit.core.files import read_json, sha256, write_json
+from attnaudit.report import write_report
 from attnaudit.report.site.packing import pack, quantised, restored, script, unpack
 from attnaudit.runner import audit_into, compare_runs, site_into, write_comparison
 from attnaudit.trace import Trace
@@ -323,13 +324,16 @@ def test_rows_are_paired_by_what_both_runs_name_and_settings_that_differ_are_tol
     assert complaints == []
 
 
-def test_a_long_text_is_cut_with_a_button_for_the_rest(context: BrowserContext, site: Path) -> None:
+def test_a_long_text_scrolls_and_a_button_cuts_it(context: BrowserContext, site: Path) -> None:
     page, _ = opened(context, f"{site.as_uri()}#view=instances&run=long+texts&open=0")
-    tokens = page.locator(".opened .strip").first.locator(".token")
-    expect(page.get_by_role("button", name="Show all 400 tokens")).to_be_visible()
-    assert 100 <= tokens.count() <= 140
+    text = page.locator(".opened .strip .tokens").first
+    expect(text.locator(".block")).to_have_count(4)
+    assert len((text.text_content() or "").split()) == 400
+    expect(text.locator(".token").first).to_be_attached()
+    page.get_by_role("button", name="around the most weight").click()
+    assert 100 <= text.locator(".token").count() <= 140
     page.get_by_role("button", name="Show all 400 tokens").click()
-    assert tokens.count() == 400
+    expect(text.locator(".block")).to_have_count(4)
 
 
 def test_one_file_holds_everything_and_hostile_names_stay_text(context: BrowserContext, tmp_path: Path, runs: list[Path]) -> None:
@@ -463,3 +467,11 @@ def test_studies_reproductions_and_comparisons_are_sections_with_links_that_lead
     assert (site.parent / "jain2019" / "runs" / "cell" / "report.html").exists()
     assert '<a href="jain2019/studies/sst/uniform/report.html">Is attention needed?</a>' in text
     assert 'data-run="0"' in text
+
+
+def test_names_of_folders_are_no_patterns(tmp_path: Path) -> None:
+    named = [audited(tmp_path / name, make_trace(12, (3, 6), sharpness=sharpness)) for name, sharpness in (("run[1]", 1.0), ("*", 0.5))]
+    assert compare_runs(named)[0].differences.height > 5
+    page = site_into(named, tmp_path / "site[2]").read_text(encoding="utf-8")
+    assert "run[1]" in page
+    assert write_report(named[0]).stat().st_size > 100_000

@@ -81,9 +81,11 @@ def _show(folder: Path, as_json: bool) -> None:
     from attnaudit.core.files import read_json
     from attnaudit.results.words import figure
 
-    scores, degree = pl.read_parquet(folder / "scores.parquet"), read_json(folder / "degree.json")
+    scores, degree = pl.read_parquet(folder / "scores.parquet", glob=False), read_json(folder / "degree.json")
     if as_json:
-        show_json({"scores": scores.to_dicts(), "dials": pl.read_parquet(folder / "dials.parquet").to_dicts(), "degree": degree})
+        show_json(
+            {"scores": scores.to_dicts(), "dials": pl.read_parquet(folder / "dials.parquet", glob=False).to_dicts(), "degree": degree}
+        )
         return
     rows = [
         (f"{row['experiment']}: {row['measure']}", row["direction"], figure(row["auc"]), f"[{figure(row['low'])}, {figure(row['high'])}]")

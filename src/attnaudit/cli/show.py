@@ -166,7 +166,7 @@ def show_reproduction(outcome: Outcome, as_json: bool) -> None:
     """Where the page of a sweep is; or its whole table, what could not be run, and what is to be known of the runs."""
     table = outcome.page.parent / "reproduction.csv"
     if as_json:
-        rows = pl.read_csv(table, infer_schema_length=None).to_dicts()
+        rows = pl.read_csv(table, infer_schema_length=None, glob=False).to_dicts()
         show_json({"rows": rows, "not_run": [asdict(one) for one in outcome.not_run], "notes": list(outcome.notes)})
     else:
         typer.echo("\n".join(map(printable, (f"table: {table}", f"report: {outcome.page}"))))

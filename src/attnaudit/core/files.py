@@ -83,7 +83,7 @@ def read_json(path: Path) -> Any:
     """Read JSON; raises RunError when the file is missing or damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise RunError("read", str(path), reason, "a JSON file written by attnaudit", "run the command that makes it again") from error
 

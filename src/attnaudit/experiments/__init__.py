@@ -126,4 +126,4 @@ def _into_files(folder: Path, experiments: Iterable[str], made: Iterable[tuple[s
         add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}
         for name, table in made:
             add[name](table)
-    return {name: pl.scan_parquet(path) for name, path in paths.items()}
+    return {name: pl.scan_parquet(path, glob=False) for name, path in paths.items()}

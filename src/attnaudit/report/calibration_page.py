@@ -26,7 +26,9 @@ LEAD = (
 
 def write_calibration(folder: Path, page: Path | None = None) -> Path:
     """Write the page of the tables in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
-    scores, dials, matrix, checks = (pl.read_parquet(folder / f"{name}.parquet") for name in ("scores", "dials", "matrix", "checks"))
+    scores, dials, matrix, checks = (
+        pl.read_parquet(folder / f"{name}.parquet", glob=False) for name in ("scores", "dials", "matrix", "checks")
+    )
     degree: Mapping[str, Any] | None = read_json(folder / "degree.json")
     confirmed = checks.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))
     subtitle = (

@@ -24,7 +24,9 @@ from attnaudit.results.record import read_summary
 def write_copying(folder: Path, page: Path | None = None) -> Path:
     """Write the page of the copying study in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
     spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
-    curves, final, attention = (pl.read_parquet(folder / "results" / f"{name}.parquet") for name in (NAME, "seeds", "attention"))
+    curves, final, attention = (
+        pl.read_parquet(folder / "results" / f"{name}.parquet", glob=False) for name in (NAME, "seeds", "attention")
+    )
     card = copying_card(summary, spec["study"])
     sections = [
         card_section(card),

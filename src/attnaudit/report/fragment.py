@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from html import escape
 
 import numpy as np
 import polars as pl
+from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.printable import printable
 from attnaudit.experiments import make_experiment, settings_for_task
 from attnaudit.experiments import refusal as why_not
 from attnaudit.report.page import page_text
 from attnaudit.report.sections.playground import playground_section, refusal
 from attnaudit.results import Results
+from attnaudit.results.words import thousands
 from attnaudit.trace import Trace
 
 ASKED = ("adversary", "erasure", "ranges")  # whose answers the buttons are
@@ -26,12 +30,9 @@ def playground(trace: Trace, instance: int, results: Results | None = None, *, h
 
     Of an instance with several rows (heads) the reader chooses one, of the first `MOST_ROWS`. Without ``results`` of this trace the
     adversary, the ranges and the smallest flipping set are computed here, for these rows alone. Raises InputError for an unknown
-    ``instance``, and for results of another trace.
+    ``instance``, and for results of another trace; TypeError where either is something else.
     """
-    picks = np.flatnonzero(trace.instance == instance)[:MOST_ROWS]
-    if not len(picks):
-        known = ", ".join(map(str, trace.instance[:5].tolist()))
-        raise InputError("playground", f"instance {instance}", "no row of the trace", f"the id of an instance, as {known}, …")
+    picks = rows_of("playground", trace, instance, results)[:MOST_ROWS]
     rows = trace.take(picks)
     facts = pl.DataFrame() if refusal(rows) else facts_of(rows) if results is None else _chosen(results, trace, picks)
     section = playground_section(rows, facts, _epsilon(trace))
@@ -40,6 +41,27 @@ def playground(trace: Trace, instance: int, results: Results | None = None, *, h
         f'<iframe title="Playground of instance {instance}" style="width:100%;height:{int(height)}px;border:0" '
         f'sandbox="allow-scripts allow-downloads" srcdoc="{escape(page)}"></iframe>'
     )
+
+
+def rows_of(operation: str, trace: Trace, instance: object, results: object) -> Int64[np.ndarray, " r"]:
+    """The numbers of the rows of an instance. Raises InputError for an unknown one; TypeError for what is no id, or no results."""
+    if isinstance(instance, bool) or not isinstance(instance, int | np.integer):
+        raise TypeError(_expected(operation, "instance", instance, f"the id of one {_among(trace)}"))
+    if not isinstance(results, Results | None):
+        raise TypeError(_expected(operation, "results", results, "the Results that audit(trace) returns; a call shows one instance"))
+    found = np.flatnonzero(trace.instance == instance)
+    if not len(found):
+        raise InputError(operation, f"instance {instance}", "no row of the trace", f"the id of one {_among(trace)}")
+    return found
+
+
+def _expected(operation: str, where: str, got: object, expected: str) -> str:
+    return printable(f"{operation}: {where}: {type(got).__name__} {reprlib.repr(got)}; expected {expected}")
+
+
+def _among(trace: Trace) -> str:
+    ids = np.unique(trace.instance)
+    return f"of {thousands(len(ids))} instances, a whole number" + (f" from {ids[0]} to {ids[-1]}" if len(ids) else "")
 
 
 def facts_of(rows: Trace, epsilon: float | None = None) -> pl.DataFrame:

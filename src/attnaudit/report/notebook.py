@@ -23,7 +23,7 @@ from attnaudit.experiments import columns_of_figures, measure_label
 from attnaudit.report.card import verdict
 from attnaudit.report.charts.instances import draw_figures
 from attnaudit.report.charts.svg import Figure
-from attnaudit.report.fragment import playground
+from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
 from attnaudit.report.page import environment, style_of
 from attnaudit.report.sections.heatmaps import Heatmap, heatmap, read_instances
@@ -34,7 +34,8 @@ from attnaudit.results.record import RunRecord
 from attnaudit.results.words import INSTANCE, ROW, figure, interval, thousands
 from attnaudit.trace import Trace
 
-FIRST, BRIEF, WHOLE = 6, 40, 300  # rows of a trace that are shown, tokens of each; tokens of one text
+FIRST, BRIEF = 6, 40  # rows of a trace that are shown, tokens of each
+WHOLE, LINES = 2000, 300  # tokens of one text, in a notebook and in a terminal
 MOST_ROWS = 12  # of one text, which may have many heads
 MOST_CLASSES = 8
 SHOWN = ("instance", "tokens", "alpha", "prediction")  # columns without which a row has no picture
@@ -80,14 +81,14 @@ def figures_of(results: Results, experiment: str) -> Shown:
 
 
 def heatmap_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
-    """Every row of a text, shaded by each set of weights. Raises InputError."""
+    """Every row of a text, shaded by each set of weights. Raises InputError and TypeError."""
     rows, facts = _rows_of(trace, instance, results, "show heatmap")
-    pictures = _pictures(rows, facts, WHOLE)
-    return Shown(_fragment("heatmaps", pictures=pictures), "\n\n".join(map(_as_text, pictures)))
+    pictures, brief = _pictures(rows, facts, WHOLE), _pictures(rows, facts, LINES)
+    return Shown(_fragment("heatmaps", pictures=pictures), "\n\n".join(map(_as_text, brief)))
 
 
 def playground_of(trace: Trace, instance: int, results: Results | None = None) -> Shown:
-    """The playground of a text in a frame of its own. Raises InputError."""
+    """The playground of a text in a frame of its own. Raises InputError and TypeError."""
     _rows_of(trace, instance, results, "playground")
     frame = playground(trace, instance, results)
     return Shown(_fragment("frame", frame=frame), f"Playground of instance {instance}: open it in a notebook, or in the report of a run")
@@ -122,15 +123,11 @@ def _table(result: Result) -> list[tuple[str, ...]]:
 
 
 def _rows_of(trace: Trace, instance: int, results: Results | None, operation: str) -> tuple[Trace, pl.DataFrame]:
-    """The rows of a text, and what experiments found of each. Raises InputError."""
+    """The rows of a text, and what experiments found of each. Raises InputError and TypeError."""
     missing = [name for name in SHOWN if not trace.has(name)]
     if missing:
         raise InputError(operation, f"instance {instance}", f"a trace without {', '.join(missing)}", "a trace with these columns")
-    found = np.flatnonzero(trace.instance == instance)
-    if not len(found):
-        known = ", ".join(map(str, trace.instance[:5].tolist()))
-        raise InputError(operation, f"instance {instance}", "no row of the trace", f"the id of an instance, as {known or 'none'}")
-    picks = found[:MOST_ROWS]
+    picks = rows_of(operation, trace, instance, results)[:MOST_ROWS]
     return trace.take(picks), pl.DataFrame() if results is None else _facts(results, trace, picks, operation)
 
 

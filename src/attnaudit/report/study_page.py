@@ -37,7 +37,7 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     name = spec["study"]["name"]
     study = EVERY_STUDY[name]
     about = About.of(spec, metadata)
-    table = pl.read_parquet(folder / "results" / f"{name}.parquet")
+    table = pl.read_parquet(folder / "results" / f"{name}.parquet", glob=False)
     figures = [draw_study(figure) for figure in study.figures(table, summary)]
     figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
     card = study_card(summary, about)

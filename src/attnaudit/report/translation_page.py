@@ -87,7 +87,7 @@ def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
     """Sentences as matrices, and the strongest pairs of the dictionary."""
     matrices = sentence_matrices(trace)
     shared = {"known": trace.has("rationale"), "pieces": any(marks_words(matrix.source) for matrix in matrices)}
-    words = pl.read_parquet(dictionary).head(WORDS).to_dicts() if dictionary.exists() else []
+    words = pl.read_parquet(dictionary, glob=False).head(WORDS).to_dicts() if dictionary.exists() else []
     return (
         Section("matrices", {"matrices": matrices, **shared}, (("Attention and relevance", "#alignment"),)),
         Section("dictionary", {"dictionary": words, **shared}, (("Dictionary", "#dictionary"),)),

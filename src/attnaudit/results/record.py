@@ -107,12 +107,13 @@ def read_summary(path: Path) -> pl.DataFrame:
     try:
         return pl.DataFrame(rows, schema=SUMMARY_SCHEMA)
     except (pl.exceptions.PolarsError, TypeError) as error:
-        raise RunError("read summary", str(path), str(error), expected, "run the audit again") from error
+        found = str(error).partition(";")[0]  # advice to programmers follows
+        raise RunError("read summary", str(path), found, expected, "run the audit again") from error
 
 
 def _read_table(path: Path) -> pl.LazyFrame:
     try:
-        table = pl.scan_parquet(path)
+        table = pl.scan_parquet(path, glob=False)
         table.collect_schema()
         return table
     except (OSError, pl.exceptions.PolarsError) as error:

@@ -115,7 +115,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
         trained = _train_step(store, study, progress, threads or cores())
 
         def analyse(folder: Path) -> None:
-            curves, final = (pl.read_parquet(out / RESULTS[0] / f"{name}.parquet") for name in (CURVES, FINAL))
+            curves, final = (pl.read_parquet(out / RESULTS[0] / f"{name}.parquet", glob=False) for name in (CURVES, FINAL))
             write_json(folder / RESULTS[1], summarise(curves, final).to_dicts())
 
         def write_page(folder: Path) -> None:

@@ -200,7 +200,7 @@ def by_delta_alpha(run: Path) -> list[dict[str, Any]]:
     table = run / "results" / "erasure.parquet"
     if not table.exists():
         return []
-    gaps = pl.read_parquet(table, columns=["delta_js", "delta_alpha"]).drop_nulls("delta_js")
+    gaps = pl.read_parquet(table, columns=["delta_js", "delta_alpha"], glob=False).drop_nulls("delta_js")
     return [_negative(gaps.filter(pl.col("delta_alpha") >= low, pl.col("delta_alpha") < high), low, high) for low, high in BANDS]
 
 

@@ -68,7 +68,8 @@ class AuditOfPieces:
             done.result()
         for call in calls:
             for name in experiments:
-                yield name, pl.read_ipc(call.writes / f"{name}.arrow")
+                with (call.writes / f"{name}.arrow").open("rb") as file:  # of a path polars would read [1] as a pattern
+                    yield name, pl.read_ipc(file)
 
     def _call(self, file: Path, experiments: Mapping[str, Any], first: Trace) -> Call:
         tail = tail_file(file.parent)

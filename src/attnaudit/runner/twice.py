@@ -148,7 +148,7 @@ def _numbers(place: Path, record: dict[str, Any]) -> pl.DataFrame:
     if not place.exists() or sha256(place) != record["numbers"]:
         got, do = "missing, or changed since it was recorded", f"run the command of {place.stem}.json, which records it again"
         raise InputError("reproduce", str(place), got, "the numbers of the record", do)
-    return pl.read_csv(place, schema=SEEDS_SCHEMA).with_columns(pl.col("agreement", "note").fill_null(""))
+    return pl.read_csv(place, schema=SEEDS_SCHEMA, glob=False).with_columns(pl.col("agreement", "note").fill_null(""))
 
 
 def not_run_of(failed: dict[Cell, str], known: Collection[str]) -> tuple[NotRun, ...]:

@@ -8,6 +8,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def make_app(folders: Sequence[Path], token: str, *, rate: float = 8, burst: flo
         Route("/", start), Route("/runs", listed), Route("/runs/{run}", page), Route("/runs/{run}/type", typing),
         Route("/runs/{run}/read", read, methods=["POST"]), Route("/openapi.json", openapi),
     ]  # fmt: skip
-    handlers: Any = {HTTPException: _as_json, AttnauditError: _refused, ClientDisconnect: _gone, Exception: _failed}
+    handlers: Any = {HTTPException: _as_raised, AttnauditError: _refused, ClientDisconnect: _gone, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, token, Allowance(50, 200), Allowance(rate, burst))
@@ -180,17 +181,20 @@ def _sentence(body: bytes) -> tuple[str, str | None]:
     return text, question
 
 
-async def _as_json(request: Request, error: Any) -> Response:
-    return problem(error.status_code, error.detail, **dict(error.headers or {}))
+async def _as_raised(request: Request, error: Any) -> Response:
+    said = error.detail
+    if said == HTTPStatus(error.status_code).phrase:  # of an address or a method that no route has
+        said = f"{said}: the address of the list of runs is in the terminal that runs attnaudit serve"
+    return problem(request.scope, error.status_code, said, **dict(error.headers or {}))
 
 
 async def _refused(request: Request, error: Any) -> Response:
-    return problem(422, str(error))
+    return problem(request.scope, 422, str(error))
 
 
 async def _gone(request: Request, error: Any) -> Response:
-    return problem(400, "the request ended before its body did")
+    return problem(request.scope, 400, "the request ended before its body did")
 
 
 async def _failed(request: Request, error: Any) -> Response:
-    return problem(500, "this went wrong here; the terminal that runs attnaudit serve has the reason")
+    return problem(request.scope, 500, "this went wrong here; the terminal that runs attnaudit serve has the reason")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from html import escape
+from http import HTTPStatus
 from secrets import compare_digest
 from typing import Any
 
-from starlette.responses import JSONResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 HEADERS = {
     "Cache-Control": "no-store", "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin",
@@ -19,9 +21,30 @@ NOTHING = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancest
 HOSTS = ("127.0.0.1", "localhost")  # any other name is a page of elsewhere that resolves to this machine
 
 
-def problem(status: int, message: str, **headers: str) -> JSONResponse:
-    """An error as JSON: what is wrong, and what to do."""
-    return JSONResponse({"error": message}, status, headers)
+_PAGE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title} – attnaudit</title>
+</head>
+<body><main><h1>{title}</h1><p>{message}</p></main></body>
+</html>
+"""
+
+
+def problem(scope: Any, status: int, message: str, **headers: str) -> Response:
+    """An error: what is wrong, and what to do. A page for who asks for pages, as browsers do when an address is opened, else JSON."""
+    if not _asks_for_page(scope):
+        return JSONResponse({"error": message}, status, headers)
+    return HTMLResponse(_PAGE.format(title=f"{status} {HTTPStatus(status).phrase}", message=escape(message)), status, headers)
+
+
+def _asks_for_page(scope: Any) -> bool:
+    accepted = b",".join(value for name, value in scope["headers"] if name == b"accept").lower()
+    kinds = {part.partition(b";")[0].strip() for part in accepted.split(b",")}
+    return b"text/html" in kinds and b"application/json" not in kinds
 
 
 @dataclass
@@ -77,13 +100,13 @@ class Guard:
         below = {**scope, "path": scope["path"].removeprefix(root) or "/", "root_path": "", "raw_path": b""}
         await self.app(below, receive, send_with_headers)
 
-    def _refused(self, scope: Any) -> JSONResponse | None:
+    def _refused(self, scope: Any) -> Response | None:
         host = dict(scope["headers"]).get(b"host", b"").decode("latin-1").partition(":")[0]
         if host not in HOSTS:
-            return problem(421, "this server answers to 127.0.0.1 and localhost alone")
+            return problem(scope, 421, "this server answers to 127.0.0.1 and localhost alone")
         given = scope["path"].split("/")[1].encode("utf-8", "surrogateescape")
         if not compare_digest(given, self.token.encode()):
-            return problem(404, "no such page; the address with its token is in the terminal that runs attnaudit serve")
+            return problem(scope, 404, "no such page; the address with its token is in the terminal that runs attnaudit serve")
         if not self.requests.takes() or (scope["method"] == "POST" and not self.readings.takes()):
-            return problem(429, "too many requests; wait a second", **{"Retry-After": "1"})
+            return problem(scope, 429, "too many requests; wait a second", **{"Retry-After": "1"})
         return None

@@ -8,10 +8,10 @@ from typing import Any
 from attnaudit.server.sentence import MOST_CHARACTERS
 
 _ERROR = {
-    "description": "What is wrong, and what to do.",
+    "description": "What is wrong, and what to do: a page for who accepts text/html and no JSON.",
     "content": {"application/json": {"schema": {
         "type": "object", "required": ["error"], "properties": {"error": {"type": "string"}}, "additionalProperties": False,
-    }}},
+    }}, "text/html": {"schema": {"type": "string"}}},
 }  # fmt: skip
 _RUN = {"name": "run", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 0, "maximum": 999_999}}
 _PAGE = {"description": "A page.", "content": {"text/html": {"schema": {"type": "string"}}}}

@@ -57,14 +57,14 @@ class Trace:
         """The text ``instance`` shaded by its attention, by gradient and by leave-one-out, a picture for each of its rows.
 
         With ``results`` of this trace also by the adversary's attention. In a terminal a bar behind each token. Raises InputError for an
-        unknown instance, and for results of another trace.
+        unknown instance, and for results of another trace; TypeError where either is something else.
         """
         return drawn("heatmap_of", self, instance, results)
 
     def playground(self, instance: int, results: Any = None) -> Shown:
         """The text ``instance`` with weights that a reader can change, and the output under them; for a notebook.
 
-        Without ``results`` of this trace the adversary and the ranges of its rows are computed. Raises InputError as `heatmap`.
+        Without ``results`` of this trace the adversary and the ranges of its rows are computed. Raises as `heatmap`.
         """
         return drawn("playground_of", self, instance, results)
 

@@ -41,9 +41,9 @@ def _behind(spec: Mapping[str, Any], name: str, rows: Sequence[Mapping[str, Any]
     marks = set(_marks(spec, name))
     groups = {field: title for field, title in fields.items() if not isinstance(rows[0].get(field), int | float)}
     parts = _parts(rows, groups)
-    bins = min(BINS, MOST // max(len(parts), 1))
-    if not parts or "x" not in fields or "x" in groups or not bins:
+    if "x" not in fields or "x" in groups or not 0 < len(parts) <= MOST:
         return ""
+    bins = min(BINS, MOST // len(parts))
     ends = min(row["x"] for row in rows), max(row["x"] for row in rows)
     if "line" in marks:
         held = {field: title for field, title in fields.items() if field not in groups}

@@ -25,6 +25,7 @@ _CONFIG: dict[str, Any] = {
         "labelColor": _INK, "titleColor": _INK, "domainColor": _INK, "tickColor": _INK, "gridColor": _INK, "gridOpacity": 0.12,
         "domainOpacity": 0.45, "tickOpacity": 0.45, "labelFontSize": 12, "titleFontSize": 12.5, "titleFontWeight": "normal", "tickSize": 4,
     },
+    "axisY": {"titlePadding": 9},  # beyond labels in fonts wider than those measured here
     "text": {"color": _INK, "fontSize": 12},
 }  # fmt: skip
 

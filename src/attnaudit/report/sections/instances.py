@@ -6,7 +6,7 @@ A large trace fits into little memory: a line for every row, and a few rows whol
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from attnaudit.results.words import INSTANCE, ROW, of_unit
 from attnaudit.trace import Trace, concatenate, trace_files, trace_rows
 
 STATIC_TOKENS, LISTED_TOKENS = 120, 75
+WHOLE_TOKENS = 5000  # of a text with a heatmap, in the boxes that scroll
 SNIPPET = 14  # tokens that the list shows of each text
 CONFIDENT = 0.75  # quantile of the probability of the predicted class
 SHORTEST = 5
@@ -55,21 +56,28 @@ def instance_sections(
     heatmaps = {
         "striking": striking, "random": random, "rule": chosen.rule, "unit": unit,
         "has_rationale": any(any(picture.known) for picture in pictures), "has_adversary": SHOWN_BY in rows.columns,
-        "has_special": any(any(picture.special) for picture in pictures),
+        "special": any(any(picture.special) for picture in pictures),
         "has_ranges": any(picture.instance.ranges is not None for picture in (*striking, *random)),
     }  # fmt: skip
     listed = {
         "listed": [(picture, _snippet(picture)) for picture in pictures], "total": record.height or seen.height,
-        "classes": sorted({picture.instance.predicted for picture in pictures}), "unit": unit, "special": heatmaps["has_special"],
+        "classes": sorted({picture.instance.predicted for picture in pictures}), "unit": unit, "special": heatmaps["special"],
         "heading": "Instances" if unit == INSTANCE else "Texts", "heads": Heads.of(record.summary),
     }  # fmt: skip
     data = {"instance-data": [picture.as_json() for picture in pictures]}
-    styles = ("heads.css",) if heatmaps["has_special"] else ()
+    styles = ("heads.css",) if heatmaps["special"] else ()
+    long = {"long-data": found} if (found := _long([*striking, *random])) else {}
     return (
-        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), SAVE, styles=styles),
+        Section("heatmaps", heatmaps, (("Heatmaps", "#heatmaps"),), (*(("long.js",) if long else ()), *SAVE), long, styles),
         Section("instances", listed, ((listed["heading"], "#instances"),), ("report.js",), data),
         chosen,
     )
+
+
+def _long(pictures: Sequence[Heatmap]) -> dict[str, Any]:
+    """The texts of pictures that do not show all tokens, whole, by their place on the page."""
+    texts = {picture.instance.anchor: picture.instance for picture in pictures if picture.left_out}
+    return {anchor: heatmap(text, WHOLE_TOKENS).as_json() | {"length": len(text.tokens)} for anchor, text in texts.items()}
 
 
 def _snippet(picture: Heatmap) -> str:

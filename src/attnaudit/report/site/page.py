@@ -27,7 +27,11 @@ BINS = 30
 MOST_VALUES = 24  # of a setting that runs can be filtered by
 TAILS = 300  # texts up to which the page knows the tail of an interval exactly; beyond, it is linear in 1/n
 SCRIPTS = tuple(
-    f"site/{name}.js" for name in ("data", "state", "charts", "heatmap", "explorer", "instances", "bootstrap", "compare", "runs", "main")
+    f"{name}.js"
+    for name in (
+        *("site/data", "site/state", "site/charts", "blocks", "site/heatmap", "site/explorer", "site/instances", "site/bootstrap"),
+        *("site/compare", "site/runs", "site/main"),
+    )
 )
 HEADLINES = {
     "Accuracy": "prediction.accuracy", "BLEU": "translation.bleu", "τ gradient": "correlation.tau_gradient",

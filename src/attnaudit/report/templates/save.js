@@ -2,6 +2,7 @@
 (() => {
   const NS = "http://www.w3.org/2000/svg";
   const SIZE = 16, LINE = 28, WIDTH = 760;
+  const MOST_PIXELS = 16384; // a side of a canvas: larger ones stay empty in some browsers
 
   function download(blob, name) {
     const link = document.createElement("a");
@@ -51,9 +52,10 @@
 
   // The strips of a heatmap: each a heading and its tokens, shaded as on the page.
   function strips(article) {
+    article.dispatchEvent(new Event("whole"));
     const pen = document.createElement("canvas").getContext("2d");
     pen.font = `${SIZE}px serif`;
-    return Array.from(article.querySelectorAll(".strip:not(.wide-strip)"), (strip) => {
+    return Array.from(article.querySelectorAll(".strips:not(.unshown) > .strip:not(.wide-strip)"), (strip) => {
       const node = made("g", {});
       const ink = { fill: pageColour("ink") };
       node.append(made("text", { ...ink, y: 12, "font-family": "sans-serif", "font-size": 13 }, strip.querySelector(".strip-head").innerText.replace(/\s+/g, " ")));
@@ -74,7 +76,8 @@
   const quoted = (value) => `"${value.replaceAll('"', '""')}"`;
 
   function weights(article) {
-    const rows = Array.from(article.querySelectorAll(".strip"), (strip) => {
+    article.dispatchEvent(new Event("whole"));
+    const rows = Array.from(article.querySelectorAll(".strips:not(.unshown) > .strip"), (strip) => {
       const caption = strip.querySelector(".strip-head b").textContent;
       return Array.from(strip.querySelectorAll(".token"), (token) => [caption, token.textContent, token.title]);
     });
@@ -89,7 +92,8 @@
     const image = new Image();
     image.onload = () => {
       const canvas = document.createElement("canvas");
-      [canvas.width, canvas.height] = [2 * width, 2 * height];
+      const scale = Math.min(2, MOST_PIXELS / Math.max(width, height));
+      [canvas.width, canvas.height] = [scale * width, scale * height];
       canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
       canvas.toBlob((blob) => download(blob, name), "image/png");
     };

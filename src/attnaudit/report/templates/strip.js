@@ -1,3 +1,6 @@
+{% include "blocks.js" %}
+
+
   function element(tag, className, text) {
     const made = document.createElement(tag);
     if (className) made.className = className;
@@ -15,13 +18,13 @@
 {% if special %}
     const special = new Set(one.special);
 {% endif %}
-    let at = 0;
-    for (const token of one.tokens) {
-      if (typeof token === "number") {
-        text.append(element("span", "gap", `… ${token} token${token === 1 ? "" : "s"} …`), " ");
-        continue;
-      }
-      const span = element("span", known.has(at) ? "token known" : "token", token);
+    let count = 0;
+    const positions = one.tokens.map((token) => (typeof token === "number" ? -1 : count++));
+    const gap = (tokens) => `… ${tokens} token${tokens === 1 ? "" : "s"} …`;
+    appendTokens(text, positions.length, (k) => {
+      const at = positions[k];
+      if (at < 0) return element("span", "gap", gap(one.tokens[k]));
+      const span = element("span", known.has(at) ? "token known" : "token", one.tokens[k]);
       if (spans.length) {
         const [low, high, own] = [...spans[at], shades[at]].map((thousandths) => thousandths / 1000);
         for (const [name, share] of [["--low", low], ["--high", high], ["--own", own]]) span.style.setProperty(name, share);
@@ -36,9 +39,8 @@
         span.title = `special token: ${span.title}`;
       }
 {% endif %}
-      text.append(span, " ");
-      at += 1;
-    }
+      return span;
+    }, (k) => (positions[k] < 0 ? gap(one.tokens[k]) : one.tokens[k]));
     made.append(head, text);
     return made;
   }

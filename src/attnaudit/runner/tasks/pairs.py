@@ -175,7 +175,7 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
     measured = {"covered": trace.array("covered").astype(np.float64)}
     if audited.exists():
-        found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"])["alpha"].to_list(), np.float64)
+        found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"], glob=False)["alpha"].to_list(), np.float64)
         moved = change_of_output(_load(job.store.out / "model", job.device), _traced(job), trace, found)
         epsilon = job.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
         measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}

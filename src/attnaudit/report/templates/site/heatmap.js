@@ -1,4 +1,4 @@
-// The text of a row shaded by each kind of weights; a long one is cut to what has the most weight, with a button for the rest.
+// The text of a row shaded by each kind of weights; a button shows of a long one what has the most weight.
 const BUDGET = 120, NEAR = 2, UNIFORM = 4;
 const CAPTIONS = { alpha: "Attention", adversary: "Adversarial attention", gradient: "Gradient", loo: "Leave-one-out" };
 
@@ -14,15 +14,20 @@ function heatmap(tokens, question, weights, row, title) {
   const marks = { known: weights.mark("rationale", row), special: weights.mark("special", row) };
   const strips = element("div", "strips");
   const draw = (positions) => strips.replaceChildren(...kinds.map((one) => strip(tokens, one, marks, positions)));
-  const few = heaviest(tokens.length, kinds);
-  draw(few);
+  const every = Array.from(tokens, (_, position) => position), few = heaviest(every, kinds);
+  draw(every);
   made.append(strips);
   if (few.length < tokens.length) {
-    const more = element("button", "more", `Show all ${thousands(tokens.length)} tokens`);
+    const shades = kinds[0].shares;
+    scrollTogether(strips, shades.indexOf(Math.max(...shades)));
+    const more = element("button", "more");
     more.type = "button";
+    const label = (whole) => (more.textContent = whole ? "Show only those around the most weight" : `Show all ${thousands(tokens.length)} tokens`);
+    let whole = true;
+    label(whole);
     more.addEventListener("click", () => {
-      draw(Array.from(tokens, (_, position) => position));
-      more.remove();
+      draw(whole ? few : every);
+      label((whole = !whole));
     });
     made.append(more);
   }
@@ -36,27 +41,35 @@ function strip(tokens, { kind, top, shares }, marks, positions) {
   const text = element("p", `tokens ${kind}`);
   const sum = shares.reduce((a, b) => a + b, 0);
   const full = Math.max(1, Math.min((UNIFORM * sum) / tokens.length, sum)); // nearly uniform weights look pale
-  let before = -1;
-  for (const position of [...positions, tokens.length]) {
-    const skipped = position - before - 1;
-    if (skipped) text.append(element("span", "gap", `… ${skipped} token${skipped === 1 ? "" : "s"} …`), " ");
-    if (position < tokens.length) {
-      const span = element("span", "token", tokens[position]);
-      if (marks.known && marks.known[position]) span.classList.add("known");
-      if (marks.special && marks.special[position]) span.classList.add("special");
-      span.style.setProperty("--w", (shares[position] / full).toFixed(3));
-      span.title = String(Number((shares[position] * top).toPrecision(3)));
-      text.append(span, " ");
-    }
-    before = position;
-  }
+  const pieces = withGaps(positions, tokens.length);
+  const gap = (skipped) => `… ${skipped} token${skipped === 1 ? "" : "s"} …`;
+  appendTokens(text, pieces.length, (k) => {
+    const { position, skipped } = pieces[k];
+    if (skipped) return element("span", "gap", gap(skipped));
+    const span = element("span", "token", tokens[position]);
+    if (marks.known && marks.known[position]) span.classList.add("known");
+    if (marks.special && marks.special[position]) span.classList.add("special");
+    span.style.setProperty("--w", (shares[position] / full).toFixed(3));
+    span.title = String(Number((shares[position] * top).toPrecision(3)));
+    return span;
+  }, (k) => (pieces[k].skipped ? gap(pieces[k].skipped) : tokens[pieces[k].position]));
   made.append(head, text);
   return made;
 }
 
+// The `positions` in order, and between them how many tokens are not shown.
+function withGaps(positions, length) {
+  let before = -1;
+  return [...positions, length].flatMap((position) => {
+    const skipped = position - before - 1;
+    before = position;
+    return [...(skipped ? [{ skipped }] : []), ...(position < length ? [{ position }] : [])];
+  });
+}
+
 // The positions of the largest weights of any kind, with their neighbours, in order; all of a short text.
-function heaviest(length, kinds) {
-  const every = Array.from({ length }, (_, position) => position);
+function heaviest(every, kinds) {
+  const length = every.length;
   if (length <= BUDGET) return every;
   const most = every.map((position) => Math.max(...kinds.map(({ shares }) => shares[position])));
   const shown = new Set();
@@ -66,3 +79,5 @@ function heaviest(length, kinds) {
   }
   return [...shown].sort((a, b) => a - b);
 }
+
+window.addEventListener("beforeprint", () => document.querySelectorAll(".heatmap .block").forEach(fillBlock));

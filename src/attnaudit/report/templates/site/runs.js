@@ -12,14 +12,13 @@ const runsView = {
     this.order(fields.get("sort") || "");
     load("overview").then((overview) => this.multiples(overview, state.read()), complain);
   },
-  fitting(run) {
-    const asked = Array.from(facetForm.elements).filter((field) => field.name && field.type !== "button" && field.value !== "");
-    return asked.every(({ name, value }) => (name === "name" ? run.name.toLowerCase().includes(value.toLowerCase()) : run.settings[name] === value));
-  },
   filter() {
+    const asked = Array.from(facetForm.elements).filter((field) => field.name && field.type !== "button" && field.value !== "")
+      .map(({ name, value }) => (name === "name" ? (run) => run.name.toLowerCase().includes(value.toLowerCase()) : (run) => run.settings[name] === value));
     let count = 0;
     for (const row of this.rows) {
-      row.hidden = !this.fitting(site.runs[row.dataset.run]);
+      const run = site.runs[row.dataset.run];
+      row.hidden = !asked.every((fits) => fits(run));
       count += !row.hidden;
       const small = this.grid.get(Number(row.dataset.run));
       if (small) small.hidden = row.hidden;
