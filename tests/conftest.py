@@ -51,12 +51,24 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def one_registry() -> Iterator[None]:
-    """The functions of torch that have a form in ONNX, which the exporter collects from their sources for every graph, collected once.
+    """Graphs in ONNX at half the cost: what the exporter collects anew for every graph, and never changes, is collected once.
 
-    An export reads them, and adds only what `torch.onnx.export` is given.
+    These are the functions of torch that have a form in ONNX, from their sources, and those that torch takes apart. An export reads them,
+    and adds only what `torch.onnx.export` is given. Graphs on the way to the last one are compiled when they are called, if they are, and
+    have no stack traces.
     """
+    from torch._export import utils
+    from torch.export import decomp_utils, exported_program
+    from torch.fx import config
+    from torch.fx._lazy_graph_module import _use_lazy_graph_module
+    from torch.onnx._internal.exporter import _decomp
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    with pytest.MonkeyPatch.context() as patch:
+    taken_apart = cache(utils._collect_all_valid_cia_ops)
+    with pytest.MonkeyPatch.context() as patch, _use_lazy_graph_module(True):
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
+        patch.setattr(_decomp, "get_onnx_implemented_overloads", cache(_decomp.get_onnx_implemented_overloads))
+        for module in (utils, decomp_utils, exported_program):
+            patch.setattr(module, "_collect_all_valid_cia_ops", taken_apart)
+        patch.setattr(config, "do_not_emit_stack_traces", True)
         yield
