@@ -49,6 +49,24 @@ def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
     return kills
 
 
+def of_command(command: list[str], calls: tuple[int, ...]) -> int:
+    """A command on a transformer, given again and again, killed when a finished temporary file is about to get its name: after so many."""
+    import onnxruntime  # noqa: F401  (once, before the forks)
+    import onnxscript  # noqa: F401
+    import torch.onnx._internal.exporter._core  # noqa: F401
+    import transformers.models.bert.modeling_bert  # noqa: F401
+
+    import attnaudit.hf.trace  # noqa: F401
+    import attnaudit.runner.transformers  # noqa: F401
+    from attnaudit.cli import main
+
+    kills = 0
+    for call in calls:
+        with patch.object(Path, "replace", dying_at(call + 1, Path.replace)):
+            kills += not survived(partial(main, command))
+    return kills
+
+
 def at_random_renames(spec: StudySpec, folder: Path) -> int:
     """One study, killed before a random one of its next renames until a call gets to the end."""
     chance, kills, done = random.Random(1), 0, False

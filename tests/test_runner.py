@@ -26,6 +26,7 @@ from attnaudit.runner.tasks import Job, task_of
 from attnaudit.trace import write_shards
 from tests import killed
 from tests.forked import apart
+from tests.pages import summaries_as_pages
 from tests.traces import make_trace
 
 ROOT = Path(__file__).parents[1]
@@ -53,16 +54,9 @@ def results(folder: Path) -> dict[str, str]:
     return digests(folder / "results") | {"summary": hashlib.sha256((folder / "summary.json").read_bytes()).hexdigest()}
 
 
-def write_summary_page(folder: Path, trace: Path | None, page: Path) -> Path:
-    """In place of the real page, whose charts take seconds."""
-    page.write_text(f"<pre>{(folder / 'summary.json').read_text()}</pre>")
-    return page
-
-
 @pytest.fixture(autouse=True, scope="module")
 def _quick_pages() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnaudit.report.write_report", write_summary_page)
+    with summaries_as_pages():
         yield
 
 
@@ -178,10 +172,9 @@ def test_a_process_killed_in_the_middle_of_a_write_resumes(whole: Path, tmp_path
 
 def run_both_tasks(out: Path) -> dict[str, str]:
     """The digests of what a classifier and a translator leave, at a size at which threads would change results."""
-    texts = {"corpus.size": 500, "corpus.length": (10, 30), "model.hidden": 64, "training.epochs": 1, "permutation.permutations": 5}
-    pairs = {"corpus.size": 500, "model.hidden": 128, "model.embedding": 128, "training.epochs": 1, "decode.beam": 1}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("attnaudit.report.write_report", write_summary_page)
+    texts = {"corpus.size": 100, "corpus.length": (10, 30), "model.hidden": 64, "training.epochs": 1, "permutation.permutations": 5}
+    pairs = {"corpus.size": 100, "model.hidden": 128, "model.embedding": 128, "training.epochs": 1, "decode.beam": 1}
+    with summaries_as_pages(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.report.translation_page.write_translation", lambda folder, page: page.write_text("page"))
         run(RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=texts), out / "texts")
         run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), out / "pairs")
