@@ -98,7 +98,7 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("one_registry")
+@pytest.mark.usefixtures("one_registry", "quick_pages")
 @pytest.mark.parametrize("options", [{"layers": "last"}, {"layers": "all"}], ids=["graph", "replay"])
 def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """In shards of two texts, behind a graph and with the model itself."""
