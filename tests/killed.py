@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,6 +16,11 @@ from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.copying.study import Copying
 from attnaudit.runner import RunSpec, StudySpec, run, run_copying, run_study
 from tests.forked import survived
+
+OF_TRANSFORMERS = (
+    "attnaudit.hf.trace", "attnaudit.runner.transformers", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
+    "transformers.models.bert.modeling_bert",
+)  # fmt: skip
 
 
 def die() -> None:
@@ -51,15 +57,10 @@ def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
 
 def of_command(command: list[str], calls: tuple[int, ...]) -> int:
     """A command on a transformer, given again and again, killed when a finished temporary file is about to get its name: after so many."""
-    import onnxruntime  # noqa: F401  (once, before the forks)
-    import onnxscript  # noqa: F401
-    import torch.onnx._internal.exporter._core  # noqa: F401
-    import transformers.models.bert.modeling_bert  # noqa: F401
-
-    import attnaudit.hf.trace  # noqa: F401
-    import attnaudit.runner.transformers  # noqa: F401
     from attnaudit.cli import main
 
+    for name in OF_TRANSFORMERS:  # once, before the forks
+        import_module(name)
     kills = 0
     for call in calls:
         with patch.object(Path, "replace", dying_at(call + 1, Path.replace)):

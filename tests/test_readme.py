@@ -10,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,8 @@ def test_what_the_tour_and_the_readme_show_works(
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
     monkeypatch.setattr("attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=300)))
-    monkeypatch.setitem(getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__, "size", 300)
+    defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
+    monkeypatch.setitem(defaults, "size", 300)
     blocks = marked(ROOT / "docs" / "index.md")
     for block in marked(ROOT / "README.md"):
         assert any(shown["language"] == block["language"] and shown["body"].startswith(block["body"]) for shown in blocks), block["body"]
