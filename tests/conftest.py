@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from tests import threads, typecheck
+from tests import pages, threads, typecheck
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
@@ -49,14 +49,29 @@ def real_data() -> Path:
     return folder
 
 
+@pytest.fixture
+def quick_pages() -> Iterator[None]:
+    with pages.summaries_as_pages():
+        yield
+
+
 @pytest.fixture(scope="session")
 def one_registry() -> Iterator[None]:
-    """The functions of torch that have a form in ONNX, which the exporter collects from their sources for every graph, collected once.
+    """Graphs in ONNX at half the cost: what the exporter collects anew for every graph, and never changes, is collected once.
 
-    An export reads them, and adds only what `torch.onnx.export` is given.
+    These are the functions of torch that have a form in ONNX, from their sources, and those that torch takes apart. An export reads them,
+    and adds only what `torch.onnx.export` is given. Graphs on the way to the last one are compiled when they are called, if they are.
     """
+    from torch._export import utils
+    from torch.export import decomp_utils, exported_program
+    from torch.fx._lazy_graph_module import _use_lazy_graph_module
+    from torch.onnx._internal.exporter import _decomp
     from torch.onnx._internal.exporter._registration import ONNXRegistry
 
-    with pytest.MonkeyPatch.context() as patch:
+    taken_apart = cache(utils._collect_all_valid_cia_ops)
+    with pytest.MonkeyPatch.context() as patch, _use_lazy_graph_module(True):
         patch.setattr(ONNXRegistry, "from_torchlib", staticmethod(cache(ONNXRegistry.from_torchlib)))
+        patch.setattr(_decomp, "get_onnx_implemented_overloads", cache(_decomp.get_onnx_implemented_overloads))
+        for module in (utils, decomp_utils, exported_program):
+            patch.setattr(module, "_collect_all_valid_cia_ops", taken_apart)
         yield

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -15,6 +16,11 @@ from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.copying.study import Copying
 from attnaudit.runner import RunSpec, StudySpec, run, run_copying, run_study
 from tests.forked import survived
+
+OF_TRANSFORMERS = (
+    "attnaudit.hf.trace", "attnaudit.runner.transformers", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
+    "transformers.models.bert.modeling_bert",
+)  # fmt: skip
 
 
 def die() -> None:
@@ -46,6 +52,19 @@ def at_renames(spec: RunSpec, folder: Path, calls: tuple[int, ...]) -> int:
     for call in calls:
         with patch("attnaudit.report.write_report", _a_page), patch.object(Path, "replace", dying_at(call, Path.replace)):
             kills += not survived(partial(run, spec, folder / str(call)))
+    return kills
+
+
+def of_command(command: list[str], calls: tuple[int, ...]) -> int:
+    """A command on a transformer, given again and again, killed when a finished temporary file is about to get its name: after so many."""
+    from attnaudit.cli import main
+
+    for name in OF_TRANSFORMERS:  # once, before the forks
+        import_module(name)
+    kills = 0
+    for call in calls:
+        with patch.object(Path, "replace", dying_at(call + 1, Path.replace)):
+            kills += not survived(partial(main, command))
     return kills
 
 

@@ -71,6 +71,7 @@ def test_trainings_of_a_study_with_teachers(tmp_path: Path) -> None:
     assert all(spec["teacher"]["trace"].startswith(str(tmp_path / "elsewhere")) for spec in specs)
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_a_paper(data: Path, tmp_path: Path) -> None:
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
         reproduce(small_sweep(tmp_path / name, data, seeds=1), engine=engine)
@@ -78,6 +79,7 @@ def test_a_paper(data: Path, tmp_path: Path) -> None:
     assert made(runs[0]) == made(runs[1])
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_an_audit_of_several_files(tmp_path: Path) -> None:
     shards = [make_trace(30, (2, 9), seed=seed) for seed in range(3)]
     write_shards(tmp_path / "trace", shards)
@@ -96,7 +98,7 @@ def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.usefixtures("one_registry")
+@pytest.mark.usefixtures("one_registry", "quick_pages")
 @pytest.mark.parametrize("options", [{"layers": "last"}, {"layers": "all"}], ids=["graph", "replay"])
 def test_a_transformer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
     """In shards of two texts, behind a graph and with the model itself."""

@@ -8,11 +8,15 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from attnaudit.cli import main
+from attnaudit.corpora.planted import planted_corpus
+from attnaudit.runner import demo_spec
 
 ROOT = Path(__file__).parents[1]
 MARKED = re.compile(r"<!-- run -->\n```(?P<language>sh|python)\n(?P<body>.*?)```", re.DOTALL)
@@ -38,9 +42,13 @@ def test_what_the_tour_and_the_readme_show_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All marked blocks of the tour, one after another, in one folder, as a reader would try them; the last command by the shell, with its
-    script. The README begins some of them."""
+    script. The README begins some of them. Planted corpora, that of the demo too, have 300 texts here."""
     reviews(tmp_path / "reviews.csv")
     monkeypatch.chdir(tmp_path)
+    demo = demo_spec()
+    monkeypatch.setattr("attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=300)))
+    defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
+    monkeypatch.setitem(defaults, "size", 300)
     blocks = marked(ROOT / "docs" / "index.md")
     for block in marked(ROOT / "README.md"):
         assert any(shown["language"] == block["language"] and shown["body"].startswith(block["body"]) for shown in blocks), block["body"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import json
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +21,19 @@ from attnaudit.runner.cells import RUNS, found_in
 from attnaudit.runner.records import load
 from attnaudit.runner.sweep import Outcome
 from attnaudit.runner.twice import recorded
+from tests.pages import summaries_as_pages
 
 JAIN = PAPERS["jain2019"]
 plan, QUICK = JAIN.plan, JAIN.quick
 DOCS = Path(__file__).parents[1] / "docs"
 TINY = {"model.embedding": 8, "model.hidden": 4, "training.epochs": 1, "permutation.permutations": 5}
 WORDS = {"0": ["dull", "flat", "slow", "weak", "plain"], "1": ["bright", "warm", "quick", "fine", "bold"]}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _quick_pages() -> Iterator[None]:
+    with summaries_as_pages():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +55,7 @@ def small_sweep(out: Path, data: Path, corpora: tuple[str, ...] = ("sst",), **ch
 
 
 @pytest.fixture(scope="module")
-def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(_quick_pages: None, data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sweep")
     reproduce(small_sweep(out, data))
     return out

@@ -124,6 +124,7 @@ def test_another_spec_is_refused(run: Path, pairs: Path):
         translate(spec(pairs, **{"model.hidden": 18}), run)
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path: Path):
     """Stopped at the n-th sign of progress, a little later every time."""
     out, stops = tmp_path / "run", 0
@@ -148,6 +149,7 @@ def test_a_killed_run_ends_with_the_same_bytes(run: Path, pairs: Path, tmp_path:
         assert (out / path).read_bytes() == (run / path).read_bytes(), path
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_a_damaged_file_is_made_again(run: Path, pairs: Path, tmp_path: Path):
     out = translate(spec(pairs), tmp_path / "run")
     (out / "translations.jsonl").write_text("nothing\n")
@@ -196,13 +198,14 @@ def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Pat
     plain = spec(pairs, **settings)
     on = []
     for name, made in (("plain", plain), ("deceiving", replace(plain, objective=DeceivePairs(1.0)))):
-        trace = Trace.read(translate(made, tmp_path / name) / "trace")
+        trace = Trace.read(train_into(made, tmp_path / name) / "trace")
         rows = [k for k, marks in enumerate(trace.table.column("rationale").to_pylist()) if marks is not None and not all(marks)]
         marks = trace.table.column("rationale").to_pylist()
         on.append(sum(float(trace.alpha[k][marks[k]].sum()) for k in rows) / len(rows))
     assert on[1] < 0.5 * on[0]
 
 
+@pytest.mark.usefixtures("quick_pages")
 def test_the_command_line(pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     options = [part for key, value in _known(SMALL).items() for part in ("--set", f"{key}={value}")]
     assert main(["translate", str(pairs), "--out", str(tmp_path / "run"), "--json", *options]) == 0
@@ -283,6 +286,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("quick_pages")
 @pytest.mark.parametrize("kind", ["copy", "bigram_flip"])
 def test_planted_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str):
     options = [part for key, value in _known(PLANTED).items() for part in ("--set", f"{key}={value}")]

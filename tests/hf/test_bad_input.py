@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +18,8 @@ import torch
 from attnaudit.cli import main
 from attnaudit.core.files import sha256
 from attnaudit.hf.load import load_pretrained
+from tests import killed
+from tests.forked import apart
 from tests.hf.classes import tiny
 from tests.hf.tokenizing import SIZE, tokenizer
 
@@ -391,32 +391,9 @@ def test_a_trace_that_was_changed(damage: str, runs: Path, tmp_path: Path, capsy
     assert not (tmp_path / "out").exists()
 
 
-_KILLED = """
-import os, signal, sys
-from pathlib import Path
-import onnxruntime, onnxscript, torch.onnx._internal.exporter._core, transformers.models.bert.modeling_bert
-import attnaudit.experiments, attnaudit.hf.trace, attnaudit.runner.transformers  # once, before the forks
-from attnaudit.cli import main
-from tests.forked import survived
-def killed(left, own=Path.replace):
-    def replace(self, target):
-        nonlocal left
-        left -= 1
-        if left < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return own(self, target)
-    Path.replace = replace
-    main(sys.argv[1:])
-for renamed in (2, 5):  # within collect, and within the audit of the resumed run
-    assert not survived(lambda: killed(renamed))
-"""
-
-
 def test_a_killed_run_ends_with_the_same_bytes(models: Path, runs: Path, tmp_path: Path) -> None:
     command = ["hf", str(models / CLASSIFIER), str(runs / "texts.csv"), *LITTLE, "--out", str(tmp_path / "out")]
-    root = Path(__file__).parents[2]
-    done = subprocess.run([sys.executable, "-c", _KILLED, *command], check=False, capture_output=True, text=True, cwd=root)
-    assert done.returncode == 0, done.stderr
+    assert apart(killed.of_command, command, (2, 5)) == 2  # within collect, and within the audit of the resumed run
     assert main(command) == 0
     for folder in ("trace", "results"):
         mine, theirs = (

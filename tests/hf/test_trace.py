@@ -22,6 +22,7 @@ from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, whole
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards
 from attnaudit.trace import Trace, write_shards
+from attnaudit.trace.graph import GRAPH_FILE
 from tests.hf.classes import AUDITED, tiny
 from tests.hf.encoding import random_texts
 
@@ -87,6 +88,7 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
     trace = Trace.read(collected(model, gate, texts, tmp_path))
     assert trace.metadata["tail"] == "onnx"
     assert trace.metadata["schema"] == 2
+    assert str(Path(torch.__file__).parents[1]).encode() not in (tmp_path / GRAPH_FILE).read_bytes(), "paths of this machine"
     assert differences(model, gate, texts, trace) <= 1e-5
     alpha, readout = drawn(trace.alpha), trace.readout
     sums = alpha.with_values(alpha.values[:, None] * readout.contribution.values).sum()
@@ -122,7 +124,7 @@ def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "MarianMTModel"])
 def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny(name)
-    gate, texts = check_model(model), random_texts(model, 20)
+    gate, texts = check_model(model), random_texts(model, 10)
     shards: list[Any] = []  # weak references
     alive: list[tuple[int, int]] = []
     positions: list[int] = []
@@ -135,7 +137,7 @@ def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp
     monkeypatch.setattr("attnaudit.hf.resume.forward", run)
     made = collect_shards(
         model, texts, gate, choose_layers(gate), tmp_path, class_names=[str(k) for k in range(3 if name.startswith("Bert") else 99)],
-        scores=("gradient", "loo"), budget=60, shard_texts=4,
+        scores=("gradient", "loo"), budget=60, shard_texts=2,
     )  # fmt: skip
     gc.collect()
     gc.freeze()  # what lives by now is not looked at again
@@ -150,7 +152,7 @@ def test_one_shard_is_in_memory_at_a_time_and_one_batch_in_a_pass(name: str, tmp
         gc.unfreeze()
     assert len(alive) == 5
     assert max(count for count, _ in alive) <= 2
-    assert max(count for _, count in alive) <= 8
+    assert max(count for _, count in alive) <= 4
     assert max(positions) <= 60
 
 

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import xlogy
 
 from attnaudit.trace import Trace
 from attnaudit.trace.readout import TanhTail
@@ -15,11 +16,11 @@ from tests.oracles.readout import naive_jsd, naive_readout, naive_tvd
 
 def searched_adversary(trace: Trace, row: int, epsilon: float, size: int, starts: int = 3, seed: int = 0) -> float:
     """The largest JSD that SLSQP reaches within ε on supports of at most ``size`` tokens, from ``starts`` random starts each."""
-    alpha, distance = trace.alpha[row], _distance(trace, row)
+    alpha, distance, predict = trace.alpha[row], _distance(trace, row), _outputs(trace, row)
     rng, best = np.random.default_rng([seed, row]), 0.0
     for support in _supports(len(alpha), size):
         for _ in range(1 if len(support) == 1 else starts):
-            found = _climb(alpha, distance, support, rng.dirichlet(np.ones(len(support))), epsilon)
+            found = _climb(alpha, predict, support, rng.dirichlet(np.ones(len(support))), epsilon)
             if distance(found) <= epsilon:
                 best = max(best, naive_jsd(found, alpha))
     return best
@@ -68,26 +69,40 @@ def _distance(trace: Trace, row: int) -> Callable[[np.ndarray], float]:
 
 
 def _climb(
-    alpha: np.ndarray, distance: Callable[[np.ndarray], float], support: tuple[int, ...], start: np.ndarray, epsilon: float
+    alpha: np.ndarray, predict: Callable[[np.ndarray], np.ndarray], support: tuple[int, ...], start: np.ndarray, epsilon: float
 ) -> np.ndarray:
     """SLSQP from a point on the support: largest JSD with every probability and their distance within ε."""
+    places, own = list(support), predict(alpha[None])
 
     def spread(weights: np.ndarray) -> np.ndarray:
-        point = np.zeros(len(alpha))
-        point[list(support)] = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
-        return point
+        points = np.zeros((len(weights), len(alpha)))
+        points[:, places] = np.maximum(weights, 0) / np.maximum(weights, 0).sum(axis=1, keepdims=True)
+        return points
+
+    def divergence(weights: np.ndarray) -> np.ndarray:
+        return -divergences(spread(weights), alpha)
+
+    def room(weights: np.ndarray) -> np.ndarray:
+        return 0.999 * epsilon - within(predict(spread(weights)), own)
 
     if len(support) == 1:
-        return spread(np.ones(1))
+        return spread(np.ones((1, 1)))[0]
     constraints = [
-        {"type": "eq", "fun": lambda w: w.sum() - 1},
-        {"type": "ineq", "fun": lambda w: 0.999 * epsilon - distance(spread(w))},
+        {"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        {"type": "ineq", "fun": lambda w: room(w[None])[0], "jac": lambda w: _slopes(room, w)},
     ]
     found = minimize(
-        lambda w: -naive_jsd(spread(w), alpha), start, method="SLSQP", bounds=[(1e-9, 1)] * len(support),
+        lambda w: divergence(w[None])[0], start, jac=lambda w: _slopes(divergence, w), method="SLSQP", bounds=[(1e-9, 1)] * len(support),
         constraints=constraints, options={"maxiter": 40},
     )  # fmt: skip
-    return spread(found.x)
+    return spread(found.x[None])[0]
+
+
+def _slopes(function: Callable[[np.ndarray], np.ndarray], weights: np.ndarray) -> np.ndarray:
+    """Differences of a function of several points, by each weight: all points in one call."""
+    step = 1.5e-8
+    values = function(np.vstack([weights, weights + step * np.eye(len(weights))]))
+    return (values[1:] - values[0]) / step
 
 
 def enumerated_adversary(trace: Trace, row: int, epsilon: float) -> float:
@@ -112,16 +127,27 @@ def enumerated_adversary(trace: Trace, row: int, epsilon: float) -> float:
 
 def predictions(trace: Trace, row: int, attention: np.ndarray) -> np.ndarray:
     """The outputs under several attentions ``(m, T)`` of one row: ``(m, classes)``, a sigmoid counted as two."""
-    readout = trace.readout
-    logits = readout.offset[row] + attention @ readout.contribution[row]
-    if isinstance(readout.tail, TanhTail):
-        logits = np.tanh(logits) @ np.asarray(readout.tail.weight).T + readout.tail.bias
-    if logits.shape[1] == 1:
-        logits = np.column_stack([np.zeros(len(logits)), logits])
-    if trace.candidates is not None:
-        logits = np.where(trace.candidates[row], logits, -np.inf)
-    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return raised / raised.sum(axis=1, keepdims=True)
+    return _outputs(trace, row)(attention)
+
+
+def _outputs(trace: Trace, row: int) -> Callable[[np.ndarray], np.ndarray]:
+    """`predictions` of one row as a function of its attentions."""
+    offset, contribution, tail = trace.readout.offset[row], trace.readout.contribution[row], trace.readout.tail
+    allowed = None if trace.candidates is None else trace.candidates[row]
+    tanh = (np.asarray(tail.weight).T, tail.bias) if isinstance(tail, TanhTail) else None
+
+    def predict(attention: np.ndarray) -> np.ndarray:
+        logits = offset + attention @ contribution
+        if tanh is not None:
+            logits = np.tanh(logits) @ tanh[0] + tanh[1]
+        if logits.shape[1] == 1:
+            logits = np.column_stack([np.zeros(len(logits)), logits])
+        if allowed is not None:
+            logits = np.where(allowed, logits, -np.inf)
+        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return raised / raised.sum(axis=1, keepdims=True)
+
+    return predict
 
 
 def within(outputs: np.ndarray, own: np.ndarray) -> np.ndarray:
@@ -130,11 +156,9 @@ def within(outputs: np.ndarray, own: np.ndarray) -> np.ndarray:
 
 
 def divergences(attention: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """JSD of each of several attentions ``(m, T)`` from one."""
+    """JSD of each of several attentions ``(m, T)`` from one: the entropy of the middle above the mean of theirs."""
     middle = 0.5 * (attention + alpha)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = [np.where(part > 0, part * np.log(part / middle), 0.0) for part in (attention, np.broadcast_to(alpha, attention.shape))]
-    return 0.5 * (terms[0] + terms[1]).sum(axis=1)
+    return (0.5 * (xlogy(attention, attention) + xlogy(alpha, alpha)) - xlogy(middle, middle)).sum(axis=1)
 
 
 def _compositions_with_zeros(parts: int, size: int) -> Iterator[tuple[int, ...]]:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from attnaudit.trace import Trace
+from attnaudit.trace.readout import IdentityTail
 
 
 def naive_prediction(trace: Trace, row: int, alpha: np.ndarray) -> list[float]:
@@ -27,7 +28,7 @@ def naive_readout(trace: Trace, row: int) -> Callable[[np.ndarray], list[float]]
         for weight, contribution in zip(alpha, contributions, strict=True):
             for k, number in enumerate(contribution):
                 pooled[k] += float(weight) * number
-        logits = [float(z) for z in tail(np.array([pooled]))[0]]
+        logits = pooled if isinstance(tail, IdentityTail) else [float(z) for z in tail(np.array([pooled]))[0]]
         if sigmoid:
             return [1.0 / (1.0 + math.exp(-z)) if z > 0 else math.exp(z) / (1.0 + math.exp(z)) for z in logits]
         allowed = [True] * len(logits) if candidates is None else candidates

@@ -76,9 +76,10 @@ def test_permutation_medians_are_those_of_the_plain_loop(sst_run: Path, sst_trac
 
 def test_no_instance_on_which_the_search_beats_the_exact_adversary(sst_run: Path, sst_trace: Trace) -> None:
     exact, delta = column(sst_run, "adversary", "emax_jsd"), column(sst_run, "adversary", "delta_y")
-    searched = Adversary(method="relaxed")(sst_trace)["emax_jsd"].to_numpy()
-    assert (exact - searched).min() >= -1e-6
-    assert (exact - searched).mean() > 0.01, "the search should fall short somewhere"
+    some = np.arange(0, len(sst_trace), 3)
+    searched = Adversary(method="relaxed")(sst_trace.take(some))["emax_jsd"].to_numpy()
+    assert (exact[some] - searched).min() >= -1e-6
+    assert (exact[some] - searched).mean() > 0.01, "the search should fall short somewhere"
     assert delta.max() <= 0.01 + 1e-9
 
 
@@ -113,9 +114,9 @@ def test_attentions_with_the_same_sum(sst_run: Path, sst_trace: Trace, rows: lis
 
 
 def test_every_range_is_that_of_linear_programs(sst_run: Path, sst_trace: Trace) -> None:
-    """All tokens of all instances; no weight but those of the programs to 1e-9."""
+    """All tokens of every fourth instance; no weight but those of the programs to 1e-9."""
     possible, necessary = column(sst_run, "ranges", "possible"), column(sst_run, "ranges", "necessary")
-    for row in range(len(sst_trace)):
+    for row in range(0, len(sst_trace), 4):
         least, most = ranges_by_programs(sst_trace, row, 0.01)
         np.testing.assert_allclose(possible[row], most, rtol=0, atol=1e-9)
         np.testing.assert_allclose(necessary[row], least, rtol=0, atol=1e-9)

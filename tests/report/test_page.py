@@ -73,8 +73,18 @@ def _page(path: Path) -> tuple[str, Page]:
     return text, Page(text)
 
 
-def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(tmp_path: Path):
-    text, page = _page(write_report(write_run(tmp_path, make_trace(60, (1, 40)))))
+TRACE = make_trace(60, (1, 40))
+ONE = ["permutation"]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of all experiments on `TRACE`."""
+    return write_report(write_run(tmp_path_factory.mktemp("run"), TRACE))
+
+
+def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(report: Path):
+    text, page = _page(report)
     assert page.open == []
     assert len(page.ids) == len(set(page.ids))
     assert all(link.startswith("#") or link == "data:," for link in page.links)
@@ -86,10 +96,8 @@ def test_a_page_is_balanced_has_one_of_each_id_and_fetches_nothing(tmp_path: Pat
     assert "@inproceedings{jain2019," in text
 
 
-def test_the_same_run_gives_the_same_page(tmp_path: Path):
-    trace = make_trace(40, (1, 20))
-    first = write_report(write_run(tmp_path / "a", trace)).read_text()
-    assert write_report(write_run(tmp_path / "b", trace)).read_text() == first
+def test_the_same_run_gives_the_same_page(report: Path, tmp_path: Path):
+    assert write_report(write_run(tmp_path, TRACE)).read_text() == report.read_text()
 
 
 def evil_trace() -> Trace:
@@ -116,8 +124,8 @@ def test_no_text_of_the_input_becomes_markup(tmp_path: Path):
     assert data[0]["tokens"][0] == EVIL
 
 
-def test_the_policy_lets_only_the_page_s_own_script_run(tmp_path: Path):
-    text, page = _page(write_report(write_run(tmp_path, make_trace(5))))
+def test_the_policy_lets_only_the_page_s_own_script_run(report: Path):
+    text, page = _page(report)
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', text)
     assert policy
     assert "default-src 'none'" in policy[1]
@@ -167,21 +175,21 @@ def test_a_page_of_one_experiment(tmp_path: Path, experiment: str):
 
 @pytest.mark.parametrize(("level", "told"), [("positions", True), ("words", False)])
 def test_a_page_of_sentences_says_so(tmp_path: Path, level: str, told: bool):
-    folder = write_run(tmp_path, make_trace(8, (2, 5)))
+    folder = write_run(tmp_path, make_trace(8, (2, 5)), experiments=ONE)
     spec = read_json(folder / "spec.json")
     write_json(folder / "spec.json", {**spec, "model": {**spec["model"], "hierarchical": True}, "collect": {"level": level}})
     assert ("each is a token of this page" in write_report(folder).read_text()) == told
 
 
 def test_long_texts_say_how_much_is_left_out(tmp_path: Path):
-    text, page = _page(write_report(write_run(tmp_path, make_trace(4, [400, 300, 5, 900]))))
+    text, page = _page(write_report(write_run(tmp_path, make_trace(4, [400, 300, 5, 900]), experiments=ONE)))
     assert re.search(r"\d+ of 900 tokens shown; they hold \d+ % of the attention", text)
     counts = [sum(token if isinstance(token, int) else 1 for token in one["tokens"]) for one in page.data()]
     assert counts == [400, 300, 5, 900]
 
 
 def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
-    text, page = _page(write_report(write_run(tmp_path, make_trace(620, (1, 6)))))
+    text, page = _page(write_report(write_run(tmp_path, make_trace(620, (1, 6)), experiments=ONE)))
     assert len(page.data()) == 500
     assert "A sample of 500 instances of 620" in text
 
@@ -189,13 +197,13 @@ def test_a_sample_of_the_instances_is_said_to_be_one(tmp_path: Path):
 def test_experiments_without_a_result_are_named_with_the_reason(tmp_path: Path):
     bare = write_run(tmp_path / "bare", make_trace(9, gradient=False, loo=False))
     assert "the trace has no column gradient, loo" in write_report(bare).read_text()
-    some = write_run(tmp_path / "some", make_trace(9), experiments=["permutation"])
+    some = write_run(tmp_path / "some", make_trace(9), experiments=ONE)
     assert "<b>adversary</b>: it was not asked for" in write_report(some).read_text()
 
 
 def test_a_folder_without_a_trace_says_so_and_a_trace_elsewhere_is_read(tmp_path: Path):
     trace = make_trace(8)
-    folder = write_run(tmp_path / "run", trace, with_trace=False)
+    folder = write_run(tmp_path / "run", trace, experiments=ONE, with_trace=False)
     assert "This folder has no trace" in write_report(folder).read_text()
     trace.write(tmp_path / "elsewhere")
     assert 'id="instances"' in write_report(folder, tmp_path / "elsewhere").read_text()
@@ -224,7 +232,7 @@ def test_rows_of_several_heads_are_named_by_all_their_keys(tmp_path: Path):
         activation="sigmoid", class_names=trace.class_names, alpha=trace.ragged("alpha"), readout=trace.ragged("readout"),
         offset=trace.array("offset"), prediction=trace.array("prediction"), layer=[11] * 6, head=list(range(6)), **columns,
     )  # fmt: skip
-    assert "head 3 of layer 11" in write_report(write_run(tmp_path, heads, corpus="mine")).read_text()
+    assert "head 3 of layer 11" in write_report(write_run(tmp_path, heads, corpus="mine", experiments=ONE)).read_text()
 
 
 @pytest.mark.parametrize("columns", [0, 1, MOST_COLUMNS, MOST_COLUMNS + 1, 25])

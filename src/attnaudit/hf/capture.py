@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -99,9 +99,14 @@ def forward(model: nn.Module, inputs: Mapping[str, Any], exchange: Exchange | No
     `Pass.attentions` always has the model's own.
     """
     watch = _Watch(len(next(value for value in inputs.values() if isinstance(value, Tensor))), exchange)
-    with watch.inside(model), torch.set_grad_enabled(gradients), watch:
+    with watch.inside(model), _gradients(gradients), watch:
         output = model(**inputs)
     return Pass(output, tuple(watch.seen()), tuple(watch.unread))
+
+
+def _gradients(wanted: bool) -> AbstractContextManager[object]:
+    """Within, gradients are ``wanted``, or not. A switch that changes nothing would still cut a graph that is exported into parts."""
+    return nullcontext() if torch.is_grad_enabled() == wanted else torch.set_grad_enabled(wanted)
 
 
 @dataclass

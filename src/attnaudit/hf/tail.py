@@ -86,7 +86,7 @@ def _gap(graph: GraphTail, model: nn.Module, states: States, attention: int) -> 
 
 def write_tail_graph(tail: Tail, example: Float[Tensor, "n Q"], path: Path) -> bool:
     """Export the tail as an ONNX graph of n rows in one file; False, and no file, where a function of the model has no such form."""
-    with _quiet(), torch.no_grad():
+    with _quiet(), _without_stack_traces(), torch.no_grad():
         try:
             program = torch.onnx.export(
                 tail, (example,), dynamo=True, verbose=False, input_names=["pooled"], output_names=["logits"], external_data=False,
@@ -97,6 +97,20 @@ def write_tail_graph(tail: Tail, example: Float[Tensor, "n Q"], path: Path) -> b
     with atomic(path) as temporary:
         program.save(str(temporary), external_data=False)
     return True
+
+
+@contextmanager
+def _without_stack_traces() -> Iterator[None]:
+    """Within, no node of a graph is given the lines of source that made it: paths of this machine, which say nothing to others."""
+    config = getattr(torch.fx, "config", None)  # not in torch 2.6
+    before = getattr(config, "do_not_emit_stack_traces", None)
+    try:
+        if before is not None:
+            setattr(config, "do_not_emit_stack_traces", True)  # noqa: B010  (pyright knows no such attribute)
+        yield
+    finally:
+        if before is not None:
+            setattr(config, "do_not_emit_stack_traces", before)  # noqa: B010
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -307,6 +308,7 @@ def versions(*more: str) -> dict[str, str]:
     return {"python": platform.python_version()} | {name: found for name in (*PACKAGES, *more) if (found := _installed(name))}
 
 
+@cache  # each reads a file of metadata, and every step of every run asks
 def _installed(name: str) -> str | None:
     try:
         return version(name)
