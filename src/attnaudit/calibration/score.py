@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import scipy
 from jaxtyping import Float
-from scipy.stats import kendalltau
 
 from attnaudit.calibration.construction import CONSTRUCTIONS
 from attnaudit.corpora.corpus import keyed
@@ -130,7 +130,7 @@ def _tau_of_series(part: pl.DataFrame, order: Sequence[float | None]) -> list[tu
             continue
         place = [order.index(strength) for strength in known["strength"].to_list()]
         value = known["value"].to_numpy()
-        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(np.asarray(kendalltau(place, value))[0])))
+        found.append((int(seed), 0.0 if np.ptp(value) == 0 else -float(np.asarray(scipy.stats.kendalltau(place, value))[0])))
     return found
 
 

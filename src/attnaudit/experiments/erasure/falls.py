@@ -134,7 +134,8 @@ def _bound_row(weights, value, offset, out):
     for k in range(len(SHARES)):
         count = _top_size(SHARES[k], size)
         if k > 0 and count == _top_size(SHARES[k - 1], size):
-            out[:, k] = out[:, k - 1]
+            for way in range(2):
+                out[way, k, 0], out[way, k, 1] = out[way, k - 1, 0], out[way, k - 1, 1]
             continue
         for way, kept in enumerate((size - count, count)):
             lowest, highest = extreme_means(weights, value, kept, scratch)
