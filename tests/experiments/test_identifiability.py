@@ -73,7 +73,7 @@ def test_readouts_on_a_line_need_no_program(monkeypatch: pytest.MonkeyPatch):
     base = make_trace(10, (3, 9), seed=2)
     line = [r @ np.array([[0.6, -1.2, 0.3]]) for r in base.readout.contribution]
     programs = [_by_programs(r, a) for r, a in zip(line, base.alpha, strict=True)]
-    monkeypatch.setattr(null_space, "linprog", None)
+    monkeypatch.setattr("scipy.optimize.linprog", None)
     for r, a, known in zip(line, base.alpha, programs, strict=True):
         moved = movement(r, a, 20)
         np.testing.assert_allclose([moved.least, moved.most], [known.least, known.most], atol=1e-7)
@@ -88,7 +88,7 @@ def _by_programs(contribution: np.ndarray, alpha: np.ndarray) -> null_space.Move
 
 
 def test_wide_readouts_determine_the_weights(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(null_space, "linprog", None)
+    monkeypatch.setattr("scipy.optimize.linprog", None)
     table = Identifiability()(layer_trace(20, (1, 8), seed=3, width=8))
     assert table["identifiable"].all()
     assert table.select("max_tvd_alpha", "max_tvd_alpha_upper", "weight_range", "largest_weight_range").sum().row(0) == (0, 0, 0, 0)
