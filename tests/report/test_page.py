@@ -220,6 +220,9 @@ def test_what_cannot_be_read_is_told_in_one_line(tmp_path: Path):
     with pytest.raises(RunError, match=r"adversary\.parquet") as refusal:
         write_report(folder)
     assert "\n" not in str(refusal.value)
+    (folder / "results").rename(tmp_path / "moved")
+    with pytest.raises(RunError, match="no such folder"):
+        write_report(folder)
     write_json(folder / "summary.json", {"not": "rows"})
     with pytest.raises(RunError, match="a list of rows"):
         write_report(folder)

@@ -84,11 +84,14 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
     """Read a run directory, or a folder of results with a trace elsewhere. Raises RunError and TraceError."""
     folder = Path(folder)
     spec = read_with_digest(folder / "spec.json") if (folder / "spec.json").exists() else {}
+    summary, results = read_summary(folder / "summary.json"), folder / "results"
+    if not results.is_dir():  # a run without attention leaves it empty
+        raise RunError("read results", str(results), "no such folder", "the tables that summary.json sums up", "run the audit again")
     return RunRecord(
         name=folder.resolve().name,
-        summary=read_summary(folder / "summary.json"),
+        summary=summary,
         about=About.of(spec if isinstance(spec, Mapping) else {}, _metadata(folder, trace)),
-        tables={path.stem: _read_table(path) for path in sorted((folder / "results").glob("*.parquet"))},
+        tables={path.stem: _read_table(path) for path in sorted(results.glob("*.parquet"))},
     )
 
 
