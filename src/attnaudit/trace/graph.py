@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
 from attnaudit.core.errors import TraceError
 from attnaudit.core.extras import require
@@ -46,11 +46,7 @@ class GraphTail:
 
     def __call__(self, pooled: Float[np.ndarray, "n Q"]) -> Float[np.ndarray, "n C"]:
         graph = self.loaded
-        padded = np.zeros((-(-len(pooled) // graph.rows) * graph.rows, pooled.shape[1]), np.float32)
-        padded[: len(pooled)] = pooled
-        parts = [padded[start : start + graph.rows] for start in range(0, len(padded), graph.rows)]
-        found = calls(lambda k: graph.run(parts[k]), len(parts))
-        return np.concatenate(found)[: len(pooled)].astype(np.float64)
+        return in_calls(graph.run, graph.rows, pooled).astype(np.float64)
 
     @cached_property
     def loaded(self) -> _Graph:
@@ -102,6 +98,14 @@ def session_of(content: bytes) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = 1, 1, 4
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+
+
+def in_calls(run: Callable[[np.ndarray], np.ndarray], rows: int, pooled: Float[np.ndarray, "n Q"]) -> Float32[np.ndarray, "n K"]:
+    """What ``run`` makes of ``pooled``, so many rows a call, the last padded with zeros."""
+    padded = np.zeros((-(-len(pooled) // rows) * rows, pooled.shape[1]), np.float32)
+    padded[: len(pooled)] = pooled
+    parts = padded.reshape(-1, rows, pooled.shape[1])
+    return np.concatenate(calls(lambda k: run(parts[k]), len(parts)))[: len(pooled)]
 
 
 def calls(run: Callable[[int], np.ndarray], number: int) -> list[np.ndarray]:

@@ -19,7 +19,7 @@ import onnx
 from jaxtyping import Float, Float32, Int64
 from onnx import TensorProto, helper, numpy_helper
 
-from attnaudit.trace.graph import calls, session_of
+from attnaudit.trace.graph import calls, in_calls, session_of
 
 GROUP = 32  # rows of one head, padded with zeros; a fixed number at a time, so that no result depends on how many there are
 SCALE = 1024.0  # of the numbers by which slopes are found: constants of the graph round off little of them
@@ -81,10 +81,8 @@ class HeadGraph:
 
 
 def _bases(before: Any, rows: int, pooled: Float[np.ndarray, "n Q"]) -> Float32[np.ndarray, "n K"]:
-    padded = np.zeros((-(-len(pooled) // rows) * rows, pooled.shape[1]), np.float32)
-    padded[: len(pooled)] = pooled
-    parts = [before.run(None, {before.get_inputs()[0].name: part})[0] for part in padded.reshape(-1, rows, pooled.shape[1])]
-    return np.concatenate(parts)[: len(pooled)]
+    (given,) = before.get_inputs()
+    return in_calls(lambda part: before.run(None, {given.name: part})[0], rows, pooled)
 
 
 def _grouped(start: Int64[np.ndarray, " m"], rows: Int64[np.ndarray, " m"], size: int) -> tuple[Int64[np.ndarray, "c R"], np.ndarray]:

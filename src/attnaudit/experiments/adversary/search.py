@@ -84,8 +84,9 @@ def try_thinning(row, logits, value, furthest):
             share *= 0.5
         else:
             first += 1
-    if len(where_positive(weights)) <= MEMBERS:
-        exchange(row, weights, where_positive(weights))
+    members = where_positive(weights)
+    if len(members) <= MEMBERS:
+        exchange(row, weights, members)
     return take_better(row, weights, value, furthest)
 
 
