@@ -79,13 +79,13 @@ def _show(folder: Path, as_json: bool) -> None:
 
     from attnaudit.cli.show import print_rows, show_json
     from attnaudit.core.files import read_json
+    from attnaudit.results import read_table
     from attnaudit.results.words import figure
 
-    scores, degree = pl.read_parquet(folder / "scores.parquet", glob=False), read_json(folder / "degree.json")
+    scores, degree = read_table(folder / "scores.parquet").collect(), read_json(folder / "degree.json")
     if as_json:
-        show_json(
-            {"scores": scores.to_dicts(), "dials": pl.read_parquet(folder / "dials.parquet", glob=False).to_dicts(), "degree": degree}
-        )
+        dials = read_table(folder / "dials.parquet").collect()
+        show_json({"scores": scores.to_dicts(), "dials": dials.to_dicts(), "degree": degree})
         return
     rows = [
         (f"{row['experiment']}: {row['measure']}", row["direction"], figure(row["auc"]), f"[{figure(row['low'])}, {figure(row['high'])}]")

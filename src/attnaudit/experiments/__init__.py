@@ -43,7 +43,7 @@ from attnaudit.experiments.rows import keys, row_streams
 from attnaudit.experiments.shards import tables_of_shards
 from attnaudit.results import Result, Results
 from attnaudit.results.groups import LARGE, by_group
-from attnaudit.results.table import table_file
+from attnaudit.results.table import read_table, table_file
 from attnaudit.trace import ASKING, Trace, trace_rows, trace_task
 from attnaudit.trace.readout import Network
 
@@ -126,4 +126,4 @@ def _into_files(folder: Path, experiments: Iterable[str], made: Iterable[tuple[s
         add = {name: files.enter_context(table_file(path)) for name, path in paths.items()}
         for name, table in made:
             add[name](table)
-    return {name: pl.scan_parquet(path, glob=False) for name, path in paths.items()}
+    return {name: read_table(path) for name, path in paths.items()}

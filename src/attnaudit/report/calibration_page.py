@@ -15,6 +15,7 @@ from attnaudit.report.charts.calibration import matrix_chart, reliability_chart
 from attnaudit.report.charts.svg import Figure, drawn
 from attnaudit.report.page import figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryCell, SummaryTable, numbers_section
+from attnaudit.results import read_table
 from attnaudit.results.words import figure
 
 HEADING = "Planted truth: which measures tell faithful attention from unfaithful?"
@@ -26,9 +27,7 @@ LEAD = (
 
 def write_calibration(folder: Path, page: Path | None = None) -> Path:
     """Write the page of the tables in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
-    scores, dials, matrix, checks = (
-        pl.read_parquet(folder / f"{name}.parquet", glob=False) for name in ("scores", "dials", "matrix", "checks")
-    )
+    scores, dials, matrix, checks = (read_table(folder / f"{name}.parquet").collect() for name in ("scores", "dials", "matrix", "checks"))
     degree: Mapping[str, Any] | None = read_json(folder / "degree.json")
     confirmed = checks.filter(pl.col("truth").is_in(["faithful", "unfaithful"]))
     subtitle = (

@@ -16,6 +16,7 @@ from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.numbers import SummaryTable, numbers_section, summary_cell
 from attnaudit.report.sections.provenance import provenance_sections
+from attnaudit.results import read_table
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_summary
@@ -24,9 +25,7 @@ from attnaudit.results.record import read_summary
 def write_copying(folder: Path, page: Path | None = None) -> Path:
     """Write the page of the copying study in ``folder``, by default its ``report.html``, and return its path. Raises RunError."""
     spec, summary = read_with_digest(folder / "spec.json"), read_summary(folder / "summary.json")
-    curves, final, attention = (
-        pl.read_parquet(folder / "results" / f"{name}.parquet", glob=False) for name in (NAME, "seeds", "attention")
-    )
+    curves, final, attention = (read_table(folder / "results" / f"{name}.parquet").collect() for name in (NAME, "seeds", "attention"))
     card = copying_card(summary, spec["study"])
     sections = [
         card_section(card),

@@ -16,6 +16,7 @@ from attnaudit.report.page import card_section, figures_section, write_page
 from attnaudit.report.sections.growth import growth_section
 from attnaudit.report.sections.numbers import SummaryTable, group_label, meanings, numbers_section, summary_cell, table_of
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
+from attnaudit.results import read_table
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows, without_conclusions
 from attnaudit.results.measures import label_of
@@ -37,7 +38,7 @@ def write_study(folder: Path, metadata: Mapping[str, Any], notes: Sequence[str] 
     name = spec["study"]["name"]
     study = EVERY_STUDY[name]
     about = About.of(spec, metadata)
-    table = pl.read_parquet(folder / "results" / f"{name}.parquet", glob=False)
+    table = read_table(folder / "results" / f"{name}.parquet").collect()
     figures = [draw_study(figure) for figure in study.figures(table, summary)]
     figures[0] = replace(figures[0], caption=" ".join([figures[0].caption, *notes]))
     card = study_card(summary, about)

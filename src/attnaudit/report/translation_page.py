@@ -18,6 +18,7 @@ from attnaudit.report.page import Section, write_page
 from attnaudit.report.sections.heatmaps import marks_words
 from attnaudit.report.sections.numbers import numbers_section, summary_tables
 from attnaudit.report.sections.provenance import corpus_title, provenance_sections
+from attnaudit.results import read_table
 from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.record import read_summary
@@ -87,7 +88,7 @@ def _of_alignment(trace: Trace, dictionary: Path) -> tuple[Section, ...]:
     """Sentences as matrices, and the strongest pairs of the dictionary."""
     matrices = sentence_matrices(trace)
     shared = {"known": trace.has("rationale"), "pieces": any(marks_words(matrix.source) for matrix in matrices)}
-    words = pl.read_parquet(dictionary, glob=False).head(WORDS).to_dicts() if dictionary.exists() else []
+    words = read_table(dictionary).head(WORDS).collect().to_dicts() if dictionary.exists() else []
     return (
         Section("matrices", {"matrices": matrices, **shared}, (("Attention and relevance", "#alignment"),)),
         Section("dictionary", {"dictionary": words, **shared}, (("Dictionary", "#dictionary"),)),

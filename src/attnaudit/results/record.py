@@ -15,7 +15,7 @@ from jaxtyping import Int64
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json, read_with_digest
-from attnaudit.results import SUMMARY_SCHEMA
+from attnaudit.results import SUMMARY_SCHEMA, read_table
 from attnaudit.results.about import About
 from attnaudit.results.groups import LARGE, pieces_of
 from attnaudit.trace import ROW_KEYS, Trace, trace_metadata
@@ -91,7 +91,7 @@ def read_record(folder: str | Path, trace: Trace | str | Path | None = None) -> 
         name=folder.resolve().name,
         summary=summary,
         about=About.of(spec if isinstance(spec, Mapping) else {}, _metadata(folder, trace)),
-        tables={path.stem: _read_table(path) for path in sorted(results.glob("*.parquet"))},
+        tables={path.stem: read_table(path) for path in sorted(results.glob("*.parquet"))},
     )
 
 
@@ -112,15 +112,6 @@ def read_summary(path: Path) -> pl.DataFrame:
     except (pl.exceptions.PolarsError, TypeError) as error:
         found = str(error).partition(";")[0]  # advice to programmers follows
         raise RunError("read summary", str(path), found, expected, "run the audit again") from error
-
-
-def _read_table(path: Path) -> pl.LazyFrame:
-    try:
-        table = pl.scan_parquet(path, glob=False)
-        table.collect_schema()
-        return table
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", "run the audit again") from error
 
 
 def taken(table: pl.LazyFrame, picks: Int64[np.ndarray, " m"]) -> pl.DataFrame:

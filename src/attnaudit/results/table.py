@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from attnaudit.core.display import Shown, drawn, in_notebook, show
+from attnaudit.core.errors import RunError
 from attnaudit.core.files import atomic, write_json
 from attnaudit.core.printable import printable
 from attnaudit.results.groups import CLUSTER, LARGE, OF_HEAD, Groups
@@ -197,6 +198,17 @@ def table_file(path: Path) -> Iterator[Callable[[pl.DataFrame], None]]:
             pieces.write(pieces.height)
         finally:
             pieces.close()
+
+
+def read_table(path: Path) -> pl.LazyFrame:
+    """The rows of the Parquet file ``path``, whatever its name: brackets are no pattern. Raises RunError."""
+    try:
+        table = pl.scan_parquet(path, glob=False)
+        table.collect_schema()
+        return table
+    except (OSError, pl.exceptions.PolarsError) as error:
+        do = "run the command that makes it again"
+        raise RunError("read results", str(path), str(error), "a Parquet table written by attnaudit", do) from error
 
 
 class _Pieces:

@@ -26,7 +26,7 @@ from attnaudit.core.settings import override
 from attnaudit.core.threads import cores
 from attnaudit.corpora.planted.sequences import SYMBOLS
 from attnaudit.plans.spec import SCHEMA
-from attnaudit.results.table import table_file
+from attnaudit.results.table import read_table, table_file
 from attnaudit.runner.audits import RESULTS
 from attnaudit.runner.store import UNFINISHED, Record, Store, alone, check_place
 from attnaudit.runner.tasks.task import refuse_options
@@ -115,7 +115,7 @@ def run_copying(study: Copying, out: str | Path, progress: Progress | None = Non
         trained = _train_step(store, study, progress, threads or cores())
 
         def analyse(folder: Path) -> None:
-            curves, final = (pl.read_parquet(out / RESULTS[0] / f"{name}.parquet", glob=False) for name in (CURVES, FINAL))
+            curves, final = (read_table(out / RESULTS[0] / f"{name}.parquet").collect() for name in (CURVES, FINAL))
             write_json(folder / RESULTS[1], summarise(curves, final).to_dicts())
 
         def write_page(folder: Path) -> None:

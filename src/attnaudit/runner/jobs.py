@@ -19,7 +19,7 @@ from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import Cell, Declaration
 from attnaudit.plans.spec import RunSpec, corpus_settings
 from attnaudit.published.compare import interval_over_seeds
-from attnaudit.results import summary_row
+from attnaudit.results import read_table, summary_row
 from attnaudit.runner.cells import RUNS, manifest_of
 from attnaudit.runner.copying import copying_study, run_copying, specified
 from attnaudit.runner.engine import Engine, Here
@@ -200,7 +200,7 @@ def by_delta_alpha(run: Path) -> list[dict[str, Any]]:
     table = run / "results" / "erasure.parquet"
     if not table.exists():
         return []
-    gaps = pl.read_parquet(table, columns=["delta_js", "delta_alpha"], glob=False).drop_nulls("delta_js")
+    gaps = read_table(table).select("delta_js", "delta_alpha").drop_nulls("delta_js").collect()
     return [_negative(gaps.filter(pl.col("delta_alpha") >= low, pl.col("delta_alpha") < high), low, high) for low, high in BANDS]
 
 

@@ -16,7 +16,7 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.prepare.vocabulary import UNKNOWN
 from attnaudit.corpora.spec import ParallelSpec
 from attnaudit.plans.spec import TranslationSpec
-from attnaudit.results import CLUSTER, summarise_means, summary_row
+from attnaudit.results import CLUSTER, read_table, summarise_means, summary_row
 from attnaudit.runner.tasks.task import Job, Notes, Step, Task, refuse_options
 from attnaudit.stats.bleu import bleu, bleu_counts, bleu_of_others, corpus_bleu
 from attnaudit.studies import PAIR_STUDIES
@@ -175,7 +175,7 @@ def _over_all_words(job: Job, trace: Trace, audited: Path) -> list[dict[str, Any
 
     measured = {"covered": trace.array("covered").astype(np.float64)}
     if audited.exists():
-        found = Ragged.from_rows(pl.read_parquet(audited, columns=["alpha"], glob=False)["alpha"].to_list(), np.float64)
+        found = Ragged.from_rows(read_table(audited).select("alpha").collect()["alpha"].to_list(), np.float64)
         moved = change_of_output(_load(job.store.out / "model", job.device), _traced(job), trace, found)
         epsilon = job.spec.experiments.get("adversary", {}).get("epsilon", Adversary().epsilon)
         measured |= {"adversary_change": moved, "adversary_within": (moved <= epsilon + ROUNDING).astype(np.float64)}
