@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from tests import pages, threads, typecheck
+from tests import disks, pages, threads, typecheck
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
@@ -29,6 +29,7 @@ def _modules_with_shapes() -> list[str]:
 
 gc.disable()  # until all is imported: collecting among modules that stay takes 40 % of a collection's CPU seconds
 threads.take_one()
+disks.wait_for_none()
 install_import_hook(_modules_with_shapes(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")

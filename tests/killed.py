@@ -15,7 +15,10 @@ from unittest.mock import patch
 from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.copying.study import Copying
 from attnaudit.runner import RunSpec, StudySpec, run, run_copying, run_study
+from tests import disks
 from tests.forked import survived
+
+disks.wait_for_none()
 
 OF_TRANSFORMERS = (
     "attnaudit.hf.trace", "attnaudit.runner.transformers", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
