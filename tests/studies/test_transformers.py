@@ -31,7 +31,7 @@ from tests.traces import make_trace
 CORPUS = "planted-decisive"
 TINY: dict[str, Any] = {
     "model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3, "uniform.seeds": 2,
-    "deceive.strengths": (0.0, 1.0), "deceive.seeds": 2, "collect.sample": 9,
+    "deceive.strengths": (0.0, 1.0), "deceive.seeds": 1, "collect.sample": 9,
 }  # fmt: skip
 
 
@@ -205,7 +205,7 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     rows = [f"a {word} film number {k},{label}" for k in range(30) for word, label in (("good", 1), ("bad", 0))]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     generated = {"corpus.size", "corpus.length"}
-    known = TINY | {"deceive.seeds": 1, "training.epochs": 1}
+    known = TINY | {"training.epochs": 1}
     settings = {key: value for key, value in known.items() if key not in generated and not key.startswith("uniform")}
     spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
     with pytest.raises(InputError, match="rationale"):
