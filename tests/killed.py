@@ -12,6 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
+from numba.core.registry import cpu_target
+
 from attnaudit.copying.side_by_side import SideBySide
 from attnaudit.copying.study import Copying
 from attnaudit.runner import RunSpec, StudySpec, run, run_copying, run_study
@@ -19,6 +21,7 @@ from tests import disks
 from tests.forked import survived
 
 disks.wait_for_none()
+cpu_target.target_context.refresh()  # what the first kernel of a process imports
 
 OF_TRANSFORMERS = (
     "attnaudit.hf.trace", "attnaudit.runner.transformers", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
