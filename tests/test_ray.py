@@ -32,6 +32,7 @@ from tests.traces import make_trace
 os.environ.update(ONE_MACHINE | ON_LOOPBACK)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
+SOON_MISSED = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500}  # a node that is lost, of five missed answers: of 5 and 3 s
 SPEC = StudySpec.of("seeds", "planted-decisive", encoder="average", settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30})
 
 
@@ -41,7 +42,8 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    found = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
+    head = {**node, "num_cpus": 0, "include_dashboard": False, "_system_config": SOON_MISSED}
+    found = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         found.add_node(**node)
     yield found
