@@ -34,10 +34,7 @@ from tests.traces import make_trace
 os.environ.update(ONE_MACHINE | ON_LOOPBACK)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
-SOON_MISSED = {
-    "health_check_initial_delay_ms": 1000,
-    "health_check_period_ms": 500,
-}  # a node that is lost, of five missed answers: of 5 and 3 s
+SOON_MISSED = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500}  # a node that is lost; usual are 5 and 3 s
 SPEC = StudySpec.of("seeds", "planted-decisive", encoder="average", settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30})
 
 
@@ -119,9 +116,7 @@ def test_a_driver_that_is_killed(cluster: Any, whole: Path, tmp_path: Path) -> N
 
 def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver that was killed has left trainings, which are not done again; nothing is lost, and the bytes are the same."""
-    monkeypatch.setattr(
-        "attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0)
-    )  # how long it is waited for has tests of its own
+    monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
     out, kept = whole.parent / "killed", finished(whole.parent / "killed")
     killed: list[int] = []
 
