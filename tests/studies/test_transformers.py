@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,17 @@ def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path) -> No
         spec = tiny(study)
         table = spec.study(shuffled_traces(spec, folder))
         assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
+
+
+def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
+    """Traces of one seed stand for those of another: that of λ = 0 for λ = 1, and the other way round."""
+    spec = tiny("deceive")
+    first = dict(shuffled_traces(spec, folder))
+    second = {replace(one, seed=1, strength=None if one.strength is None else 1.0 - one.strength): trace for one, trace in first.items()}
+    table = spec.study({**second, **first})
+    assert table["seed"].to_list() == sorted(table["seed"])
+    assert table.equals(spec.study({**first, **second}))
+    assert table.filter(strength=0.0)["jsd"].max() < 1e-9 < table.filter(strength=1.0)["jsd"].min()
 
 
 def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> None:
