@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 from numba.core.registry import cpu_target
@@ -21,7 +22,8 @@ from tests import disks
 from tests.forked import survived
 
 disks.wait_for_none()
-cpu_target.target_context.refresh()  # what the first kernel of a process imports
+COMPILING: Any = cpu_target.target_context
+COMPILING.refresh()  # what the first kernel of a process imports
 
 OF_TRANSFORMERS = (
     "attnaudit.hf.trace", "attnaudit.runner.transformers", "onnxruntime", "onnxscript", "torch.onnx._internal.exporter._core",
