@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
-from tests import disks, pages, threads, typecheck
+from tests import pages, threads, typecheck
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
 
@@ -29,19 +29,10 @@ def _modules_with_shapes() -> list[str]:
 
 gc.disable()  # until all is imported: collecting among modules that stay takes 40 % of a collection's CPU seconds
 threads.take_one()
-disks.wait_for_none()
 typecheck.check_shapes_alone()
 install_import_hook(_modules_with_shapes(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")
-
-
-LONG = tuple(f"/test_{name}.py" for name in ("gate", "ray", "runner", "readme", "tutorials", "reproduce"))
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files that take longest come first: what is left at the end, for one of two processes while the other waits, is short."""
-    items.sort(key=lambda item: not item.path.as_posix().endswith(LONG))
 
 
 def pytest_collection_finish() -> None:

@@ -45,7 +45,7 @@ def test_damaged_json_is_one_line(text: str, tmp_path: Path) -> None:
 
 
 def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What no process that is killed can show. Other tests do not wait for disks (`tests.disks`)."""
+    """What no process that is killed can show, only a machine that loses power."""
     done: list[str] = []
     own = Path.replace
     monkeypatch.setattr("attnaudit.core.files.os.fsync", lambda handle: done.append(f"synced {os.fstat(handle).st_size}"))
