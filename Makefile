@@ -13,7 +13,7 @@ demo: $(VENV)/.installed        ## train, audit and report on a planted corpus; 
 
 # Two processes, each with one thread an operation, so that neither waits for threads of the other. Bytecode is kept: tests start many more.
 test: $(VENV)/.installed-dev chromium
-	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+	PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

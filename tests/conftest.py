@@ -1,4 +1,4 @@
-"""Array shapes are checked at run time in the tests, in the modules that state some, outside those with compiled kernels."""
+"""Array shapes are checked at run time in the tests, where functions and classes state some, outside modules with compiled kernels."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ def _modules_with_shapes() -> list[str]:
 
 gc.disable()  # until all is imported: collecting among modules that stay takes 40 % of a collection's CPU seconds
 threads.take_one()
+typecheck.check_shapes_alone()
 install_import_hook(_modules_with_shapes(), f"{typecheck.__name__}.checked")
 settings.register_profile("attnaudit", deadline=None)
 settings.load_profile("attnaudit")

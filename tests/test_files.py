@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,7 @@ import pytest
 from safetensors import SafetensorError
 
 from attnaudit.core.errors import RunError
-from attnaudit.core.files import atomic, read_json
+from attnaudit.core.files import atomic, read_json, write_text
 
 FULL = [
     OSError(errno.ENOSPC, "No space left on device"),
@@ -41,3 +42,13 @@ def test_damaged_json_is_one_line(text: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="expected a JSON file written by attnaudit") as raised:
         read_json(tmp_path / "file.json")
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no process that is killed can show, only a machine that loses power."""
+    done: list[str] = []
+    own = Path.replace
+    monkeypatch.setattr("attnaudit.core.files.os.fsync", lambda handle: done.append(f"synced {os.fstat(handle).st_size}"))
+    monkeypatch.setattr(Path, "replace", lambda path, target: (done.append("renamed"), own(path, target))[1])
+    write_text(tmp_path / "a.txt", "four")
+    assert done == ["synced 4", "renamed"]

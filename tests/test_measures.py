@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.distance import jensenshannon
 
+from attnaudit.calibration import score
 from attnaudit.stats.measures import ERASED_SHARES, LN2, activate, jsd, jsd_terms, predicted_class, tvd
 from tests.oracles.readout import naive_jsd, naive_tvd
 
@@ -90,3 +91,10 @@ def test_one_half_predicts_class_1():
 def test_shapes_are_checked_while_testing():
     with pytest.raises(jaxtyping.TypeCheckError):
         tvd(np.zeros((2, 3)), np.zeros((2, 4)))
+
+
+def test_a_name_for_a_shape_is_checked_too():
+    """`Matrix` of that module is one, as others are of theirs; what states no shape is not wrapped."""
+    with pytest.raises(jaxtyping.TypeCheckError):
+        score.auc_interval(np.zeros(3), 0)
+    assert not hasattr(score.dials, "__wrapped__")

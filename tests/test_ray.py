@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.progress import silent
 from attnaudit.runner import audit_into, run_study
+from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Seen, connected, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
@@ -32,6 +34,7 @@ from tests.traces import make_trace
 os.environ.update(ONE_MACHINE | ON_LOOPBACK)
 ray = pytest.importorskip("ray", reason="the extra ray is not installed")
 pytestmark = [pytest.mark.filterwarnings("ignore::ResourceWarning"), pytest.mark.filterwarnings("ignore::FutureWarning")]
+SOON_MISSED = {"health_check_initial_delay_ms": 1000, "health_check_period_ms": 500}  # a node that is lost; usual are 5 and 3 s
 SPEC = StudySpec.of("seeds", "planted-decisive", encoder="average", settings=SMALL | {"seeds.seeds": 4, "training.epochs": 30})
 
 
@@ -41,7 +44,8 @@ def cluster() -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    found = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
+    head = {**node, "num_cpus": 0, "include_dashboard": False, "_system_config": SOON_MISSED}
+    found = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         found.add_node(**node)
     yield found
@@ -110,8 +114,9 @@ def test_a_driver_that_is_killed(cluster: Any, whole: Path, tmp_path: Path) -> N
     assert 0 < len(finished(out)) < 5
 
 
-def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, whole: Path) -> None:
+def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver that was killed has left trainings, which are not done again; nothing is lost, and the bytes are the same."""
+    monkeypatch.setattr("attnaudit.runner.ray_engine.claimed", partial(claimed, silent=1.0))  # in place of 10 s
     out, kept = whole.parent / "killed", finished(whole.parent / "killed")
     killed: list[int] = []
 

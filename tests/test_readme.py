@@ -42,13 +42,13 @@ def test_what_the_tour_and_the_readme_show_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """All marked blocks of the tour, one after another, in one folder, as a reader would try them; the last command by the shell, with its
-    script. The README begins some of them. Planted corpora, that of the demo too, have 300 texts here."""
+    script. The README begins some of them. Planted corpora, that of the demo too, have 100 texts here."""
     reviews(tmp_path / "reviews.csv")
     monkeypatch.chdir(tmp_path)
     demo = demo_spec()
-    monkeypatch.setattr("attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=300)))
+    monkeypatch.setattr("attnaudit.runner.demo_spec", lambda: replace(demo, corpus=replace(demo.corpus, size=100)))
     defaults: Any = getattr(planted_corpus, "__wrapped__", planted_corpus).__kwdefaults__
-    monkeypatch.setitem(defaults, "size", 300)
+    monkeypatch.setitem(defaults, "size", 100)
     blocks = marked(ROOT / "docs" / "index.md")
     for block in marked(ROOT / "README.md"):
         assert any(shown["language"] == block["language"] and shown["body"].startswith(block["body"]) for shown in blocks), block["body"]

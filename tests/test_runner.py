@@ -187,7 +187,7 @@ def run_both_tasks(out: Path) -> dict[str, str]:
 
 def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path) -> None:
     """Here one thread, there three: torch adds up a product of matrices in as many parts as it has threads."""
-    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
     program = f"import pathlib, tests.test_runner; tests.test_runner.run_both_tasks(pathlib.Path({str(tmp_path / 'three')!r}))"
     subprocess.run([sys.executable, "-c", program], env=os.environ | dict.fromkeys(names, "3"), capture_output=True, check=True, cwd=ROOT)
     here = run_both_tasks(tmp_path / "one")

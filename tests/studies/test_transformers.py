@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ from tests.traces import make_trace
 CORPUS = "planted-decisive"
 TINY: dict[str, Any] = {
     "model.width": 32, "model.inner": 32, "corpus.size": 120, "corpus.length": (10, 14), "training.epochs": 3, "uniform.seeds": 2,
-    "deceive.strengths": (0.0, 1.0), "deceive.seeds": 2, "collect.sample": 9,
+    "deceive.strengths": (0.0, 1.0), "deceive.seeds": 1, "collect.sample": 9,
 }  # fmt: skip
 
 
@@ -107,6 +108,18 @@ def test_results_do_not_depend_on_the_order_of_the_trainings(folder: Path) -> No
         spec = tiny(study)
         table = spec.study(shuffled_traces(spec, folder))
         assert table.equals(pl.read_parquet(folder / study / "results" / f"{study}.parquet"))
+
+
+def test_seeds_of_deceive_are_kept_apart(folder: Path) -> None:
+    """Traces of one seed stand for those of another: that of λ = 0 for λ = 1, and the other way round."""
+    spec = tiny("deceive")
+    first = dict(shuffled_traces(spec, folder))
+    second = {replace(one, seed=1, strength=None if one.strength is None else 1.0 - one.strength): trace for one, trace in first.items()}
+    table = spec.study({**second, **first})
+    assert table["seed"].to_list() == sorted(table["seed"])
+    assert table.equals(spec.study({**first, **second}))
+    assert (table.filter(strength=0.0)["jsd"] < 1e-9).all()
+    assert (table.filter(strength=1.0)["jsd"] > 1e-9).all()
 
 
 def test_deceive_says_how_often_an_audit_names_what_is_hidden(folder: Path) -> None:
@@ -205,7 +218,7 @@ def test_deceive_needs_words_to_hide(tmp_path: Path) -> None:
     rows = [f"a {word} film number {k},{label}" for k in range(30) for word, label in (("good", 1), ("bad", 0))]
     (tmp_path / "texts.csv").write_text("\n".join(["text,label", *rows]), encoding="utf-8")
     generated = {"corpus.size", "corpus.length"}
-    known = TINY | {"deceive.seeds": 1, "training.epochs": 1}
+    known = TINY | {"training.epochs": 1}
     settings = {key: value for key, value in known.items() if key not in generated and not key.startswith("uniform")}
     spec = StudySpec.of("deceive", tmp_path / "texts.csv", config="tiny-bert", settings=settings)
     with pytest.raises(InputError, match="rationale"):
