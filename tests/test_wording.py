@@ -15,7 +15,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 HEADING = "## Terms to use, and to avoid"
 CODE = re.compile(r"`([^`]+)`")
 HISTORY = {ROOT / "docs" / "log.md"}
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted({*(ROOT / "docs").rglob("*.md")} - HISTORY)]  # cli.md is the help
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted({*(ROOT / "docs").rglob("*.md")} - HISTORY)]  # cli.md is the help
 
 
 def avoided() -> dict[str, re.Pattern[str]]:
