@@ -503,3 +503,16 @@ def test_an_audit_says_what_is_compiled(trace: Path, capsys: pytest.CaptureFixtu
 
     monkeypatch.setattr(Adversary, "__call__", compiling_first)
     assert "audit: adversary (compiled once, on its first use)" in stages(capsys, *asked, "--set", "adversary.epsilon=0.02")
+
+
+def test_a_lost_cluster_ends_a_command_at_once(tmp_path: Path) -> None:
+    """Without what libraries do at the end, which would hold the process."""
+    program = (
+        "import atexit, sys, time; from attnaudit.cli import main;"
+        "from attnaudit.core.errors import LostError; from attnaudit.runner import ray_engine;"
+        "ray_engine.RayCluster.opened = lambda *_: (_ for _ in ()).throw(LostError('run', 'the head', 'silent', 'an answer'));"
+        "atexit.register(time.sleep, 600);"
+        "sys.exit(main(['study', 'seeds', 'planted-decisive', '--engine', 'ray', '--out', sys.argv[1]]))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, str(tmp_path / "out")], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, "attnaudit: run: the head: silent; expected an answer")

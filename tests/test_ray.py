@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError, LostError, RunError
 from attnaudit.core.progress import silent
 from attnaudit.runner import audit_into, run_study
 from attnaudit.runner.claim import claimed
@@ -133,6 +134,31 @@ def test_a_worker_and_a_node_that_are_killed(cluster: Any, engine: RayCluster, w
     assert killed
     assert {name: finished(out)[name] for name in kept} == kept
     assert made(out) == made(whole)
+
+
+@pytest.fixture
+def stop_the_head(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Makes the head silent, as on a machine that is cut off, until the test ends."""
+    monkeypatch.setattr("attnaudit.runner.ray_cluster.SILENT", 3.0)  # in place of 30 s
+    head = cluster.head_node.all_processes["gcs_server"][0].process
+    yield lambda: head.send_signal(signal.SIGSTOP)
+    head.send_signal(signal.SIGCONT)
+
+
+def test_a_head_that_is_silent_is_one_line(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
+    def until_silent() -> None:
+        with engine.opened(tmp_path) as opened:
+            for _ in opened.do((Call(f"{number}", threads, tmp_path / "x") for number in count()), silent):
+                stop_the_head()
+
+    with pytest.raises(LostError, match=r"the head of the cluster: no answer for 3 s; .* the same command resumes"):
+        until_silent()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_head_that_is_silent_when_all_is_done(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
+    with pytest.raises(LostError), engine.opened(tmp_path):
+        stop_the_head()
 
 
 def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_path: Path) -> None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import typer
 from typer.main import get_command
 
 from attnaudit.cli.app import app
-from attnaudit.core.errors import AttnauditError
+from attnaudit.core.errors import AttnauditError, LostError
 from attnaudit.core.printable import printable
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
@@ -30,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = get_command(app).main(args=given or ["--help"], prog_name="attnaudit", standalone_mode=False)
     except typer.TyperException as error:
         return fail(_usage(error))
+    except LostError as error:
+        end(fail(str(error)))
     except AttnauditError as error:
         return fail(str(error))
     except OSError as error:
@@ -49,6 +52,13 @@ def fail(message: str, status: int = BAD_INPUT) -> int:
     """Print one line on stderr."""
     print(f"attnaudit: {printable(' '.join(message.split()))}", file=sys.stderr)
     return status
+
+
+def end(status: int) -> NoReturn:
+    """End this process without what libraries do at the end."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def _usage(error: typer.TyperException) -> str:

@@ -38,6 +38,10 @@ class RunError(InputError):
     """A run directory that cannot be used as asked."""
 
 
+class LostError(RunError):
+    """A cluster that no longer answers. Its client keeps this process from ending in order: the command line ends at once."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean X?`` for the known name nearest to ``name``, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)

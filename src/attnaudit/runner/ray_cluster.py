@@ -6,6 +6,8 @@ import logging
 import os
 import platform
 import socket
+import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.errors import InputError, LostError, RunError
 from attnaudit.core.extras import require
 from attnaudit.core.files import unwritable
 from attnaudit.core.threads import cores
@@ -24,6 +26,7 @@ OPERATION = "run on a cluster"
 LOOPBACK = "127.0.0.1"
 REACHED = 5.0  # seconds for a connection to the head
 ASKED = 120.0  # seconds for a node to start a process and to answer
+LOOK, SILENT = 1.0, 30.0  # seconds between two questions to the head, and without an answer until it is lost: Ray ends a process after 60
 ONE_MACHINE = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is sent anywhere
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # the name is of its first use: Ray binds to 127.0.0.1 and to nothing else
 
@@ -39,17 +42,57 @@ class Seen:
     writes: bool = True
 
 
+class Head:
+    """The head of a cluster, which a thread asks for its nodes again and again: a head that is gone lets the one who asks wait for ever."""
+
+    def __init__(self) -> None:
+        self._look()
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def _look(self) -> None:
+        import ray
+
+        self.nodes: list[Mapping[str, Any]] = ray.nodes()
+        self.answered = time.monotonic()
+
+    def _watch(self) -> None:
+        left = False
+        while not left:
+            left = self._left.wait(LOOK)
+            self._look()
+
+    def check(self) -> None:
+        """Raise LostError where the head is silent."""
+        if self._patience() <= 0.0:
+            got, do = f"no answer for {SILENT:.0f} s", "see the logs of Ray there; on a cluster that lives, the same command resumes"
+            raise LostError(OPERATION, "the head of the cluster", got, f"one every {LOOK:.0f} s", do)
+
+    def leave(self) -> None:
+        """Ask a last time. Raises LostError where no answer comes."""
+        self._left.set()
+        self._thread.join(max(self._patience(), 0.0))
+        if self._thread.is_alive():
+            self.check()
+
+    def _patience(self) -> float:
+        """Seconds left for an answer."""
+        return self.answered + SILENT - time.monotonic()
+
+
 @dataclass(frozen=True)
 class Nodes:
-    """The nodes of a cluster that are alive, and the ``board`` to which workers report."""
+    """The nodes of a cluster that are alive, its ``head``, and the ``board`` to which workers report."""
 
+    head: Head
     board: Any
 
     @property
     def alive(self) -> list[Mapping[str, Any]]:
-        import ray
-
-        return [node for node in ray.nodes() if node["Alive"]]
+        """Raises LostError."""
+        self.head.check()
+        return [node for node in self.head.nodes if node["Alive"]]
 
     @property
     def cpus(self) -> int:
@@ -176,7 +219,10 @@ def refuse(nodes: Sequence[Seen], folder: Path | None) -> None:
 
 @contextmanager
 def connected(address: str | None) -> Iterator[Nodes]:
-    """The cluster at an address, or one of this machine alone that ends with the block. Raises RunError where there is none."""
+    """The cluster at an address, or one of this machine alone that ends with the block.
+
+    Raises RunError where there is none, LostError where its head is lost: Ray is then left as it is.
+    """
     require("ray", OPERATION)
     host, _, port = (address or LOOPBACK).rpartition(":")
     if address is not None:
@@ -189,9 +235,11 @@ def connected(address: str | None) -> Iterator[Nodes]:
     own = not ray.is_initialized()
     if own:
         _connect(address)
+    head = Head()
     try:
-        yield Nodes(_board())
+        yield Nodes(head, _board())
     finally:
+        head.leave()
         if own:
             ray.shutdown()
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,13 @@ class Connected:
 
     def opened(self, folder: Path) -> AbstractContextManager[Engine]:
         return nullcontext(self)  # a folder within the one that is open
+
+    @cached_property
+    def perform(self) -> Any:
+        """What workers do, which is sent to the head once."""
+        import ray
+
+        return ray.remote(perform)
 
     def do(self, calls: Iterable[Call], progress: Progress, total: int = 0) -> Iterator[Done]:
         flight = _Flight(self, iter(calls), progress, total)
@@ -168,7 +176,7 @@ class _Flight:
         device = cluster.nodes.device(call.device)
         copied = {path.absolute(): files_in(path) for path in (*call.reads, call.writes) if cluster.unshared and path.exists()}
         order = Order(replace(call, held=None), Path.cwd(), device, ray.put(copied) if cluster.unshared else None, cluster.nodes.board)
-        remote = ray.remote(perform).options(
+        remote = cluster.perform.options(
             num_cpus=one.cpus, num_gpus=int(device == "cuda"), max_retries=0, name=call.name, scheduling_strategy="SPREAD"
         )
         return remote.remote(order, [self._reference(call.held)] if call.held is not None else [])
