@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -144,6 +145,17 @@ def test_the_claim_of_a_dead_driver_is_taken_over_by_one_of_several(tmp_path: Pa
     for thread in threads:
         thread.join()
     assert (len(taken), len(refused)) == (1, 2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_claim_on_a_full_disk_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, text: str, **_: object) -> None:
+        path.touch()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_text", full)
+    with pytest.raises(RunError, match=r"No space left on device; .* free some space"), claimed(tmp_path):
+        pass
     assert not list(tmp_path.iterdir())
 
 

@@ -63,13 +63,13 @@ def _beside(path: Path) -> Path:
 def _create(path: Path, text: str) -> bool:
     """Whether the file was made here: a link to a whole file, of which one process alone can be the first, on NFS too."""
     own = _beside(path)
-    own.write_text(text, encoding="utf-8")
     try:
+        own.write_text(text, encoding="utf-8")
         os.link(own, path)
     except FileExistsError:
         return False
     finally:
-        own.unlink()
+        own.unlink(missing_ok=True)
     return True
 
 
