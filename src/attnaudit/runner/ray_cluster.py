@@ -43,7 +43,7 @@ class Seen:
 
 
 class Head:
-    """The head of a cluster, which a thread asks for its nodes again and again: a head that is gone lets the one who asks wait for ever."""
+    """The head of a cluster, which a thread asks for its nodes again and again: one that is lost lets those who ask wait for ever."""
 
     def __init__(self) -> None:
         self._look()
