@@ -4,9 +4,9 @@
     python benchmarks/cluster.py audit [--instances 500000]
 
 Nodes are raylets on loopback with one CPU each, so that more of them than this machine has cores give no speed: what is measured is
-what they cost. *calls* prints calls a second and the memory of the driver. *audit* prints wall and CPU seconds of `attnaudit audit` with all
-experiments on a generated trace of about 20 tokens an instance (`benchmarks/streaming.py`), kernels compiled before; CPU seconds are of
-the command, its workers and its part of Ray.
+what they cost. *calls* prints calls a second and the memory of the driver. *audit* prints wall and CPU seconds of `attnaudit audit` with
+all experiments on a generated trace of about 20 tokens an instance (`benchmarks/streaming.py`), kernels compiled before; CPU seconds are
+of the command, its workers and its part of Ray.
 """
 
 from __future__ import annotations
