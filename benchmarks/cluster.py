@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -46,7 +47,7 @@ def cluster(nodes: int) -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     node = {"node_ip_address": "127.0.0.1", "object_store_memory": 80 << 20}
-    found = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
+    found: Any = Cluster(initialize_head=True, head_node_args={**node, "num_cpus": 0, "include_dashboard": False})
     for _ in range(nodes):
         found.add_node(**node, num_cpus=1)
     try:
