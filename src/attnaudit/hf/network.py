@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int64
+from torch import nn
 from transformers import PreTrainedModel
 
 from attnaudit.core.errors import InputError, TraceError
@@ -20,8 +22,9 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
-from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
+from attnaudit.hf.replay import Kept, Query, States, Sums, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.trace.some_classes import OutputLayer
 
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
@@ -85,10 +88,22 @@ def replay_of(model: Any) -> Replay:
 
 @dataclass(frozen=True)
 class Rows:
-    """The tail of some rows, ``(pooled (n, P), rows (n,)) -> logits (n, C)``."""
+    """The tail of some rows, ``(pooled (n, P), rows (n,)) -> logits (n, C)``, or what the output layer is given, (n, H), if ``inner``."""
 
     network: Replay
     table: pa.Table
+    inner: bool = False
+
+    @cached_property
+    def output_layer(self) -> OutputLayer | None:
+        """The layer that scores the vocabulary; None of a model without one."""
+        module = self.network.model.get_output_embeddings()
+        if not isinstance(module, nn.Linear):
+            return None
+        weight = module.weight.detach().float().cpu().numpy()
+        added = [module.bias, getattr(self.network.model, "final_logits_bias", None)]
+        bias = sum((one.detach().float().cpu().numpy().ravel() for one in added if one is not None), np.zeros(len(weight), np.float32))
+        return OutputLayer(replace(self, inner=True), weight, bias)
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
@@ -143,7 +158,7 @@ class Rows:
         changed: list[int] = []
         for k in group:
             head = own[self._places[rows[k]]["head"]].double().cpu().numpy()
-            if np.abs(pooled[k] - head).max() <= SAME * max(np.abs(head).max(), 1e-30):
+            if not self.inner and np.abs(pooled[k] - head).max() <= SAME * max(np.abs(head).max(), 1e-30):
                 found[k] = states.logits[0].double().cpu().numpy()
             else:
                 changed.append(k)
@@ -154,6 +169,29 @@ class Rows:
             sums = own.repeat(len(part), 1, 1)
             for place_in_part, k in enumerate(part):
                 sums[place_in_part, self._places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
-            logits = replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
-            found |= dict(zip(part, logits, strict=True))
+            found |= dict(zip(part, self._replayed(states, {number: sums}, way), strict=True))
         return found
+
+    def _replayed(self, states: States, sums: Sums, way: str) -> np.ndarray:
+        model = self.network.model
+        if not self.inner:
+            return replayed(model, states, sums, way).double().cpu().numpy()
+        with _input_of(model.get_output_embeddings()) as hidden:
+            replayed(model, states, sums, way)
+        return hidden[-1][:, -1].double().cpu().numpy()
+
+
+@contextmanager
+def _input_of(layer: nn.Linear) -> Iterator[list[torch.Tensor]]:
+    """Within, a layer leaves what it is given in the list, and gives zeros, which take no memory."""
+    given: list[torch.Tensor] = []
+
+    def keep(rows: torch.Tensor) -> torch.Tensor:
+        given.append(rows)
+        return rows.new_zeros(1).expand(*rows.shape[:-1], layer.out_features)
+
+    layer.forward = keep
+    try:
+        yield given
+    finally:
+        del layer.forward

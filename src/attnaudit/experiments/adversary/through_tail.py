@@ -39,6 +39,7 @@ from attnaudit.experiments.adversary.segments import (
     linear_attention,
     pairs_of,
 )
+from attnaudit.experiments.adversary.some_classes import of_some_classes
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
 from attnaudit.stats.measures import LN2, jsd_terms
@@ -48,6 +49,7 @@ TOKENS, SPREAD = 64, 16  # single tokens that are read out; of a longer row so m
 STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens that a pair may start from, and end at; of least attention among them
 PIECE = 2  # rows whose pairs are considered together
 MIDDLES = 24  # pairs whose middle is read out
+NEARER = 4  # outputs of all classes read to move what was found within ε
 FOLLOWED = 6  # pairs that are followed on the tail itself
 ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
 AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
@@ -83,18 +85,20 @@ def attention_within(readout: Readout, alpha: Ragged, epsilon: float) -> Ragged:
     """For every row the furthest attention found whose output is within ``epsilon``; the model's own where nothing else is."""
     values = alpha.values.copy()
     for rows in row_blocks(alpha):
-        found = _Search(readout.take(rows), alpha.take(rows), epsilon).run()
-        values[alpha.positions(rows)] = found.values
+        outputs = Outputs.of(readout.take(rows), alpha.take(rows))
+        some = of_some_classes(outputs)
+        found = _Search(some or outputs, epsilon).run()
+        values[alpha.positions(rows)] = (found if some is None else _moved_within(outputs, found, epsilon - NOISE)).values
     return alpha.with_values(values)
 
 
 class _Search:
     """Of some rows together: every step reads the outputs of all of them."""
 
-    def __init__(self, readout: Readout, alpha: Ragged, epsilon: float) -> None:
-        self.alpha, self.epsilon = alpha, epsilon
+    def __init__(self, outputs: Outputs, epsilon: float) -> None:
+        self.outputs, self.readout, self.alpha = outputs, outputs.readout, outputs.alpha
+        alpha = self.alpha
         self.limit = max(epsilon - NOISE, 0.0)
-        self.readout, self.outputs = readout, Outputs.of(readout, alpha)
         self.classes = _likeliest(two_classes(self.outputs.own))
         self.own_p = self.modelled(self.outputs.own, np.arange(len(alpha)))
         self.best = Best(np.zeros(len(alpha)), alpha.with_values(alpha.values.copy()), np.log(self.own_p))
@@ -348,6 +352,25 @@ class _Search:
         """Make ``attention`` the best so far of the ``rows``."""
         self.best.value[rows], self.best.log_p[rows] = value, log_p
         self.best.attention.values[self.alpha.positions(rows)] = attention.values
+
+
+def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
+    """What was found, of all classes within ``limit``: where it is not, moved towards the model's own attention."""
+    alpha, share = outputs.alpha, np.ones(len(found))
+    left = np.arange(len(found))
+    for _ in range(NEARER):
+
+        def attention(chosen: np.ndarray) -> Ragged:
+            some = left[chosen]
+            own, other = alpha.take(some), found.take(some)
+            return own.with_values(own.values + own.spread(share[some]) * (other.values - own.values))
+
+        distance = outputs.under(left, attention, outputs.distance)
+        outside = distance > limit
+        left = left[outside]
+        share[left] *= 0.999 * limit / distance[outside]
+    share[left] = 0.0
+    return alpha.with_values(alpha.values + alpha.spread(share) * (found.values - alpha.values))
 
 
 def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray) -> Ragged:

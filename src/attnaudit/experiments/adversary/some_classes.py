@@ -1,0 +1,56 @@
+"""Outputs of a large vocabulary read for a few thousand classes, which stand for all others: what a search reads, not what is reported.
+
+Near the output p under the model's own attention, the distance of another is ``½ Σ p_c |p'_c / p_c − 1|``, an expectation under p. Classes
+drawn with the shares ``min(1, p_c / τ)`` and weighted by their inverse estimate it, and the sum that the softmax divides by: the likeliest
+are all among them, and each other one stands for the same probability.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float, Int64
+
+from attnaudit.experiments.through_tail import Outputs
+from attnaudit.stats.measures import tvd
+
+MANY = 10_000  # classes, from which on some stand for all
+READ = 2_500  # of them
+LIKELIEST = 100  # which stand for themselves
+AGREE = 1e-4  # TVD of the own output of the classes read, and of what a tail says of all classes
+
+
+def of_some_classes(outputs: Outputs) -> Outputs | None:
+    """The outputs of `READ` classes that stand for all; None of fewer than `MANY`, and where the tail ends in no linear layer."""
+    own = outputs.own
+    if own.shape[1] < MANY:
+        return None
+    classes, weight = representatives(own)
+    readout = outputs.readout.of_classes(classes, np.log(weight))
+    if readout is None:
+        return None
+    found = Outputs.of(readout, outputs.alpha)
+    expected = weight * np.take_along_axis(own, classes, axis=1)
+    agree = tvd(found.own, expected / expected.sum(axis=1, keepdims=True)) <= AGREE
+    return found if agree.all() else None
+
+
+def representatives(prediction: Float[np.ndarray, "n C"]) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
+    """The classes that stand for all of every prediction, likeliest first, and for how many each stands.
+
+    A systematic sample of the classes in the order of their probabilities, which decide alone: nothing is drawn.
+    """
+    order = np.argsort(-prediction, axis=1, kind="stable")
+    classes, weight = order[:, :READ].copy(), np.ones((len(order), READ))
+    for row, ranked in enumerate(order):
+        p = prediction[row, ranked]
+        behind = np.cumsum(p[::-1])[::-1]  # of each rank and those after it
+        slots = READ - np.arange(LIKELIEST, READ)
+        fits = slots * p[LIKELIEST:READ] <= behind[LIKELIEST:READ]
+        certain = LIKELIEST + int(fits.argmax()) if fits.any() else READ
+        if certain < READ and behind[certain] > 0.0:
+            each = behind[certain] / (READ - certain)
+            middle = (np.arange(READ - certain) + 0.5) * each
+            chosen = certain + np.searchsorted(np.cumsum(p[certain:]), middle)
+            chosen = np.minimum(chosen, len(p) - 1)
+            classes[row, certain:], weight[row, certain:] = ranked[chosen], each / p[chosen]
+    return classes, weight
