@@ -15,7 +15,6 @@ from attnaudit.stats.measures import tvd
 
 MANY = 10_000  # classes, from which on some stand for all
 READ = 2_500  # of them
-LIKELIEST = 100  # which stand for themselves
 AGREE = 1e-4  # TVD of the own output of the classes read, and of what a tail says of all classes
 
 
@@ -24,7 +23,7 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
     own = outputs.own
     if own.shape[1] < MANY:
         return None
-    classes, weight = representatives(own)
+    classes, weight = representatives(own, READ)
     readout = outputs.readout.of_classes(classes, np.log(weight))
     if readout is None:
         return None
@@ -34,23 +33,21 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
     return found if agree.all() else None
 
 
-def representatives(prediction: Float[np.ndarray, "n C"]) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
-    """The classes that stand for all of every prediction, likeliest first, and for how many each stands.
+def representatives(prediction: Float[np.ndarray, "n C"], number: int) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
+    """The ``number`` classes that stand for all of every prediction, likeliest first, and for how many each stands.
 
     A systematic sample of the classes in the order of their probabilities, which decide alone: nothing is drawn.
     """
     order = np.argsort(-prediction, axis=1, kind="stable")
-    classes, weight = order[:, :READ].copy(), np.ones((len(order), READ))
+    classes, weight = order[:, :number].copy(), np.ones((len(order), number))
     for row, ranked in enumerate(order):
         p = prediction[row, ranked]
         behind = np.cumsum(p[::-1])[::-1]  # of each rank and those after it
-        slots = READ - np.arange(LIKELIEST, READ)
-        fits = slots * p[LIKELIEST:READ] <= behind[LIKELIEST:READ]
-        certain = LIKELIEST + int(fits.argmax()) if fits.any() else READ
-        if certain < READ and behind[certain] > 0.0:
-            each = behind[certain] / (READ - certain)
-            middle = (np.arange(READ - certain) + 0.5) * each
-            chosen = certain + np.searchsorted(np.cumsum(p[certain:]), middle)
-            chosen = np.minimum(chosen, len(p) - 1)
+        fits = np.arange(number, 0, -1) * p[:number] <= behind[:number]
+        certain = int(fits.argmax()) if fits.any() else number
+        if certain < number and behind[certain] > 0.0:
+            each = behind[certain] / (number - certain)
+            middle = (np.arange(number - certain) + 0.5) * each
+            chosen = np.minimum(certain + np.searchsorted(np.cumsum(p[certain:]), middle), len(p) - 1)
             classes[row, certain:], weight[row, certain:] = ranked[chosen], each / p[chosen]
     return classes, weight

@@ -39,7 +39,7 @@ from attnaudit.experiments.adversary.segments import (
     linear_attention,
     pairs_of,
 )
-from attnaudit.experiments.adversary.some_classes import of_some_classes
+from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
 from attnaudit.stats.measures import LN2, jsd_terms
@@ -99,7 +99,7 @@ class _Search:
         self.outputs, self.readout, self.alpha = outputs, outputs.readout, outputs.alpha
         alpha = self.alpha
         self.limit = max(epsilon - NOISE, 0.0)
-        self.classes = _likeliest(two_classes(self.outputs.own))
+        self.classes = _modelled_classes(two_classes(self.outputs.own))
         self.own_p = self.modelled(self.outputs.own, np.arange(len(alpha)))
         self.best = Best(np.zeros(len(alpha)), alpha.with_values(alpha.values.copy()), np.log(self.own_p))
 
@@ -309,12 +309,13 @@ class _Search:
         return np.sort(order[place < most])
 
     def modelled(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Probabilities of the classes modelled, and of all others together where there are any."""
+        """Probabilities of the classes modelled, which stand for all others where there are any."""
         both = two_classes(prediction)
         if self.classes is None:
             return np.maximum(both, LEAST)
-        kept = np.take_along_axis(both, self.classes[rows], axis=1)
-        return np.maximum(np.hstack([kept, 1.0 - kept.sum(axis=1, keepdims=True)]), LEAST)
+        classes, weight = self.classes
+        kept = np.maximum(np.take_along_axis(both, classes[rows], axis=1) * weight[rows], LEAST)
+        return kept / kept.sum(axis=1, keepdims=True)
 
     def read(self, segments: Segments, t: Float[np.ndarray, " m"]) -> tuple[np.ndarray, np.ndarray]:
         """TVD from the model's output (m,) and modelled log-probabilities (m, classes) at a point of every segment."""
@@ -398,9 +399,9 @@ def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -
     return Segments(rows, places, start, np.zeros_like(start), np.ones(len(rows)))
 
 
-def _likeliest(prediction: Float[np.ndarray, "n C"]) -> Int64[np.ndarray, "n k"] | None:
-    """The classes modelled one by one; None for all."""
-    return None if prediction.shape[1] <= CLASSES + 1 else np.argsort(-prediction, axis=1, kind="stable")[:, :CLASSES]
+def _modelled_classes(prediction: Float[np.ndarray, "n C"]) -> tuple[Int64[np.ndarray, "n k"], Float[np.ndarray, "n k"]] | None:
+    """The classes modelled one by one, and for how many each stands; None for all."""
+    return None if prediction.shape[1] <= CLASSES + 1 else representatives(prediction, CLASSES)
 
 
 def _by_attention(alpha: Ragged) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:
