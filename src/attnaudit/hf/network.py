@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
+from attnaudit.hf.products import fast_products
 from attnaudit.hf.replay import Kept, Query, States, Sums, replayed, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
@@ -49,6 +50,11 @@ class Replay:
     @cached_property
     def _fingerprint(self) -> str:
         return self.current_fingerprint()
+
+    @cached_property
+    def products(self) -> AbstractContextManager[Any]:
+        """`fast_products` of the model."""
+        return fast_products(self.model)
 
     def current_fingerprint(self) -> str:
         """sha256 of the weights as they are."""
@@ -116,7 +122,7 @@ class Rows:
             place = self._places[row]
             groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), place["stack"], place["layer"]].append(k)
         found: dict[int, np.ndarray] = {}
-        with reading(self.network.model):
+        with reading(self.network.model), self.network.products:
             for group in groups.values():
                 found |= self._of_text(pooled, rows, group)
         return np.stack([found[k] for k in range(len(rows))]) if found else np.zeros((0, 1))

@@ -168,15 +168,13 @@ def linear_attention(
     minus those of the output ``own``; the softmax is linearised there.
     """
     size, classes = log_odds.shape
-    moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T
-    each = np.eye(classes)
+    moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T  # of all classes 0, so that what some gain is the distance
     within = np.tile([0.0, np.inf], (size + classes, 1))
     within[:size] = (0.0, 1.0) if box is None else box
     total = np.concatenate([np.zeros(size), np.ones(classes)])
-    rows = np.block([[moved, -each], [-moved, -each]])
     found = scipy.optimize.linprog(
-        np.concatenate([-slopes, np.zeros(classes)]), A_ub=np.vstack([rows, total]), b_ub=np.append(np.zeros(2 * classes), 2.0 * limit),
-        A_eq=1.0 - total[None], b_eq=[1.0], bounds=within, method="highs",
+        np.concatenate([-slopes, np.zeros(classes)]), A_ub=np.vstack([np.hstack([moved, -np.eye(classes)]), total]),
+        b_ub=np.append(np.zeros(classes), limit), A_eq=1.0 - total[None], b_eq=[1.0], bounds=within, method="highs",
     )  # fmt: skip
     if found.x is None:
         return None
