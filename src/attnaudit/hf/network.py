@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import Kept, Query, States, Sums, replayed, states_of
+from attnaudit.hf.replay import Kept, Query, States, replayed, replayed_together, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
 
@@ -94,11 +94,10 @@ def replay_of(model: Any) -> Replay:
 
 @dataclass(frozen=True)
 class Rows:
-    """The tail of some rows, ``(pooled (n, P), rows (n,)) -> logits (n, C)``, or what the output layer is given, (n, H), if ``inner``."""
+    """The tail of some rows, ``(pooled (n, P), rows (n,)) -> logits (n, C)``."""
 
     network: Replay
     table: pa.Table
-    inner: bool = False
 
     @cached_property
     def output_layer(self) -> OutputLayer | None:
@@ -109,7 +108,7 @@ class Rows:
         weight = module.weight.detach().float().cpu().numpy()
         added = [module.bias, getattr(self.network.model, "final_logits_bias", None)]
         bias = sum((one.detach().float().cpu().numpy().ravel() for one in added if one is not None), np.zeros(len(weight), np.float32))
-        return OutputLayer(replace(self, inner=True), weight, bias)
+        return OutputLayer(Hidden(self.network, self._places), weight, bias)
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
@@ -122,7 +121,7 @@ class Rows:
             place = self._places[row]
             groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), place["stack"], place["layer"]].append(k)
         found: dict[int, np.ndarray] = {}
-        with reading(self.network.model), self.network.products:
+        with reading(self.network.model):
             for group in groups.values():
                 found |= self._of_text(pooled, rows, group)
         return np.stack([found[k] for k in range(len(rows))]) if found else np.zeros((0, 1))
@@ -164,7 +163,7 @@ class Rows:
         changed: list[int] = []
         for k in group:
             head = own[self._places[rows[k]]["head"]].double().cpu().numpy()
-            if not self.inner and np.abs(pooled[k] - head).max() <= SAME * max(np.abs(head).max(), 1e-30):
+            if np.abs(pooled[k] - head).max() <= SAME * max(np.abs(head).max(), 1e-30):
                 found[k] = states.logits[0].double().cpu().numpy()
             else:
                 changed.append(k)
@@ -175,16 +174,53 @@ class Rows:
             sums = own.repeat(len(part), 1, 1)
             for place_in_part, k in enumerate(part):
                 sums[place_in_part, self._places[rows[k]]["head"]] = torch.from_numpy(pooled[k]).to(sums)
-            found |= dict(zip(part, self._replayed(states, {number: sums}, way), strict=True))
+            logits = replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
+            found |= dict(zip(part, logits, strict=True))
         return found
 
-    def _replayed(self, states: States, sums: Sums, way: str) -> np.ndarray:
-        model = self.network.model
-        if not self.inner:
-            return replayed(model, states, sums, way).double().cpu().numpy()
-        with _input_of(model.get_output_embeddings()) as hidden:
-            replayed(model, states, sums, way)
-        return hidden[-1][:, -1].double().cpu().numpy()
+
+@dataclass(frozen=True)
+class Hidden:
+    """What the output layer is given, ``(pooled (n, P), rows (n,)) -> (n, H)``, of several texts at once where one position is enough."""
+
+    network: Replay
+    places: list[dict[str, Any]]
+
+    @cached_property
+    def _groups(self) -> Int64[np.ndarray, " n"]:
+        """The number of the rows that may be replayed in one pass, of every row."""
+        found: dict[Any, int] = {}
+        keys = ((self._number(place), self._way(place) != "position" and (place["ids"], place.get("written_ids"))) for place in self.places)
+        return np.array([found.setdefault(repr(key), len(found)) for key in keys], np.int64)
+
+    def _number(self, place: dict[str, Any]) -> int:
+        return self.network.numbers[place["stack"], place["layer"]]
+
+    def _way(self, place: dict[str, Any]) -> str:
+        return self.network.gate.layers[self._number(place)].way
+
+    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n H"]:
+        found, groups = np.zeros((len(rows), self.width), np.float32), self._groups[rows]
+        with reading(self.network.model), self.network.products:
+            for group in np.unique(groups):
+                changed = np.flatnonzero(groups == group)
+                for start in range(0, len(changed), OF_TOKENS):
+                    part = changed[start : start + OF_TOKENS]
+                    found[part] = self._pass(pooled[part], [self.places[row] for row in rows[part].tolist()])
+        return found
+
+    @property
+    def width(self) -> int:
+        return self.network.model.get_output_embeddings().in_features
+
+    def _pass(self, pooled: np.ndarray, places: list[dict[str, Any]]) -> np.ndarray:
+        network, number = self.network, self._number(places[0])
+        states = [network.states(place) for place in places]
+        sums = torch.stack([one.sums[number] for one in states])
+        sums[torch.arange(len(places)), [place["head"] for place in places]] = torch.from_numpy(pooled).to(sums)
+        with _input_of(network.model.get_output_embeddings()) as hidden:
+            replayed_together(network.model, states, {number: sums}, self._way(places[0]))
+        return hidden[-1][:, -1].float().cpu().numpy()
 
 
 @contextmanager
