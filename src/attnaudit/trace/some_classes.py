@@ -36,10 +36,16 @@ class SomeClasses:
         first: dict[bytes, int] = {}
         return np.array([first.setdefault(own.tobytes(), row) for row, own in enumerate(self.classes)], np.int64)
 
+    @cached_property
+    def weights(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
+        """The weight (H, K) and bias (K,) of each of `alike`."""
+        first = np.unique(self.alike).tolist()
+        return {row: (self.layer.weight[self.classes[row]].T, self.layer.bias[self.classes[row]]) for row in first}
+
     def __call__(self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
         hidden = np.asarray(self.layer.inner(pooled, self.rows[rows]), np.float32)
         logits, alike = self.more[rows], self.alike[rows]
         for one in np.unique(alike):
-            chosen, classes = np.flatnonzero(alike == one), self.classes[one]
-            logits[chosen] += hidden[chosen] @ self.layer.weight[classes].T + self.layer.bias[classes]
+            chosen, (weight, bias) = np.flatnonzero(alike == one), self.weights[one]
+            logits[chosen] += hidden[chosen] @ weight + bias
         return logits

@@ -39,7 +39,7 @@ from attnaudit.experiments.adversary.segments import (
     linear_attention,
     pairs_of,
 )
-from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
+from attnaudit.experiments.adversary.some_classes import MANY, of_some_classes, representatives
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
 from attnaudit.stats.measures import LN2, jsd_terms
@@ -53,8 +53,9 @@ NEARER = 4  # outputs of all classes read to move what was found within ε
 FOLLOWED = 6  # pairs that are followed on the tail itself
 ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
 AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
-CLASSES = 100  # whose probability is modelled; all others count together, which hides what one gains from another
+CLASSES, STAND_IN = 101, 100  # whose probability is modelled at most; of more so many, which stand for all
 PROGRAMS = 3  # linear programs of a row with more than two classes, on one model
+OF_MANY = 1 << 10  # positions of rows with many classes that are considered together, each with weights of an output layer
 SUPPORT = 16  # tokens with weight
 GAP = 1e-3  # from the bound, within which an attention is as good as proven the furthest
 EARLY, CLIMBS = 3, 6  # programs on slopes at the best so far: at first, and in the end
@@ -86,10 +87,24 @@ def attention_within(readout: Readout, alpha: Ragged, epsilon: float) -> Ragged:
     values = alpha.values.copy()
     for rows in row_blocks(alpha):
         outputs = Outputs.of(readout.take(rows), alpha.take(rows))
-        some = of_some_classes(outputs)
-        found = _Search(some or outputs, epsilon).run()
-        values[alpha.positions(rows)] = (found if some is None else _moved_within(outputs, found, epsilon - NOISE)).values
+        within = _searched if outputs.own.shape[1] < MANY else _searched_by_some
+        values[alpha.positions(rows)] = within(outputs, epsilon).values
     return alpha.with_values(values)
+
+
+def _searched(outputs: Outputs, epsilon: float) -> Ragged:
+    return _Search(outputs, epsilon).run()
+
+
+def _searched_by_some(outputs: Outputs, epsilon: float) -> Ragged:
+    """What the search finds by some classes that stand for all, then read in full; by all where the tail cannot be read for some."""
+    values = outputs.alpha.values.copy()
+    for rows in outputs.alpha.blocks(OF_MANY):
+        part = outputs.take(rows)
+        some = of_some_classes(part)
+        found = _searched(part, epsilon) if some is None else _moved_within(part, _searched(some, epsilon), epsilon - NOISE)
+        values[outputs.alpha.positions(rows)] = found.values
+    return outputs.alpha.with_values(values)
 
 
 class _Search:
@@ -140,7 +155,7 @@ class _Search:
         """The token of least attention first: where it is within ε, no other is read out."""
         tokens, count = _by_attention(self.alpha)
         n, most = tokens.shape
-        distance, log_p = np.full((n, most), np.inf), np.zeros((n, most, self.own_p.shape[1]))
+        distance, log_p = np.full((n, most), np.inf), np.zeros((n, most, self.own_p.shape[1]), self.own_p.dtype)
         for ranks in (np.arange(most) == 0, np.arange(most) > 0):
             row, rank = np.nonzero(ranks & (np.arange(most) < count[:, None]) & ~(distance[:, :1] <= self.limit))
             segments = pairs_of(row, tokens[row, rank], tokens[row, rank])
@@ -315,12 +330,12 @@ class _Search:
             return np.maximum(both, LEAST)
         classes, weight = self.classes
         kept = np.maximum(np.take_along_axis(both, classes[rows], axis=1) * weight[rows], LEAST)
-        return kept / kept.sum(axis=1, keepdims=True)
+        return (kept / kept.sum(axis=1, keepdims=True)).astype(np.float32)  # what an estimate is good for
 
     def read(self, segments: Segments, t: Float[np.ndarray, " m"]) -> tuple[np.ndarray, np.ndarray]:
         """TVD from the model's output (m,) and modelled log-probabilities (m, classes) at a point of every segment."""
         found = self.outputs.under(segments.rows, lambda chosen: self.attention(segments.take(chosen), t[chosen]), self._measure)
-        return found[:, 0], found[:, 1:]
+        return found[:, 0], found[:, 1:].astype(self.own_p.dtype)
 
     def _measure(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.hstack([self.outputs.distance(prediction, rows)[:, None], np.log(self.modelled(prediction, rows))])
@@ -356,22 +371,21 @@ class _Search:
 
 
 def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
-    """What was found, of all classes within ``limit``: where it is not, moved towards the model's own attention."""
+    """What was found, of all classes within ``limit``: where it is not, moved towards the model's own attention, along which TVD falls."""
     alpha, share = outputs.alpha, np.ones(len(found))
-    left = np.arange(len(found))
+
+    def moved(rows: np.ndarray) -> Ragged:
+        own, other = alpha.take(rows), found.take(rows)
+        return own.with_values(own.values + own.spread(share[rows]) * (other.values - own.values))
+
+    outside = np.arange(len(found))
     for _ in range(NEARER):
-
-        def attention(chosen: np.ndarray) -> Ragged:
-            some = left[chosen]
-            own, other = alpha.take(some), found.take(some)
-            return own.with_values(own.values + own.spread(share[some]) * (other.values - own.values))
-
-        distance = outputs.under(left, attention, outputs.distance)
-        outside = distance > limit
-        left = left[outside]
-        share[left] *= 0.999 * limit / distance[outside]
-    share[left] = 0.0
-    return alpha.with_values(alpha.values + alpha.spread(share) * (found.values - alpha.values))
+        rows = outside
+        distance = outputs.under(rows, lambda chosen, rows=rows: moved(rows[chosen]), outputs.distance)
+        outside = rows[distance > limit]
+        share[outside] *= 0.999 * limit / distance[distance > limit]
+    share[outside] = 0.0
+    return moved(np.arange(len(found)))
 
 
 def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray) -> Ragged:
@@ -401,7 +415,7 @@ def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -
 
 def _modelled_classes(prediction: Float[np.ndarray, "n C"]) -> tuple[Int64[np.ndarray, "n k"], Float[np.ndarray, "n k"]] | None:
     """The classes modelled one by one, and for how many each stands; None for all."""
-    return None if prediction.shape[1] <= CLASSES + 1 else representatives(prediction, CLASSES)
+    return None if prediction.shape[1] <= CLASSES else representatives(prediction, STAND_IN)
 
 
 def _by_attention(alpha: Ragged) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:
