@@ -14,6 +14,9 @@ search knows attention that is within ε, and walks to it from attention that is
 5. with more than two classes, a climb: programs on the slopes at the best attention so far, each in a box around it, which is halved where
    it gains nothing. Where all classes are modelled, the first climb starts before the single tokens count.
 
+Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds is then read for all of them, and moved
+towards the model's own attention where it is beyond ε.
+
 What is returned has been read out and is within ε. It is what was found; nothing says that it is the maximum.
 """
 
