@@ -7,6 +7,8 @@ are all among them, and each other one stands for the same probability.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from jaxtyping import Float, Int64
 
@@ -27,8 +29,10 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
         return None
     found = Outputs.of(readout, outputs.alpha)
     expected = weight * np.take_along_axis(own, classes, axis=1)
-    agree = tvd(found.own, expected / expected.sum(axis=1, keepdims=True)) <= AGREE
-    return found if agree.all() else None
+    expected /= expected.sum(axis=1, keepdims=True)
+    if (tvd(found.own, expected) > AGREE).any():
+        return None
+    return replace(found, own=expected)  # whose last digits, which rank classes that stand for as much, no batch decides
 
 
 def representatives(prediction: Float[np.ndarray, "n C"], number: int) -> tuple[Int64[np.ndarray, "n K"], Float[np.ndarray, "n K"]]:
