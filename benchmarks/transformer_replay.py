@@ -57,7 +57,7 @@ def main() -> None:
         print(f"| {name} | {layer} | {way} | {1e3 * slow:.1f} | {1e3 * fast:.3f} | {slow / fast:,.0f} | {gap:.0e} |", flush=True)
     print("\n| adversary of | classes | rows | CPU (ms a row) | ε-max JSD, mean | largest Δŷ |\n|---|---|---|---|---|---|")
     for model in (
-        BertForSequenceClassification(BertConfig(vocab_size=2000, num_labels=3, num_hidden_layers=2)),
+        BertForSequenceClassification(BertConfig(vocab_size=2000, id2label={0: "a", 1: "b", 2: "c"}, num_hidden_layers=2)),
         GPT2LMHeadModel(GPT2Config(n_layer=2)),
     ):
         print("| " + " | ".join(_searched(model.eval())) + " |", flush=True)
@@ -142,7 +142,8 @@ def _trace(model: Any) -> Trace:
         shards = collect_shards(model, texts, gate, choose_layers(gate), Path(folder), class_names=names, scores=(), metadata=metadata)
         write_shards(Path(folder), shards)
         trace = Trace.read(folder, Replay(model, gate))
-        trace.readout.tail.loaded if isinstance(trace.readout.tail, GraphTail) else None  # before the folder is removed
+        if isinstance(trace.tail, GraphTail):
+            _ = trace.tail.loaded, trace.tail.by_head  # while the folder is there
         return trace
 
 

@@ -228,9 +228,9 @@ def _input_of(layer: nn.Linear) -> Iterator[list[torch.Tensor]]:
     """Within, a layer leaves what it is given in the list, and gives zeros, which take no memory."""
     given: list[torch.Tensor] = []
 
-    def keep(rows: torch.Tensor) -> torch.Tensor:
-        given.append(rows)
-        return rows.new_zeros(1).expand(*rows.shape[:-1], layer.out_features)
+    def keep(input: torch.Tensor) -> torch.Tensor:
+        given.append(input)
+        return input.new_zeros(1).expand(*input.shape[:-1], layer.out_features)
 
     layer.forward = keep
     try:
