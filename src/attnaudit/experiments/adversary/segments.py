@@ -177,8 +177,9 @@ def linear_attention(
     most = np.concatenate([np.zeros(classes), [limit, 1.0]])
     least = np.append(np.full(classes + 1, -np.inf), 1.0)
     found = scipy.optimize.milp(  # of no whole numbers: in less time than linprog takes to come to the same solver
-        np.concatenate([-slopes, np.zeros(classes)]), constraints=scipy.optimize.LinearConstraint(rows, least, most), bounds=bounds
-    )
+        np.concatenate([-slopes, np.zeros(classes)]), constraints=scipy.optimize.LinearConstraint(rows, least, most), bounds=bounds,
+        options={"presolve": False},
+    )  # fmt: skip
     if found.x is None:
         return None
     weights = np.maximum(found.x[:size], 0.0)

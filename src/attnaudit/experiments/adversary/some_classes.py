@@ -24,7 +24,7 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
     """The outputs of `READ` classes that stand for all; None where the tail ends in no linear layer."""
     own = outputs.own
     classes, weight = representatives(own, READ)
-    readout = outputs.readout.of_classes(classes, np.log(weight))
+    readout = outputs.readout.of_classes(classes, np.log(weight).astype(np.float32))
     if readout is None:
         return None
     found = Outputs.of(readout, outputs.alpha)
@@ -40,16 +40,23 @@ def representatives(prediction: Float[np.ndarray, "n C"], number: int) -> tuple[
 
     A systematic sample of the classes in the order of their probabilities, which decide alone: nothing is drawn.
     """
-    order = np.argsort(-prediction, axis=1, kind="stable")
-    classes, weight = order[:, :number].copy(), np.ones((len(order), number))
-    for row, ranked in enumerate(order):
-        p = prediction[row, ranked]
-        behind = np.cumsum(p[::-1])[::-1]  # of each rank and those after it
-        fits = np.arange(number, 0, -1) * p[:number] <= behind[:number]
-        certain = int(fits.argmax()) if fits.any() else number
-        if certain < number and behind[certain] > 0.0:
-            each = behind[certain] / (number - certain)
-            middle = (np.arange(number - certain) + 0.5) * each
-            chosen = np.minimum(certain + np.searchsorted(np.cumsum(p[certain:]), middle), len(p) - 1)
-            classes[row, certain:], weight[row, certain:] = ranked[chosen], each / p[chosen]
+    found: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}  # heads of one text have one prediction
+    for row in prediction:
+        if (key := row.tobytes()) not in found:
+            found[key] = _representatives_of(row, number)
+    classes, weight = zip(*(found[row.tobytes()] for row in prediction), strict=True)
+    return np.stack(classes), np.stack(weight)
+
+
+def _representatives_of(prediction: Float[np.ndarray, " C"], number: int) -> tuple[Int64[np.ndarray, " K"], Float[np.ndarray, " K"]]:
+    ranked = np.argsort(-prediction, kind="stable")
+    p, classes, weight = prediction[ranked], ranked[:number].copy(), np.ones(number)
+    behind = np.cumsum(p[::-1])[::-1]  # of each rank and those after it
+    fits = np.arange(number, 0, -1) * p[:number] <= behind[:number]
+    certain = int(fits.argmax()) if fits.any() else number
+    if certain < number and behind[certain] > 0.0:
+        each = behind[certain] / (number - certain)
+        middle = (np.arange(number - certain) + 0.5) * each
+        chosen = np.minimum(certain + np.searchsorted(np.cumsum(p[certain:]), middle), len(p) - 1)
+        classes[certain:], weight[certain:] = ranked[chosen], each / p[chosen]
     return classes, weight

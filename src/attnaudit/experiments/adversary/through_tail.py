@@ -58,7 +58,7 @@ ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
 AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
 CLASSES, STAND_IN = 101, 100  # whose probability is modelled at most; of more so many, which stand for all
 PROGRAMS = 3  # linear programs of a row with more than two classes, on one model
-OF_MANY = 1 << 10  # positions of rows with many classes that are considered together, each with weights of an output layer
+OF_MANY = 1 << 12  # positions of rows with many classes that are considered together, each with weights of an output layer
 SUPPORT = 16  # tokens with weight
 GAP = 1e-3  # from the bound, within which an attention is as good as proven the furthest
 EARLY, CLIMBS = 3, 6  # programs on slopes at the best so far: at first, and in the end
@@ -231,10 +231,11 @@ class _Search:
 
     def climb(self, singles: Singles, rows: np.ndarray, times: int) -> None:
         """From the best so far: a program on the slopes there, in a box around it, and the way from what it gives to the best."""
-        box = np.full(len(self.alpha), BOX)
+        box, moved, log_p = np.full(len(self.alpha), BOX), np.ones(len(self.alpha), bool), singles.log_p.copy()
         for _ in range(times):
             rows = self.below_bound(singles, rows[box[rows] >= SMALLEST_BOX])
-            before, log_p = self.best.value[rows].copy(), self.tangents(singles, rows)
+            before = self.best.value[rows].copy()
+            self.tangents(singles, rows[moved[rows]], log_p)
             made = [self._step_up(singles, row, log_p[row], float(box[row])) for row in rows.tolist()]
             solved = np.array([one is not None for one in made], bool)
             tried = rows[solved]
@@ -243,6 +244,7 @@ class _Search:
             value, within = self.worth(segments, start), distance <= self.limit
             self.keep(segments.take(within), start[within], value[within], found[within])
             self._to_best(segments, distance, found, ~within & (value > before[solved]))
+            moved[rows] = self.best.value[rows] > before
             box[rows[self.best.value[rows] <= before + PROGRESS]] *= 0.5
 
     def _step_up(self, singles: Singles, row: int, log_p: np.ndarray, box: float) -> np.ndarray | None:
@@ -271,14 +273,13 @@ class _Search:
         least = self.alpha.values[self.alpha.offsets[rows] + singles.tokens[rows, 0]]
         return rows[self.best.value[rows] < 0.5 * LN2 + gains(np.ones(len(rows)), least) - GAP]
 
-    def tangents(self, singles: Singles, rows: np.ndarray) -> Float[np.ndarray, "n k c"]:
-        """The log-probabilities of each single token by the slopes at the best attention so far."""
-        log_p, best = singles.log_p.copy(), self.best
+    def tangents(self, singles: Singles, rows: np.ndarray, log_p: Float[np.ndarray, "n k c"]) -> None:
+        """Sets in ``log_p`` those of each single token by the slopes at the best attention so far of the ``rows``."""
+        best = self.best
         row, rank = np.nonzero(np.arange(log_p.shape[1]) < singles.count[rows, None])
         row = rows[row]
         found = self.read(_to_the_best(row, singles.tokens[row, rank]), np.full(len(row), 1.0 - STEP))[1]
         log_p[row, rank] = best.log_p[row] + (found - best.log_p[row]) / STEP
-        return log_p
 
     def one_more(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray, np.ndarray]:
         """From the tokens of least attention to the best so far."""
