@@ -1,9 +1,10 @@
-"""An alternative attention of a transformer: by the stored graph, by replay, and by a pass of the whole model.
+"""An alternative attention of a transformer: by the stored graph, by replay, and by a pass of the whole model; and the adversary's search.
 
     python benchmarks/transformer_replay.py
 
 Models of the sizes of BERT-base and GPT-2 small with random weights. Every side computes many alternatives at once, in batches, in this
-run, so that the ratios are what to quote; seconds are of this machine. Prints a markdown table.
+run, so that the ratios are what to quote; seconds are of this machine. The search for the ε-max JSD is through the last layer of models of
+width 768 whose weights are large enough that attention matters, all heads of texts of 20 tokens. Prints two markdown tables.
 """
 
 from __future__ import annotations
@@ -21,13 +22,20 @@ from transformers import BertConfig, BertForSequenceClassification, GPT2Config, 
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.hf.capture import forward
+from attnaudit.hf.encoded import Encoded
 from attnaudit.hf.gate import check_model
+from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, replayed, states_of, whole
 from attnaudit.hf.tail import Tail, write_tail_graph
+from attnaudit.hf.trace import choose_layers, collect_shards
+from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.graph import GRAPH_FILE, ROWS, GraphTail
 
 TOKENS_OF_BERT, TOKENS_OF_GPT, ALTERNATIVES, OF_WHOLE = 64, 128, 512, 8
+TOKENS, TEXTS = 20, 16  # of the search
 
 
 def seconds(work: Callable[[], Any], times: int = 3) -> float:
@@ -47,6 +55,12 @@ def main() -> None:
     print("| model | attention | way | whole model (ms) | ours (ms) | ratio | largest difference (TVD) |\n|---|---|---|---|---|---|---|")
     for name, layer, way, slow, fast, gap in rows:
         print(f"| {name} | {layer} | {way} | {1e3 * slow:.1f} | {1e3 * fast:.3f} | {slow / fast:,.0f} | {gap:.0e} |", flush=True)
+    print("\n| adversary of | classes | rows | CPU (ms a row) | ε-max JSD, mean | largest Δŷ |\n|---|---|---|---|---|---|")
+    for model in (
+        BertForSequenceClassification(BertConfig(vocab_size=2000, id2label={0: "a", 1: "b", 2: "c"}, num_hidden_layers=2)),
+        GPT2LMHeadModel(GPT2Config(n_layer=2)),
+    ):
+        print("| " + " | ".join(_searched(model.eval())) + " |", flush=True)
 
 
 def _of_bert() -> list[tuple[str, str, str, float, float, float]]:
@@ -94,6 +108,43 @@ def _case(model: Any, layer: int, tokens: int, query: Query) -> tuple[Any, dict[
 def _by(model: Any, states: Any, changes: Any, way: str, name: str, layer: str, slow: float, expected: torch.Tensor) -> tuple[Any, ...]:
     fast = seconds(lambda: replayed(model, states, changes, way)) / ALTERNATIVES
     return name, layer, f"replay: {way}", slow, fast, _gap(replayed(model, states, changes, way)[:OF_WHOLE], expected)
+
+
+def _searched(model: Any) -> list[str]:
+    for weight in model.parameters():
+        if weight.dim() > 1:
+            torch.nn.init.normal_(weight, 0, 0.3 * (32 / weight.shape[-1]) ** 0.5)
+    trace = _trace(model)
+    experiment = Adversary()
+    experiment(trace.take(np.arange(3)))  # compile
+    begun = time.process_time()
+    table = experiment(trace)
+    spent = 1e3 * (time.process_time() - begun) / len(trace)
+    found, moved = table["emax_jsd"].to_numpy().mean(), table["delta_y"].to_numpy().max()
+    name, classes = type(model).__name__, len(trace.class_names)
+    return [name, f"{classes:,}", f"{len(trace)}", f"{spent:.1f}", f"{found:.4f}", f"{moved:.6f}"]
+
+
+def _trace(model: Any) -> Trace:
+    """All heads of the last layer, on texts of random tokens."""
+    gate, number = check_model(model), TEXTS
+    ids = Ragged.from_lengths(np.random.default_rng(0).integers(5, 1000, number * TOKENS), np.full(number, TOKENS))
+    pieces = [[f"t{token}" for token in row] for row in ids]
+    texts = Encoded(
+        ids=ids, type_ids=None, special=ids.with_values(np.zeros(len(ids.values), bool)),
+        word_id=ids.with_values(np.arange(len(ids.values), dtype=np.int32)), tokens=pieces, words=pieces, instance=np.arange(number),
+        label=None, split=["test"] * number, cut=0, pad=1, nothing=1,
+    )  # fmt: skip
+    outputs = model.config.num_labels if gate.task == "classification" else model.config.vocab_size
+    metadata = {"model": {"name": gate.model, "fingerprint": Replay(model, gate).fingerprint}, "gate": gate.to_json()}
+    names = [f"c{k}" for k in range(outputs)]
+    with tempfile.TemporaryDirectory() as folder:
+        shards = collect_shards(model, texts, gate, choose_layers(gate), Path(folder), class_names=names, scores=(), metadata=metadata)
+        write_shards(Path(folder), shards)
+        trace = Trace.read(folder, Replay(model, gate))
+        if isinstance(trace.tail, GraphTail):
+            _ = trace.tail.loaded, trace.tail.by_head  # while the folder is there
+        return trace
 
 
 def _gap(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -14,6 +14,8 @@ import torch
 
 from attnaudit.core.errors import InputError, TraceError
 from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.adversary import some_classes
+from attnaudit.experiments.through_tail import Outputs
 from attnaudit.hf import trace as trace_module
 from attnaudit.hf.capture import Pass, forward
 from attnaudit.hf.encoded import Encoded
@@ -21,6 +23,7 @@ from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.network import Replay
 from attnaudit.hf.replay import Query, whole
 from attnaudit.hf.trace import SINK, choose_layers, collect_shards
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace, write_shards
 from attnaudit.trace.graph import GRAPH_FILE
 from tests.hf.classes import AUDITED, tiny
@@ -29,9 +32,12 @@ from tests.hf.encoding import random_texts
 GRAPHS = ["BertForSequenceClassification", "GPT2LMHeadModel", "ModernBertForSequenceClassification"]
 BY_HEAD = ["BertForSequenceClassification", "ModernBertForSequenceClassification"]  # GPT-2 multiplies and adds in one operator
 REPLAYED = [
-    "BartForSequenceClassification", "BertForSequenceClassification", "GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM",
-    "MarianMTModel", "MobileBertForSequenceClassification", "T5ForConditionalGeneration", "XLNetForSequenceClassification",
+    "BartForSequenceClassification", "BertForSequenceClassification", "Gemma2ForCausalLM", "GptOssForCausalLM", "GPT2LMHeadModel",
+    "GraniteForCausalLM", "LlamaForCausalLM", "MarianMTModel", "MobileBertForSequenceClassification", "T5ForConditionalGeneration",
+    "XLNetForSequenceClassification",
 ]  # fmt: skip
+BY_CLASS = ["GptOssForCausalLM", "GPT2LMHeadModel", "LlamaForCausalLM", "MarianMTModel", "T5ForConditionalGeneration"]
+CHANGED_LATER = {"Gemma2ForCausalLM": {"final_logit_softcapping": 0.1}, "GraniteForCausalLM": {"logits_scaling": 8.0}}
 
 
 def collected(
@@ -98,8 +104,10 @@ def test_a_stored_graph_is_the_model_under_any_attention(name: str, tmp_path: Pa
 
 @pytest.mark.parametrize("name", REPLAYED)
 @pytest.mark.parametrize("cross", [False, True])
-def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: bool, tmp_path: Path) -> None:
-    model = tiny(name)
+def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model: Any = tiny(name, **CHANGED_LATER.get(name, {}))
+    if hasattr(model, "final_logits_bias"):  # which is zeros before training
+        model.final_logits_bias.copy_(torch.linspace(-1, 1, model.final_logits_bias.numel()))
     if cross and not model.config.is_encoder_decoder:
         pytest.skip("no cross-attention")
     gate, texts = check_model(model), random_texts(model, 3)
@@ -107,6 +115,16 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
     trace = Trace.read(folder, Replay(model, gate))
     assert trace.metadata["tail"] == "replay"
     assert differences(model, gate, texts, trace) <= 1e-5
+
+    if gate.task == "classification":
+        return
+    monkeypatch.setattr(some_classes, "READ", 60)
+    some = some_classes.of_some_classes(Outputs.of(trace.readout, trace.alpha))
+    assert (some is not None) == (name in BY_CLASS), "models that change logits behind the output layer are read in full"
+    if some is not None:
+        classes, weight = some_classes.representatives(trace.readout(trace.alpha), 60)
+        expected = weight * np.take_along_axis(trace.readout(drawn(trace.alpha)), classes, axis=1)
+        assert tvd(some.readout(drawn(trace.alpha)), expected / expected.sum(axis=1, keepdims=True)).max() <= 1e-5
 
 
 def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:

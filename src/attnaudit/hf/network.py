@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from jaxtyping import Float, Int64
+from torch import nn
 from transformers import PreTrainedModel
 
 from attnaudit.core.errors import InputError, TraceError
@@ -20,8 +22,10 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
-from attnaudit.hf.replay import Kept, Query, States, replayed, states_of
+from attnaudit.hf.products import fast_products
+from attnaudit.hf.replay import Kept, Query, States, replayed, replayed_together, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
+from attnaudit.trace.some_classes import OutputLayer
 
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
@@ -46,6 +50,11 @@ class Replay:
     @cached_property
     def _fingerprint(self) -> str:
         return self.current_fingerprint()
+
+    @cached_property
+    def products(self) -> AbstractContextManager[Any]:
+        """`fast_products` of the model."""
+        return fast_products(self.model)
 
     def current_fingerprint(self) -> str:
         """sha256 of the weights as they are."""
@@ -89,6 +98,17 @@ class Rows:
 
     network: Replay
     table: pa.Table
+
+    @cached_property
+    def output_layer(self) -> OutputLayer | None:
+        """The layer that scores the vocabulary; None of a model without one."""
+        module = self.network.model.get_output_embeddings()
+        if not isinstance(module, nn.Linear):
+            return None
+        weight = module.weight.detach().float().cpu().numpy()
+        added = [module.bias, getattr(self.network.model, "final_logits_bias", None)]
+        bias = sum((one.detach().float().cpu().numpy().ravel() for one in added if one is not None), np.zeros(len(weight), np.float32))
+        return OutputLayer(Hidden(self.network, self._places), weight, bias)
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
@@ -157,3 +177,63 @@ class Rows:
             logits = replayed(network.model, states, {number: sums}, way).double().cpu().numpy()
             found |= dict(zip(part, logits, strict=True))
         return found
+
+
+@dataclass(frozen=True)
+class Hidden:
+    """What the output layer is given, ``(pooled (n, P), rows (n,)) -> (n, H)``, of several texts at once where one position is enough."""
+
+    network: Replay
+    places: list[dict[str, Any]]
+
+    @cached_property
+    def _groups(self) -> Int64[np.ndarray, " n"]:
+        """The number of the rows that may be replayed in one pass, of every row."""
+        found: dict[Any, int] = {}
+        keys = ((self._number(place), self._way(place) != "position" and (place["ids"], place.get("written_ids"))) for place in self.places)
+        return np.array([found.setdefault(repr(key), len(found)) for key in keys], np.int64)
+
+    def _number(self, place: dict[str, Any]) -> int:
+        return self.network.numbers[place["stack"], place["layer"]]
+
+    def _way(self, place: dict[str, Any]) -> str:
+        return self.network.gate.layers[self._number(place)].way
+
+    def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n H"]:
+        found, groups = np.zeros((len(rows), self.width), np.float32), self._groups[rows]
+        with reading(self.network.model), self.network.products:
+            for group in np.unique(groups):
+                changed = np.flatnonzero(groups == group)
+                for start in range(0, len(changed), OF_TOKENS):
+                    part = changed[start : start + OF_TOKENS]
+                    found[part] = self._pass(pooled[part], [self.places[row] for row in rows[part].tolist()])
+        return found
+
+    @property
+    def width(self) -> int:
+        return self.network.model.get_output_embeddings().in_features
+
+    def _pass(self, pooled: np.ndarray, places: list[dict[str, Any]]) -> np.ndarray:
+        network, number = self.network, self._number(places[0])
+        states = [network.states(place) for place in places]
+        sums = torch.stack([one.sums[number] for one in states])
+        sums[torch.arange(len(places)), [place["head"] for place in places]] = torch.from_numpy(pooled).to(sums)
+        with _input_of(network.model.get_output_embeddings()) as hidden:
+            replayed_together(network.model, states, {number: sums}, self._way(places[0]))
+        return hidden[-1][:, -1].float().cpu().numpy()
+
+
+@contextmanager
+def _input_of(layer: nn.Linear) -> Iterator[list[torch.Tensor]]:
+    """Within, a layer leaves what it is given in the list, and gives zeros, which take no memory."""
+    given: list[torch.Tensor] = []
+
+    def keep(input: torch.Tensor) -> torch.Tensor:
+        given.append(input)
+        return input.new_zeros(1).expand(*input.shape[:-1], layer.out_features)
+
+    layer.forward = keep
+    try:
+        yield given
+    finally:
+        del layer.forward

@@ -34,11 +34,13 @@ class _OneDnn(TorchFunctionMode):
 
     def __init__(self) -> None:
         super().__init__()
-        self._laid_out: dict[tuple[int, bool], tuple[Tensor, Tensor]] = {}  # by id, which is its own while the weight is held
+        self._laid_out: dict[tuple[int, bool], tuple[Tensor, Tensor, int]] = {}  # by id, which is its own while the weight is held
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if func is torch.addmm and not kwargs and _is_layer(*args):
+            return self.product(args[1], args[2], args[0], turned=True)
         if func is functional.linear and not kwargs and all(map(_is_plain, args)):
             rows, weight, bias = args if len(args) == 3 else (*args, None)
             if not torch.is_grad_enabled() or not any(part is not None and part.requires_grad for part in args):
@@ -50,9 +52,10 @@ class _OneDnn(TorchFunctionMode):
     def product(self, rows: Tensor, weight: Tensor, bias: Tensor | None = None, turned: bool = False) -> Tensor:
         """``rows · weightᵀ + bias``, or ``rows · weight`` where it is ``turned``."""
         key = id(weight), turned
-        if key not in self._laid_out:
+        if key not in self._laid_out or self._laid_out[key][2] != weight._version:
             own = weight.detach()
-            self._laid_out[key] = weight, torch.ops.mkldnn._reorder_linear_weight(own.t().contiguous() if turned else own)
+            laid_out = torch.ops.mkldnn._reorder_linear_weight(own.t().contiguous() if turned else own)
+            self._laid_out[key] = weight, laid_out, weight._version
         return torch.ops.mkldnn._linear_pointwise(rows, self._laid_out[key][1], bias, "none", [], "")
 
 
@@ -67,6 +70,12 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
         return ctx.products.product(grad_outputs[0].contiguous(), ctx.weight, turned=True), None, None, None
+
+
+def _is_layer(bias: Any, rows: Any, weight: Any) -> bool:
+    """Whether ``torch.addmm`` computes a layer of fixed weights, as those of GPT-2 are written."""
+    fixed = isinstance(weight, nn.Parameter) and not torch.is_grad_enabled() and bias.dim() == 1
+    return fixed and all(map(_is_plain, (bias, rows, weight)))
 
 
 def _is_plain(argument: Any) -> bool:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import copy
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -166,6 +166,26 @@ def replayed(model: Any, states: States, sums: Sums, way: str) -> Float[Tensor, 
         exchange = _exchange(sums, 0, begun + skipped)
     with resumed(calls, first, chosen):
         return logits_at_query(forward(model, inputs, exchange).output, query.task)
+
+
+def replayed_together(model: Any, states: Sequence[States], sums: Sums, way: str) -> Float[Tensor, "N C"]:
+    """`replayed` of N rows, each with a text of its own; of several texts by the way ``position`` alone.
+
+    The layer is given each text's hidden state, and the rest of the pass is that of the first text: a model that brings something else of a
+    text past this layer gives other logits.
+    """
+    if all(one is states[0] for one in states):
+        return replayed(model, states[0], sums, way)
+    (number,), position = sums, states[0].query.position
+    calls, first = states[0].calls[number]
+    hidden = torch.cat([one.calls[number][0][first].hidden[:, one.query.position] for one in states])[:, None]
+
+    def chosen(tensor: Tensor) -> Tensor:
+        return hidden if tensor is calls[first].hidden else repeated(len(states), position)(tensor)
+
+    inputs = {name: value[:, position : position + 1].repeat(len(states), 1) for name, value in states[0].inputs.items()}
+    with resumed(calls, first, chosen):
+        return logits_at_query(forward(model, inputs, _exchange(sums, 0, number)).output, states[0].query.task)
 
 
 def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:

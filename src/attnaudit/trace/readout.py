@@ -14,6 +14,7 @@ from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import Activation, activate
 from attnaudit.trace.graph import GraphTail
 from attnaudit.trace.schema import array_column, candidates_column, ragged_column
+from attnaudit.trace.some_classes import SomeClasses
 
 if TYPE_CHECKING:
     from attnaudit.trace.head_graph import HeadGraph
@@ -129,6 +130,13 @@ class Readout:
             pooled = self._added(sums, rows)
             logits = self.tail(pooled) if self.rows is None else self.tail(pooled, self.rows[rows])
         return activate(logits, self.activation, None if self.candidates is None else self.candidates[rows])
+
+    def of_classes(self, classes: Int64[np.ndarray, "n K"], more: Float[np.ndarray, "n K"]) -> Readout | None:
+        """The readout of some classes of every row, with ``more`` added to their logits; None where the tail ends in no linear layer."""
+        layer = getattr(self.tail, "output_layer", None)
+        if layer is None or self.rows is None or self.candidates is not None:
+            return None
+        return replace(self, tail=SomeClasses(layer, self.rows, classes, more), rows=np.arange(len(self.rows)))
 
     @property
     def by_head(self) -> HeadGraph | None:

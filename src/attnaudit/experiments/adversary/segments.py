@@ -57,12 +57,12 @@ class Curves(NamedTuple):
 
     def at(self, t: Float[np.ndarray, "m g"]) -> np.ndarray:
         """Probabilities (m, g, classes)."""
-        t = t[:, :, None]
+        t = t[:, :, None].astype(self.a.dtype)
         return softmax(self.a[:, None] + t * self.b[:, None] + t * (1.0 - t) * self.c[:, None], axis=2)
 
     def bent(self, t: Float[np.ndarray, " m"], log_p: np.ndarray) -> Curves:
         """The curves that also pass through ``log_p`` at t."""
-        t = t[:, None]
+        t = t[:, None].astype(self.a.dtype)
         missing = log_p - self.a - t * self.b - t * (1.0 - t) * self.c
         return self._replace(c=self.c + missing / np.maximum(t * (1.0 - t), 1e-4))
 
@@ -168,15 +168,17 @@ def linear_attention(
     minus those of the output ``own``; the softmax is linearised there.
     """
     size, classes = log_odds.shape
-    moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T
-    each = np.eye(classes)
-    within = np.tile([0.0, np.inf], (size + classes, 1))
-    within[:size] = (0.0, 1.0) if box is None else box
+    moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T  # of all classes 0, so that what some gain is the distance
+    low, high = (0.0, 1.0) if box is None else box.T
+    bounds = scipy.optimize.Bounds(np.zeros(size + classes), np.full(size + classes, np.inf))
+    bounds.lb[:size], bounds.ub[:size] = low, high
     total = np.concatenate([np.zeros(size), np.ones(classes)])
-    rows = np.block([[moved, -each], [-moved, -each]])
-    found = scipy.optimize.linprog(
-        np.concatenate([-slopes, np.zeros(classes)]), A_ub=np.vstack([rows, total]), b_ub=np.append(np.zeros(2 * classes), 2.0 * limit),
-        A_eq=1.0 - total[None], b_eq=[1.0], bounds=within, method="highs",
+    rows = np.vstack([np.hstack([moved, -np.eye(classes)]), total, 1.0 - total])
+    most = np.concatenate([np.zeros(classes), [limit, 1.0]])
+    least = np.append(np.full(classes + 1, -np.inf), 1.0)
+    found = scipy.optimize.milp(  # of no whole numbers: in less time than linprog takes to come to the same solver
+        np.concatenate([-slopes, np.zeros(classes)]), constraints=scipy.optimize.LinearConstraint(rows, least, most), bounds=bounds,
+        options={"presolve": False},
     )  # fmt: skip
     if found.x is None:
         return None

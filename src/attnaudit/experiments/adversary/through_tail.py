@@ -14,6 +14,9 @@ search knows attention that is within ε, and walks to it from attention that is
 5. with more than two classes, a climb: programs on the slopes at the best attention so far, each in a box around it, which is halved where
    it gains nothing. Where all classes are modelled, the first climb starts before the single tokens count.
 
+Of a vocabulary the search reads classes that stand for all others (`some_classes`). What it finds is then read for all of them, and moved
+towards the model's own attention where it is beyond ε.
+
 What is returned has been read out and is within ε. It is what was found; nothing says that it is the maximum.
 """
 
@@ -39,6 +42,7 @@ from attnaudit.experiments.adversary.segments import (
     linear_attention,
     pairs_of,
 )
+from attnaudit.experiments.adversary.some_classes import MANY, blocks, of_some_classes, representatives
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
 from attnaudit.stats.measures import LN2, jsd_terms
@@ -48,10 +52,11 @@ TOKENS, SPREAD = 64, 16  # single tokens that are read out; of a longer row so m
 STARTS, PARTNERS, LEAST_ATTENDED = 16, 24, 8  # tokens that a pair may start from, and end at; of least attention among them
 PIECE = 2  # rows whose pairs are considered together
 MIDDLES = 24  # pairs whose middle is read out
+NEARER = 4  # outputs of all classes read to move what was found within ε
 FOLLOWED = 6  # pairs that are followed on the tail itself
 ROUNDS, MORE = 2, 3  # of one token more, and from how many tokens each
 AIMS, STEPS = 3, 6  # outputs read to find a point within ε, and then to find the first
-CLASSES = 100  # whose probability is modelled; all others count together, which hides what one gains from another
+CLASSES, STAND_IN = 101, 100  # whose probability is modelled at most; of more so many, which stand for all
 PROGRAMS = 3  # linear programs of a row with more than two classes, on one model
 SUPPORT = 16  # tokens with weight
 GAP = 1e-3  # from the bound, within which an attention is as good as proven the furthest
@@ -83,19 +88,35 @@ def attention_within(readout: Readout, alpha: Ragged, epsilon: float) -> Ragged:
     """For every row the furthest attention found whose output is within ``epsilon``; the model's own where nothing else is."""
     values = alpha.values.copy()
     for rows in row_blocks(alpha):
-        found = _Search(readout.take(rows), alpha.take(rows), epsilon).run()
-        values[alpha.positions(rows)] = found.values
+        outputs = Outputs.of(readout.take(rows), alpha.take(rows))
+        within = _searched if outputs.own.shape[1] < MANY else _searched_by_some
+        values[alpha.positions(rows)] = within(outputs, epsilon).values
     return alpha.with_values(values)
+
+
+def _searched(outputs: Outputs, epsilon: float) -> Ragged:
+    return _Search(outputs, epsilon).run()
+
+
+def _searched_by_some(outputs: Outputs, epsilon: float) -> Ragged:
+    """What the search finds by some classes that stand for all, then read in full; by all where the tail cannot be read for some."""
+    values = outputs.alpha.values.copy()
+    for rows in blocks(outputs):
+        part = outputs.take(rows)
+        some = of_some_classes(part)
+        found = _searched(part, epsilon) if some is None else _moved_within(part, _searched(some, epsilon), epsilon - NOISE)
+        values[outputs.alpha.positions(rows)] = found.values
+    return outputs.alpha.with_values(values)
 
 
 class _Search:
     """Of some rows together: every step reads the outputs of all of them."""
 
-    def __init__(self, readout: Readout, alpha: Ragged, epsilon: float) -> None:
-        self.alpha, self.epsilon = alpha, epsilon
+    def __init__(self, outputs: Outputs, epsilon: float) -> None:
+        self.outputs, self.readout, self.alpha = outputs, outputs.readout, outputs.alpha
+        alpha = self.alpha
         self.limit = max(epsilon - NOISE, 0.0)
-        self.readout, self.outputs = readout, Outputs.of(readout, alpha)
-        self.classes = _likeliest(two_classes(self.outputs.own))
+        self.classes = _modelled_classes(two_classes(self.outputs.own))
         self.own_p = self.modelled(self.outputs.own, np.arange(len(alpha)))
         self.best = Best(np.zeros(len(alpha)), alpha.with_values(alpha.values.copy()), np.log(self.own_p))
 
@@ -136,7 +157,7 @@ class _Search:
         """The token of least attention first: where it is within ε, no other is read out."""
         tokens, count = _by_attention(self.alpha)
         n, most = tokens.shape
-        distance, log_p = np.full((n, most), np.inf), np.zeros((n, most, self.own_p.shape[1]))
+        distance, log_p = np.full((n, most), np.inf), np.zeros((n, most, self.own_p.shape[1]), self.own_p.dtype)
         for ranks in (np.arange(most) == 0, np.arange(most) > 0):
             row, rank = np.nonzero(ranks & (np.arange(most) < count[:, None]) & ~(distance[:, :1] <= self.limit))
             segments = pairs_of(row, tokens[row, rank], tokens[row, rank])
@@ -209,10 +230,11 @@ class _Search:
 
     def climb(self, singles: Singles, rows: np.ndarray, times: int) -> None:
         """From the best so far: a program on the slopes there, in a box around it, and the way from what it gives to the best."""
-        box = np.full(len(self.alpha), BOX)
+        box, moved, log_p = np.full(len(self.alpha), BOX), np.ones(len(self.alpha), bool), singles.log_p.copy()
         for _ in range(times):
             rows = self.below_bound(singles, rows[box[rows] >= SMALLEST_BOX])
-            before, log_p = self.best.value[rows].copy(), self.tangents(singles, rows)
+            before = self.best.value[rows].copy()
+            self.tangents(singles, rows[moved[rows]], log_p)
             made = [self._step_up(singles, row, log_p[row], float(box[row])) for row in rows.tolist()]
             solved = np.array([one is not None for one in made], bool)
             tried = rows[solved]
@@ -221,6 +243,7 @@ class _Search:
             value, within = self.worth(segments, start), distance <= self.limit
             self.keep(segments.take(within), start[within], value[within], found[within])
             self._to_best(segments, distance, found, ~within & (value > before[solved]))
+            moved[rows] = self.best.value[rows] > before
             box[rows[self.best.value[rows] <= before + PROGRESS]] *= 0.5
 
     def _step_up(self, singles: Singles, row: int, log_p: np.ndarray, box: float) -> np.ndarray | None:
@@ -249,14 +272,13 @@ class _Search:
         least = self.alpha.values[self.alpha.offsets[rows] + singles.tokens[rows, 0]]
         return rows[self.best.value[rows] < 0.5 * LN2 + gains(np.ones(len(rows)), least) - GAP]
 
-    def tangents(self, singles: Singles, rows: np.ndarray) -> Float[np.ndarray, "n k c"]:
-        """The log-probabilities of each single token by the slopes at the best attention so far."""
-        log_p, best = singles.log_p.copy(), self.best
+    def tangents(self, singles: Singles, rows: np.ndarray, log_p: Float[np.ndarray, "n k c"]) -> None:
+        """Sets in ``log_p`` those of each single token by the slopes at the best attention so far of the ``rows``."""
+        best = self.best
         row, rank = np.nonzero(np.arange(log_p.shape[1]) < singles.count[rows, None])
         row = rows[row]
         found = self.read(_to_the_best(row, singles.tokens[row, rank]), np.full(len(row), 1.0 - STEP))[1]
         log_p[row, rank] = best.log_p[row] + (found - best.log_p[row]) / STEP
-        return log_p
 
     def one_more(self, singles: Singles, rows: np.ndarray) -> tuple[Segments, Curves, np.ndarray, np.ndarray]:
         """From the tokens of least attention to the best so far."""
@@ -305,17 +327,18 @@ class _Search:
         return np.sort(order[place < most])
 
     def modelled(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Probabilities of the classes modelled, and of all others together where there are any."""
+        """Probabilities of the classes modelled, which stand for all others where there are any."""
         both = two_classes(prediction)
         if self.classes is None:
             return np.maximum(both, LEAST)
-        kept = np.take_along_axis(both, self.classes[rows], axis=1)
-        return np.maximum(np.hstack([kept, 1.0 - kept.sum(axis=1, keepdims=True)]), LEAST)
+        classes, weight = self.classes
+        kept = np.maximum(np.take_along_axis(both, classes[rows], axis=1) * weight[rows], LEAST)
+        return (kept / kept.sum(axis=1, keepdims=True)).astype(np.float32)  # what an estimate is good for
 
     def read(self, segments: Segments, t: Float[np.ndarray, " m"]) -> tuple[np.ndarray, np.ndarray]:
         """TVD from the model's output (m,) and modelled log-probabilities (m, classes) at a point of every segment."""
         found = self.outputs.under(segments.rows, lambda chosen: self.attention(segments.take(chosen), t[chosen]), self._measure)
-        return found[:, 0], found[:, 1:]
+        return found[:, 0], found[:, 1:].astype(self.own_p.dtype)
 
     def _measure(self, prediction: np.ndarray, rows: np.ndarray) -> np.ndarray:
         return np.hstack([self.outputs.distance(prediction, rows)[:, None], np.log(self.modelled(prediction, rows))])
@@ -350,6 +373,24 @@ class _Search:
         self.best.attention.values[self.alpha.positions(rows)] = attention.values
 
 
+def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
+    """What was found, of all classes within ``limit``: where it is not, moved towards the model's own attention, along which TVD falls."""
+    alpha, share = outputs.alpha, np.ones(len(found))
+
+    def moved(rows: np.ndarray) -> Ragged:
+        own, other = alpha.take(rows), found.take(rows)
+        return own.with_values(own.values + own.spread(share[rows]) * (other.values - own.values))
+
+    outside = np.arange(len(found))
+    for _ in range(NEARER):
+        rows = outside
+        distance = outputs.under(rows, lambda chosen, rows=rows: moved(rows[chosen]), outputs.distance)
+        outside = rows[distance > limit]
+        share[outside] *= 0.999 * limit / distance[distance > limit]
+    share[outside] = 0.0
+    return moved(np.arange(len(found)))
+
+
 def _furthest_of_same_sum(contribution: Ragged, alpha: Ragged, rows: np.ndarray) -> Ragged:
     """Of each of the ``rows`` the attention found with the same attended sum that differs most; of the others their own."""
     values = alpha.values.copy()
@@ -375,9 +416,9 @@ def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -
     return Segments(rows, places, start, np.zeros_like(start), np.ones(len(rows)))
 
 
-def _likeliest(prediction: Float[np.ndarray, "n C"]) -> Int64[np.ndarray, "n k"] | None:
-    """The classes modelled one by one; None for all."""
-    return None if prediction.shape[1] <= CLASSES + 1 else np.argsort(-prediction, axis=1, kind="stable")[:, :CLASSES]
+def _modelled_classes(prediction: Float[np.ndarray, "n C"]) -> tuple[Int64[np.ndarray, "n k"], Float[np.ndarray, "n k"]] | None:
+    """The classes modelled one by one, and for how many each stands; None for all."""
+    return None if prediction.shape[1] <= CLASSES else representatives(prediction, STAND_IN)
 
 
 def _by_attention(alpha: Ragged) -> tuple[Int64[np.ndarray, "n k"], Int64[np.ndarray, " n"]]:

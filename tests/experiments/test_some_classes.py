@@ -1,0 +1,94 @@
+"""The adversary over a vocabulary: some classes stand for all in the search, and what it finds is within ε by all of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.adversary import some_classes
+from attnaudit.experiments.adversary.experiment import divergence
+from attnaudit.experiments.adversary.some_classes import of_some_classes, representatives
+from attnaudit.experiments.adversary.through_tail import _searched, attention_within
+from attnaudit.experiments.through_tail import Outputs
+from attnaudit.hf.gate import check_model
+from attnaudit.hf.network import Replay
+from attnaudit.stats.measures import tvd
+from attnaudit.trace import Trace
+from tests.hf.classes import tiny
+from tests.hf.encoding import random_texts
+from tests.hf.test_trace import collected, drawn
+
+VOCABULARY, EPSILON = 12_000, 0.01
+
+
+@pytest.fixture(scope="module")
+def trace(one_registry: None, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Both layers of a causal language model: the last is replayed at one position, the other step by step."""
+    model = tiny("GPT2LMHeadModel", vocab_size=VOCABULARY)
+    gate = check_model(model)
+    folder = collected(model, gate, random_texts(model, 2), tmp_path_factory.mktemp("model"), "all", scores=())
+    return Trace.read(folder, Replay(model, gate))
+
+
+@pytest.mark.parametrize("sharpness", [0.3, 1.0, 3.0])
+def test_some_classes_estimate_the_distance(sharpness: float):
+    random = np.random.default_rng(0)
+    logits = sharpness * random.normal(size=VOCABULARY)
+    other = logits + 0.05 * random.normal(size=VOCABULARY)
+    both = np.exp(np.stack([logits, other]))
+    p = both / both.sum(axis=1, keepdims=True)
+    classes, weight = representatives(p[:1], 1500)
+    assert len(set(classes[0].tolist())) == 1500
+    assert (weight >= 1.0 - 1e-9).all()
+    assert (weight * p[0, classes[0]]).sum() == pytest.approx(1.0, abs=1e-9)
+    estimate = weight * p[:, classes[0]]
+    estimate /= estimate.sum(axis=1, keepdims=True)
+    assert tvd(estimate[:1], estimate[1:]) == pytest.approx(tvd(p[:1], p[1:]), rel=0.08)
+
+
+def test_the_logits_of_some_classes_are_those_of_the_whole_tail(trace: Trace):
+    random = np.random.default_rng(0)
+    classes = random.integers(0, VOCABULARY, (len(trace), 20))
+    more = random.normal(size=classes.shape)
+    some, alpha = trace.readout.of_classes(classes, more), drawn(trace.alpha)
+    assert some is not None
+    expected = np.take_along_axis(trace.readout.logits(alpha), classes, axis=1) + more
+    np.testing.assert_allclose(some.logits(alpha), expected, atol=1e-4)
+
+
+def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(trace: Trace):
+    readout, alpha = trace.readout, trace.alpha
+    outputs = Outputs.of(readout, alpha)
+    assert of_some_classes(outputs) is not None
+    found = attention_within(readout, alpha, EPSILON)
+    assert (tvd(readout(found), readout(alpha)) <= EPSILON).all()
+    by_all = divergence(_searched(outputs, EPSILON), alpha)
+    loss = by_all - divergence(found, alpha)
+    assert loss.mean() <= 0.02  # two samples of an estimate: rows gain and lose up to 0.13
+    assert divergence(found, alpha).mean() > 0.06  # 0.03 where the likeliest classes are modelled, and all others together
+
+
+def test_other_rows_and_blocks_change_nothing(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+    readout, alpha = trace.readout, trace.alpha
+    whole = divergence(attention_within(readout, alpha, EPSILON), alpha)
+    order = np.random.default_rng(0).permutation(len(trace))
+    turned = divergence(attention_within(readout.take(order), alpha.take(order), EPSILON), alpha.take(order))
+    monkeypatch.setattr(some_classes, "WEIGHTS", some_classes.READ * 32)  # of one text at a time
+    parts = [*some_classes.blocks(Outputs.of(readout, alpha))]
+    assert len(parts) > 1
+    assert np.concatenate(parts).tolist() == list(range(len(trace)))
+    alone = divergence(attention_within(readout, alpha, EPSILON), alpha)
+    for other in (turned[np.argsort(order)], alone):
+        assert (~np.isclose(other, whole, atol=2e-3)).sum() <= 1  # of two ways that gain alike a climb takes one by the last digits
+
+
+def test_classes_that_do_not_stand_for_all_are_noticed(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+    """With a tail that forgets a class's weight the search reads all; with a search that reads too little, what it finds is moved."""
+    outputs = Outputs.of(trace.readout, trace.alpha)
+    honest = some_classes.representatives
+    monkeypatch.setattr(some_classes, "representatives", lambda p, number: honest(p, 3))
+    found: Ragged = attention_within(trace.readout, trace.alpha, EPSILON)
+    assert (tvd(trace.readout(found), trace.readout(trace.alpha)) <= EPSILON).all()
+    monkeypatch.setattr("attnaudit.trace.some_classes.SomeClasses.__call__", lambda self, pooled, rows: self.more[rows])
+    assert of_some_classes(outputs) is None
