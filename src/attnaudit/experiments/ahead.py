@@ -93,7 +93,7 @@ def _started(stack: ExitStack, trace: Trace, experiments: Sequence[str]) -> subp
 
 
 def compile_for(trace: str, *experiments: str) -> None:
-    """What the second process does: the experiments on a trace of one row, for the code of their kernels."""
+    """What the second process does, and ends: the experiments on a trace of one row, for the code of their kernels."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     from attnaudit.experiments import make_experiment, refusal
 
@@ -101,6 +101,7 @@ def compile_for(trace: str, *experiments: str) -> None:
     for experiment in map(make_experiment, experiments):
         if refusal(experiment, one_row) is None:
             experiment(one_row)
+    os._exit(0)  # Python would take a second to free what numba made
 
 
 def _end_with_parent() -> None:
