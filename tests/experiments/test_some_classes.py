@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+import torch
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.experiments.adversary import some_classes
@@ -67,6 +70,30 @@ def test_what_is_found_is_within_epsilon_of_all_classes_and_as_far_as_by_all(tra
     loss = by_all - divergence(found, alpha)
     assert loss.mean() <= 0.02  # two samples of an estimate: rows gain and lose up to 0.13
     assert divergence(found, alpha).mean() > 0.06  # 0.03 where the likeliest classes are modelled, and all others together
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("epsilon", [0.0, 1e-6])
+def test_an_epsilon_below_the_noise_leaves_the_attention(epsilon: float, trace: Trace):
+    found = attention_within(trace.readout, trace.alpha, epsilon)
+    np.testing.assert_allclose(found.sum(), 1.0, atol=1e-6)
+    assert (tvd(trace.readout(found), trace.readout(trace.alpha)) <= 1e-6).all()
+
+
+def test_a_model_keeps_what_hooks_left_on_its_output_layer(trace: Trace):
+    layer = trace.readout.tail.network.model.get_output_embeddings()
+    layer.forward = hooked = lambda input: torch.nn.functional.linear(input, layer.weight)
+    try:
+        assert of_some_classes(Outputs.of(trace.readout, trace.alpha)) is not None
+        assert layer.forward is hooked
+    finally:
+        del layer.forward
+
+
+def test_a_model_that_never_calls_its_output_layer_is_read_in_full(trace: Trace, monkeypatch: pytest.MonkeyPatch):
+    tail = trace.readout.tail
+    monkeypatch.setattr(tail.network.model, "get_output_embeddings", lambda: torch.nn.Linear(32, VOCABULARY))
+    assert of_some_classes(Outputs.of(replace(trace.readout, tail=replace(tail)), trace.alpha)) is None
 
 
 def test_other_rows_and_blocks_change_nothing(trace: Trace, monkeypatch: pytest.MonkeyPatch):

@@ -528,6 +528,19 @@ def test_products_by_onednn_are_those_of_the_model(name: str) -> None:
     assert all(weight.grad is None or bool(weight.grad.isfinite().all()) for weight in case.model.parameters())
 
 
+def test_parts_of_a_weight_are_not_kept_for_onednn() -> None:
+    """A part is another tensor each time: kept by that, memory would grow with every pass."""
+    case = case_of("BertForSequenceClassification")
+    products: Any = fast_products(case.model)
+    weight = torch.nn.Parameter(torch.randn(2, 3, 4))
+    with torch.no_grad(), products:
+        for part in (0, 1, 0):
+            torch.nn.functional.linear(torch.ones(1, 4), weight[part])
+        assert not products._laid_out
+        case.model(**case.inputs)
+    assert products._laid_out
+
+
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
 def test_gradients_by_onednn_are_those_of_the_model(name: str) -> None:
     case = case_of(name)

@@ -127,6 +127,17 @@ def test_a_replayed_trace_is_the_model_under_any_attention(name: str, cross: boo
         assert tvd(some.readout(drawn(trace.alpha)), expected / expected.sum(axis=1, keepdims=True)).max() <= 1e-5
 
 
+def test_texts_that_differ_in_their_types_alone_are_replayed_apart(tmp_path: Path) -> None:
+    model = tiny("BertForSequenceClassification", type_vocab_size=2)
+    torch.nn.init.normal_(model.get_parameter("bert.embeddings.token_type_embeddings.weight"))
+    gate, texts = check_model(model), random_texts(model, 1).take(np.array([0, 0]))
+    types = texts.ids.with_values(np.repeat([0, 1], texts.ids.lengths))
+    texts = replace(texts, type_ids=types, instance=np.arange(2), split=["test"] * 2)
+    trace = Trace.read(collected(model, gate, texts, tmp_path, "all", scores=()), Replay(model, gate))
+    assert trace.metadata["tail"] == "replay"
+    assert differences(model, gate, texts, trace) <= 1e-5
+
+
 def test_a_trace_does_not_depend_on_batches_or_shards(tmp_path: Path) -> None:
     model = tiny("BertForSequenceClassification")
     gate, texts = check_model(model), random_texts(model, 6)

@@ -23,7 +23,7 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import Kept, Query, States, replayed, replayed_together, states_of
+from attnaudit.hf.replay import FAILS, Kept, Query, States, replayed, replayed_together, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
 
@@ -76,10 +76,14 @@ class Replay:
 
     def states(self, row: Mapping[str, Any]) -> States:
         """What replays of a row's text start from."""
-        key = tuple(tuple(row.get(name) or ()) for name in ("ids", "type_ids", "written_ids"))
         assert self.gate.task is not None  # else nothing was collected
         query = Query(self.gate.task, row["query"])
-        return self.kept.get(key, lambda: states_of(self.model, self.inputs(row), query))
+        return self.kept.get(text_of(row), lambda: states_of(self.model, self.inputs(row), query))
+
+
+def text_of(row: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+    """What the model was given for a row, by which its states are kept."""
+    return tuple(tuple(row.get(name) or ()) for name in ("ids", "type_ids", "written_ids"))
 
 
 def replay_of(model: Any) -> Replay:
@@ -101,14 +105,14 @@ class Rows:
 
     @cached_property
     def output_layer(self) -> OutputLayer | None:
-        """The layer that scores the vocabulary; None of a model without one."""
-        module = self.network.model.get_output_embeddings()
-        if not isinstance(module, nn.Linear):
+        """The layer that scores the vocabulary; None of a model without one, or that cannot be read up to there."""
+        module, inner = self.network.model.get_output_embeddings(), Hidden(self.network, self._places)
+        if not isinstance(module, nn.Linear) or not inner.is_reached:
             return None
         weight = module.weight.detach().float().cpu().numpy()
         added = [module.bias, getattr(self.network.model, "final_logits_bias", None)]
         bias = sum((one.detach().float().cpu().numpy().ravel() for one in added if one is not None), np.zeros(len(weight), np.float32))
-        return OutputLayer(Hidden(self.network, self._places), weight, bias)
+        return OutputLayer(inner, weight, bias)
 
     @cached_property
     def _places(self) -> list[dict[str, Any]]:
@@ -119,7 +123,7 @@ class Rows:
         groups: defaultdict[Any, list[int]] = defaultdict(list)
         for k, row in enumerate(rows.tolist()):
             place = self._places[row]
-            groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), place["stack"], place["layer"]].append(k)
+            groups[text_of(place), place["stack"], place["layer"]].append(k)
         found: dict[int, np.ndarray] = {}
         with reading(self.network.model):
             for group in groups.values():
@@ -131,10 +135,10 @@ class Rows:
         groups: defaultdict[Any, list[int]] = defaultdict(list)
         for k in range(len(rows)):
             place = self._places[rows[k][0]]
-            groups[tuple(place["ids"]), tuple(place.get("written_ids") or ()), tuple(rows[k].tolist())].append(k)
+            groups[text_of(place), tuple(rows[k].tolist())].append(k)
         found: dict[int, np.ndarray] = {}
         with reading(self.network.model):
-            for (_, _, of_group), group in groups.items():
+            for (_, of_group), group in groups.items():
                 for start in range(0, len(group), OF_TEXTS):
                     part = group[start : start + OF_TEXTS]
                     sums = np.stack([pooled[rows.offsets[k] : rows.offsets[k + 1]] for k in part])
@@ -190,8 +194,8 @@ class Hidden:
     def _groups(self) -> Int64[np.ndarray, " n"]:
         """The number of the rows that may be replayed in one pass, of every row."""
         found: dict[Any, int] = {}
-        keys = ((self._number(place), self._way(place) != "position" and (place["ids"], place.get("written_ids"))) for place in self.places)
-        return np.array([found.setdefault(repr(key), len(found)) for key in keys], np.int64)
+        keys = ((self._number(place), self._way(place) != "position" and text_of(place)) for place in self.places)
+        return np.array([found.setdefault(key, len(found)) for key in keys], np.int64)
 
     def _number(self, place: dict[str, Any]) -> int:
         return self.network.numbers[place["stack"], place["layer"]]
@@ -208,6 +212,17 @@ class Hidden:
                     part = changed[start : start + OF_TOKENS]
                     found[part] = self._pass(pooled[part], [self.places[row] for row in rows[part].tolist()])
         return found
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether the model calls its output layer, and computes its logits from what that layer gives without an error."""
+        place = self.places[0]
+        pooled = self.network.states(place).sums[self._number(place)][place["head"]].float().cpu().numpy()
+        try:
+            self(pooled[None], np.zeros(1, np.int64))
+        except FAILS:
+            return False
+        return True
 
     @property
     def width(self) -> int:
@@ -232,8 +247,11 @@ def _input_of(layer: nn.Linear) -> Iterator[list[torch.Tensor]]:
         given.append(input)
         return input.new_zeros(1).expand(*input.shape[:-1], layer.out_features)
 
+    before = vars(layer).get("forward")  # of this layer alone, as a hook leaves it
     layer.forward = keep
     try:
         yield given
     finally:
         del layer.forward
+        if before is not None:
+            layer.forward = before

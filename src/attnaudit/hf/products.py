@@ -30,7 +30,7 @@ def fast_products(model: nn.Module) -> AbstractContextManager[Any]:
 
 
 class _OneDnn(TorchFunctionMode):
-    """Computes ``functional.linear`` with weights in the layout of oneDNN, each laid out once."""
+    """Computes ``functional.linear`` with parameters in the layout of oneDNN, each laid out once: a part of one is new each time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class _OneDnn(TorchFunctionMode):
     ) -> Any:
         if func is torch.addmm and not kwargs and _is_layer(*args):
             return self.product(args[1], args[2], args[0], turned=True)
-        if func is functional.linear and not kwargs and all(map(_is_plain, args)):
+        if func is functional.linear and not kwargs and isinstance(args[1], nn.Parameter) and all(map(_is_plain, args)):
             rows, weight, bias = args if len(args) == 3 else (*args, None)
             if not torch.is_grad_enabled() or not any(part is not None and part.requires_grad for part in args):
                 return self.product(rows, weight, bias)
@@ -79,4 +79,7 @@ def _is_layer(bias: Any, rows: Any, weight: Any) -> bool:
 
 
 def _is_plain(argument: Any) -> bool:
-    return argument is None or (isinstance(argument, Tensor) and argument.dtype == torch.float32 and argument.layout == torch.strided)
+    if argument is None:
+        return True
+    on_cpu = isinstance(argument, Tensor) and argument.device.type == "cpu"
+    return on_cpu and argument.dtype == torch.float32 and argument.layout == torch.strided

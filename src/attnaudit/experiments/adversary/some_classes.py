@@ -49,7 +49,7 @@ def of_some_classes(outputs: Outputs) -> Outputs | None:
     found = Outputs.of(readout, outputs.alpha)
     expected = weight * np.take_along_axis(own, classes, axis=1)
     expected /= expected.sum(axis=1, keepdims=True)
-    if (tvd(found.own, expected) > AGREE).any():
+    if not (tvd(found.own, expected) <= AGREE).all():
         return None
     return replace(found, own=expected)  # whose last digits, which rank classes that stand for as much, no batch decides
 

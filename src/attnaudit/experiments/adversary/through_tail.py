@@ -104,7 +104,7 @@ def _searched_by_some(outputs: Outputs, epsilon: float) -> Ragged:
     for rows in blocks(outputs):
         part = outputs.take(rows)
         some = of_some_classes(part)
-        found = _searched(part, epsilon) if some is None else _moved_within(part, _searched(some, epsilon), epsilon - NOISE)
+        found = _searched(part, epsilon) if some is None else _moved_within(part, _searched(some, epsilon), max(epsilon - NOISE, 0.0))
         values[outputs.alpha.positions(rows)] = found.values
     return outputs.alpha.with_values(values)
 
@@ -385,8 +385,9 @@ def _moved_within(outputs: Outputs, found: Ragged, limit: float) -> Ragged:
     for _ in range(NEARER):
         rows = outside
         distance = outputs.under(rows, lambda chosen, rows=rows: moved(rows[chosen]), outputs.distance)
-        outside = rows[distance > limit]
-        share[outside] *= 0.999 * limit / distance[distance > limit]
+        beyond = ~(distance <= limit)  # NaN too
+        outside = rows[beyond]
+        share[outside] *= 0.999 * limit / distance[beyond]
     share[outside] = 0.0
     return moved(np.arange(len(found)))
 
