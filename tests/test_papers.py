@@ -14,16 +14,21 @@ from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
+from attnaudit.core.progress import silent
 from attnaudit.corpora import CORPORA as REGISTERED
+from attnaudit.corpora import Corpus
 from attnaudit.corpora.registry import is_parallel
+from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table
 from attnaudit.published.numbers import ONCE, Number, judged, numbers
 from attnaudit.report.reproduction.once import Once, comparison, markdown_of
 from attnaudit.results import summary_row
-from attnaudit.runner import Sweep, plan_reproduction, reproduce, write_markdown
+from attnaudit.runner import RunSpec, Sweep, plan_reproduction, reproduce, write_markdown
 from attnaudit.runner.cells import RUNS
 from attnaudit.runner.jobs import STUDIES, Options, by_delta_alpha, command_of, job_of, kept, over_seeds
+from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import load, records_of, save
+from attnaudit.runner.timing import Speed
 
 TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
 COPYING = {
@@ -181,6 +186,69 @@ def test_a_dry_run_lists_the_trainings_of_runs_and_studies(finished: Path) -> No
     plan = plan_reproduction(sweep(finished))
     assert {one.state for one in plan.trainings} == {"finished"}
     assert {one.name for one in plan.trainings} >= {"planted-decisive-average-additive-s0", "base-s0", "uniform-s0", "iid-s0"}
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The corpora that are read, each time that one is."""
+    import attnaudit.corpora as corpora
+
+    found: list[str] = []
+
+    def counted(spec: CorpusSpec, real=corpora.read_corpus, **options) -> Corpus:
+        found.append(spec.source)
+        return real(spec, **options)
+
+    monkeypatch.setattr(corpora, "read_corpus", counted)
+    return found
+
+
+SEVERAL = (
+    *(replace(cell, seeds=1) for cell in SMALLEST.cells[:2]),
+    Cell("planted-decisive", study="seeds", settings=TINY | {"seeds.seeds": 1}),
+    Cell("planted-decisive", encoder="cnn", attention="additive", settings=TINY | GRADIENT),
+)
+
+
+def test_a_dry_run_reads_each_corpus_and_times_each_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]) -> None:
+    """Of runs and studies together: two runs, and a bidirectional LSTM and a uniform model in both studies."""
+    counts: list[tuple[int, int]] = []
+    paper = replace(SMALLEST, cells=SEVERAL)
+
+    def progress(what: str, done: int, total: int) -> None:
+        if what.startswith("time a few seconds of"):
+            counts.append((done, total))
+
+    monkeypatch.setattr("attnaudit.runner.planning.timed", lambda spec, corpus: Speed(1.0, 1.0, 1, 1.0, 1.0, 1))
+    plan = plan_reproduction(Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper), progress)
+    assert len(plan.trainings) > 4
+    assert read == ["planted-decisive"]
+    assert counts[:2] == [(0, 2), (1, 2)]
+    assert [done for done, _ in counts] == list(range(len(counts)))
+    assert len(counts) < len(plan.trainings)
+
+
+def test_cells_that_ask_for_one_corpus_read_it_once(tmp_path: Path, read: list[str]) -> None:
+    paper = replace(SMALLEST, cells=SEVERAL)
+    assert reproduce(Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper)).done == 4
+    assert read == ["planted-decisive"]
+
+
+def test_the_corpus_read_last_is_given_to_all_that_ask_for_the_same(read: list[str]) -> None:
+    """Other seeds and other shares are read anew; what is done after reading changes nothing; errors are kept too."""
+    last, spec = LastCorpus(), RunSpec.of("planted-decisive", settings=TINY)
+    first = last(spec, silent)
+    assert last(replace(spec, corpus=replace(spec.corpus, seed=0, removed=("good",))), silent) is first
+    assert last(RunSpec.of("planted-decisive", encoder="cnn", settings=TINY), silent) is first
+    assert last(replace(spec, seed=1), silent).fingerprint != first.fingerprint
+    assert last(RunSpec.of("planted-decisive", settings=TINY | {"corpus.size": 80}), silent) is not first
+    assert read == ["planted-decisive"] * 3
+    missing = RunSpec.of("sst", data_dir="nowhere")
+    for _ in range(2):
+        with pytest.raises(InputError, match="nowhere"):
+            last(missing, silent)
+    assert read == [*["planted-decisive"] * 3, "sst"]
+    assert last(spec, silent).fingerprint == first.fingerprint
 
 
 def test_a_study_with_other_settings_is_refused(finished: Path) -> None:

@@ -23,7 +23,7 @@ from attnaudit.core.progress import silent
 from attnaudit.runner import audit_into, run_study
 from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
-from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Seen, connected, refuse
+from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, connected, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
 from attnaudit.runner.store import versions
 from attnaudit.runner.studies import StudySpec
@@ -159,6 +159,29 @@ def test_a_head_that_is_silent_is_one_line(engine: RayCluster, stop_the_head: Ca
 def test_a_head_that_is_silent_when_all_is_done(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
     with pytest.raises(LostError), engine.opened(tmp_path):
         stop_the_head()
+
+
+def test_a_head_that_falls_silent_after_an_answer_that_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command ends while the second answer is under way, it comes, and the last one never does."""
+    under_way, for_ever, answers = threading.Event(), threading.Event(), count()
+
+    def nodes() -> list[Any]:
+        number = next(answers)
+        if number == 1:
+            under_way.set()
+            time.sleep(0.4)
+        elif number > 1:
+            for_ever.wait()
+        return []
+
+    monkeypatch.setattr(ray, "nodes", nodes)
+    monkeypatch.setattr("attnaudit.runner.ray_cluster.LOOK", 0.01)
+    monkeypatch.setattr("attnaudit.runner.ray_cluster.SILENT", 0.6)
+    head = Head()
+    under_way.wait()
+    with pytest.raises(LostError):
+        head.leave()
+    for_ever.set()
 
 
 def test_files_through_the_object_store(engine: RayCluster, whole: Path, tmp_path: Path) -> None:

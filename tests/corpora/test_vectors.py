@@ -10,6 +10,7 @@ import pytest
 
 from attnaudit.core.errors import InputError
 from attnaudit.corpora import Corpus, Vocabulary, planted_corpus, word_vectors
+from attnaudit.corpora.prepare import vocabulary as module
 
 LISTS = [["sun", "moon", "sun"], ["moon", "star"], ["sun", "sky"]]
 VOCABULARY = Vocabulary.build(LISTS, 1)
@@ -74,6 +75,33 @@ def test_missing_and_damaged_files(tmp_path: Path) -> None:
     assert "line 1: invalid UTF-8" in refused(bad)
     with pytest.raises(InputError, match="missing: 'none'; expected normal or zero"):
         word_vectors("random", VOCABULARY, LISTS, seed=0, missing="none")
+
+
+def test_word2vec_is_trained_once_for_all_that_ask_for_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[int] = []
+
+    def counted(sentences, dimension: int, seed: int, real=module._word2vec) -> dict[int, np.ndarray]:
+        trained.append(seed)
+        return real(sentences, dimension, seed)
+
+    monkeypatch.setattr(module, "_word2vec", counted)
+    monkeypatch.setattr(module, "_LAST_TRAINED", {})
+
+    def vectors(lists: list[list[str]] = LISTS, dimension: int = 8, seed: int = 3) -> np.ndarray:
+        return word_vectors("corpus", VOCABULARY, lists, dimension=dimension, seed=seed).matrix
+
+    first = vectors()
+    again = vectors([list(words) for words in LISTS])
+    assert (first == again).all()
+    again[:] = 0
+    assert (first == vectors()).all()
+    assert trained == [3]
+    vectors(seed=4)
+    vectors(dimension=9)
+    vectors([*LISTS[1:], LISTS[0]])
+    vectors([["sun"]])
+    assert trained == [3, 4, 3, 3, 3]
+    assert (first == vectors()).all()
 
 
 def test_random_vectors_are_standard_normal() -> None:

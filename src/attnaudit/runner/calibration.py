@@ -30,9 +30,9 @@ from attnaudit.results.measures import direction_of
 from attnaudit.runner.audits import RESULTS, audit_step, choose
 from attnaudit.runner.pipeline import train_into
 from attnaudit.runner.planning import Estimates, Plan
+from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.store import Store, alone, check_place, trace_digests
 from attnaudit.runner.studies import TRAININGS, finished_at, key_of, taught, training_folder
-from attnaudit.runner.tasks import task_of
 from attnaudit.runner.tasks.texts import INTERVENTIONS
 from attnaudit.trace import Trace
 
@@ -135,17 +135,17 @@ def plan_calibration(calibration: Calibration, progress: Progress | None = None)
     work = _Work(calibration, progress or silent, lambda line: None)
     jobs = [(one.name, training_folder(calibration.out / TRAININGS, one), one.spec) for one in calibration.trainings]
     note = f"{len(calibration.cells)} models are audited, {AUDIT_SECONDS:g} s each, which the estimate does not include"
-    return Estimates(work._corpus, work.progress).plan(jobs, (note,))
+    return Estimates(lambda spec, _: work._corpus(spec), work.progress).plan(jobs, (note,))
 
 
 @dataclass
 class _Work:
-    """A sweep under way; corpora are kept while cells read them."""
+    """A sweep under way."""
 
     calibration: Calibration
     progress: Progress
     say: Say
-    held: dict[str, Any] = field(default_factory=dict)
+    read: LastCorpus = field(default_factory=LastCorpus)
 
     def do(self, cell: Cell, number: int) -> None:
         """Train and audit one cell, unless that is done."""
@@ -177,12 +177,8 @@ class _Work:
     def _corpus(self, spec: Any) -> Any:
         """The corpus of a training before words are planted into it; a file is read once, whatever the seed of what is planted."""
         generated = CORPORA[spec.corpus.source].generate is not None
-        key = f"{spec.corpus.source} {spec.corpus.seed if generated else ''}"
-        if key not in self.held:
-            self.held.clear()
-            unplanted = replace(spec.corpus, planted=None, seed=spec.corpus.seed if generated else 0)
-            self.held[key] = task_of(spec).read(replace(spec, corpus=unplanted), self.progress)
-        return self.held[key]
+        unplanted = replace(spec.corpus, planted=None, seed=spec.corpus.seed if generated else 0)
+        return self.read(replace(spec, corpus=unplanted), self.progress)
 
     def _audit_of(self, cell: Cell) -> Path:
         return self.calibration.out / AUDITS / cell.name

@@ -24,6 +24,7 @@ from attnaudit.runner.cells import RUNS, manifest_of
 from attnaudit.runner.copying import copying_study, run_copying, specified
 from attnaudit.runner.engine import Engine, Here
 from attnaudit.runner.pipeline import run
+from attnaudit.runner.reading import Read
 from attnaudit.runner.store import MANIFEST, check_place
 from attnaudit.runner.studies import StudySpec, run_study
 
@@ -115,8 +116,8 @@ class StudyJob(_Job):
         check_place(self.folder, self.spec.to_json())
         return True
 
-    def do(self, progress: Progress, say: Say, engine: Engine) -> None:
-        run_study(self.spec, self.shared, progress, say, engine)
+    def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
+        run_study(self.spec, self.shared, progress, say, engine, read)
 
     def rows(self) -> list[dict[str, Any]]:
         return read_json(self.folder / "summary.json")
@@ -137,7 +138,7 @@ class CopyingJob(_Job):
         check_place(self.folder, specified(self.spec))
         return (self.folder / MANIFEST).exists()
 
-    def do(self, progress: Progress, say: Say, engine: Engine) -> None:
+    def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
         """In this process: all seeds are trained side by side."""
         run_copying(self.spec, self.folder, progress)
 

@@ -7,7 +7,7 @@ A training is taken to last as long as a finished one of the same kind. Where th
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
@@ -18,6 +18,7 @@ from attnaudit.core.files import content_key
 from attnaudit.core.progress import Progress, silent
 from attnaudit.runner.copying import copying_folder, copying_study, seconds_a_step, specified, steps_done
 from attnaudit.runner.jobs import CopyingJob, RunJob, StudyJob
+from attnaudit.runner.reading import LastCorpus, Read
 from attnaudit.runner.store import UNFINISHED, check_place, read_manifest
 from attnaudit.runner.studies import COPYING, StudySpec, check_name, prepared
 from attnaudit.runner.sweep import Sweep
@@ -77,7 +78,7 @@ def plan_run(spec: Any, out: str | Path, progress: Progress | None = None) -> Pl
     check_place(out, spec.to_json())
     corpus = task.read(spec, progress)
     check_place(out, {**spec.to_json(), "fingerprint": task.prepare(spec, corpus)[1]})
-    return Estimates(lambda spec: corpus, progress).plan([(spec.name, out, spec)])
+    return Estimates(lambda *_: corpus, progress).plan([(spec.name, out, spec)])
 
 
 def plan_study(
@@ -89,10 +90,7 @@ def plan_study(
         copying = copying_study(str(source), **options)
         return _plan_copying(copying, Path(out or copying_folder(copying)), progress or silent)
     spec = StudySpec.of(name, source, **options)
-    progress = progress or silent
-    study = prepared(spec, Path(out or spec.folder), progress)
-    jobs = [(training.name, study.folders[training.id], training.spec) for training in study.trainings]
-    return Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
+    return Estimates(LastCorpus(), progress or silent).plan_of_study(spec, Path(out or spec.folder))
 
 
 def _plan_copying(study: Copying, out: Path, progress: Progress) -> Plan:
@@ -118,49 +116,49 @@ def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
     jobs = [(cell.name, job.folder, job.spec) for cell, job in runs]
     for _, folder, spec in jobs:
         check_place(folder, spec.to_json())
-    held: dict[str, Any] = {}
-
-    def corpus_of(spec: Any) -> Any:
-        """That of the first seed stands for all; one is kept at a time."""
-        if spec.corpus.source not in held:
-            held.clear()
-            held[spec.corpus.source] = task_of(spec).read(spec, progress)
-        return held[spec.corpus.source]
-
-    plans = [Estimates(corpus_of, progress, (InputError,)).plan(jobs)]
-    plans += [_plan_job(cell.name, job, progress) for cell in sweep.cells if not isinstance(job := sweep.job(cell), RunJob)]
+    estimates = Estimates(LastCorpus(), progress, (InputError,))
+    plans = [estimates.plan(jobs)]
+    plans += [_plan_job(cell.name, job, estimates) for cell in sweep.cells if not isinstance(job := sweep.job(cell), RunJob)]
     trainings = {one.folder + one.name: one for plan in plans for one in plan.trainings}  # studies share trainings
     return Plan(tuple(trainings.values()), tuple(dict.fromkeys(note for plan in plans for note in plan.notes)))
 
 
-def _plan_job(name: str, job: StudyJob | CopyingJob, progress: Progress) -> Plan:
+def _plan_job(name: str, job: StudyJob | CopyingJob, estimates: Estimates) -> Plan:
     """The plan of a cell that is a study; one line where its data cannot be read."""
     try:
         if isinstance(job, CopyingJob):
-            return _plan_copying(job.spec, job.folder, progress)
-        study = prepared(job.spec, job.shared, progress)
+            return _plan_copying(job.spec, job.folder, estimates.progress)
+        return estimates.plan_of_study(job.spec, job.shared)
     except InputError as error:
         return Plan((Planned(name, str(job.folder), "missing", "", reason=str(error)),))
-    jobs = [(training.name, study.folders[training.id], training.spec) for training in study.trainings]
-    return Estimates(lambda spec: study.corpus, progress).plan(jobs, study.notes)
 
 
 @dataclass
 class Estimates:
-    """Estimates for trainings; what was timed holds for all with the same model. Errors that are ``tolerated`` leave a time unknown."""
+    """Estimates for trainings; what was timed holds for all with the same model, and the first seed that is read stands for all.
 
-    corpus_of: Callable[[Any], Any]
+    ``read`` gives the corpus of a specification. Errors that are ``tolerated`` leave a time unknown.
+    """
+
+    read: Read
     progress: Progress
     tolerated: tuple[type[InputError], ...] = ()
     recorded: dict[str, list[float]] = field(default_factory=dict)
     speeds: dict[str, Speed] = field(default_factory=dict)
+    models: set[str] = field(default_factory=set)  # that are to be timed, or were
 
     def plan(self, jobs: Sequence[tuple[str, Path, Any]], notes: Sequence[str] = ()) -> Plan:
         """Of the name, the folder and the spec of each training."""
         for _, folder, spec in jobs:
             if (seconds := recorded_seconds(folder)) is not None:
                 self.recorded.setdefault(_kind(spec), []).append(seconds)
+        self.models |= {_model(spec) for _, _, spec in jobs if _kind(spec) not in self.recorded}
         return Plan(tuple(self._planned(*job) for job in jobs), tuple(notes))
+
+    def plan_of_study(self, spec: StudySpec, out: Path) -> Plan:
+        """Of all trainings of a study in ``out``. Raises InputError."""
+        study = prepared(spec, out, self.progress, self.read)
+        return self.plan([(one.name, study.folders[one.id], one.spec) for one in study.trainings], study.notes)
 
     def _planned(self, name: str, folder: Path, spec: Any) -> Planned:
         of_this = Planned(name, str(folder), "finished", _length(spec.training))
@@ -179,12 +177,17 @@ class Estimates:
         """Seconds of the whole training."""
         if known := self.recorded.get(_kind(spec)):
             return fmean(known), "recorded"
-        model = content_key(spec.corpus.source, *(spec.to_json()[part] for part in ("model", "collect")), spec.training.batch_size)
+        model = _model(spec)
         if model not in self.speeds:
-            corpus = self.corpus_of(spec)
-            self.progress(f"time a few seconds of {name}", 0, 0)
+            corpus = self.read(spec, self.progress)
+            self.progress(f"time a few seconds of {name}", len(self.speeds), len(self.models))
             self.speeds[model] = timed(spec, corpus)
         return self.speeds[model].seconds(spec), "timed"
+
+
+def _model(spec: Any) -> str:
+    """A key of what the time of a step depends on."""
+    return content_key(spec.corpus.source, *(spec.to_json()[part] for part in ("model", "collect")), spec.training.batch_size)
 
 
 def _kind(spec: Any) -> str:

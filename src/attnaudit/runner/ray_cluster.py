@@ -72,9 +72,9 @@ class Head:
     def leave(self) -> None:
         """Ask a last time. Raises LostError where no answer comes."""
         self._left.set()
-        self._thread.join(max(self._patience(), 0.0))
-        if self._thread.is_alive():
+        while self._thread.is_alive():
             self.check()
+            self._thread.join(max(self._patience(), 0.0))
 
     def _patience(self) -> float:
         """Seconds left for an answer."""

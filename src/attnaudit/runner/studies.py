@@ -32,6 +32,7 @@ from attnaudit.runner.audits import RESULTS, audit_page, audit_step, choose, rep
 from attnaudit.runner.copying import copying_folder, copying_study, run_copying
 from attnaudit.runner.engine import LOCAL, Call, Engine, Here, files_of
 from attnaudit.runner.pipeline import train_into
+from attnaudit.runner.reading import LastCorpus, Read
 from attnaudit.runner.store import MANIFEST, Record, Store, alone, check_place, read_spec, remove_empty, some_of, trace_digests
 from attnaudit.runner.tasks import task_of, task_of_corpus
 from attnaudit.runner.tasks.pairs import TRANSLATIONS, read_translations
@@ -148,10 +149,10 @@ class Prepared:
         return [training for training in self.trainings if finished_at(self.folders[training.id]) is None]
 
 
-def prepared(spec: StudySpec, out: Path, progress: Progress) -> Prepared:
+def prepared(spec: StudySpec, out: Path, progress: Progress, read: Read | None = None) -> Prepared:
     """What there is to be done of a study in ``out``. Raises InputError, and RunError where that has another spec."""
     plain = spec.to_json()
-    corpus = task_of(spec.base).read(spec.base, progress)
+    corpus = (read or LastCorpus())(spec.base, progress)
     plain["fingerprint"] = corpus.fingerprint
     plan = spec.study.plan(spec.base, corpus)  # validates the plan before conflicting studies are looked for
     _check_places(out, out / spec.study.name, plain)
@@ -160,15 +161,16 @@ def prepared(spec: StudySpec, out: Path, progress: Progress) -> Prepared:
 
 
 def run_study(
-    spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None, engine: Engine = LOCAL
-) -> Path:
+    spec: StudySpec, out: str | Path, progress: Progress | None = None, say: Say = lambda line: None, engine: Engine = LOCAL,
+    read: Read | None = None,
+) -> Path:  # fmt: skip
     """Do what is missing of a study in ``out``; returns the study's folder. Raises InputError, and RunError where that has another spec."""
     from attnaudit.report.study_page import write_studies, write_study
 
     for extra in task_of(spec.base).needs:
         require(extra, "study")
     out, progress = Path(out), progress or silent
-    study = prepared(spec, out, progress)
+    study = prepared(spec, out, progress, read)
     place, plain, folders, notes = out / spec.study.name, study.plain, study.folders, list(study.notes)
     for note in notes:
         say(f"note: {note}")

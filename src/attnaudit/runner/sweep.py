@@ -19,8 +19,8 @@ from attnaudit.published.reproduction import NotRun
 from attnaudit.runner.cells import RUNS, Finished, found_in
 from attnaudit.runner.engine import LOCAL, Call, Engine, files_of
 from attnaudit.runner.jobs import STUDIES, CopyingJob, Job, Options, RunJob, StudyJob, command_of, do_run, job_of, kept, over_seeds
+from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
-from attnaudit.runner.tasks import task_of
 from attnaudit.runner.twice import not_asked_for, not_run_of, reasons_of, record_corpora, recorded, reproduction_of
 
 Say = Callable[[str], None]
@@ -99,6 +99,7 @@ class _Work:
     progress: Progress
     say: Say
     failed: dict[Cell, str] = field(default_factory=dict)
+    read: LastCorpus = field(default_factory=LastCorpus)
 
     def do_all(self, cells: Sequence[Cell], engine: Engine) -> None:
         """Do the runs, then the studies."""
@@ -112,23 +113,20 @@ class _Work:
 
     def _calls(self, jobs: Sequence[RunJob]) -> Iterator[Call]:
         """A call for each run; those that share a corpus and a seed follow each other, and the corpus is read once."""
-        for (name, seed), alike in groupby(jobs, key=lambda job: (job.cell.corpus, job.cell.seed)):
-            same = list(alike)
+        for job in jobs:
+            spec = job.spec
             try:
-                spec = same[0].spec
-                corpus = task_of(spec).read(spec, within(f"{name} s{seed}", self.progress))
+                corpus = self.read(spec, within(f"{job.cell.corpus} s{job.cell.seed}", self.progress))
             except InputError as error:
-                self._skip(name, [job.cell for job in same], error)
+                self._skip(job.cell.corpus, job.cell, error)
                 continue
-            for job in same:
-                spec = job.spec
-                arguments = {"spec": spec, "folder": job.folder}
-                yield Call(job.cell.name, do_run, job.folder, arguments, files_of(spec), corpus, device=spec.device)
+            arguments = {"spec": spec, "folder": job.folder}
+            yield Call(job.cell.name, do_run, job.folder, arguments, files_of(spec), corpus, device=spec.device)
 
     def _do_study(self, job: StudyJob | CopyingJob, engine: Engine) -> None:
         started, error = time.perf_counter(), None
         try:
-            job.do(within(job.cell.name, self.progress), self.say, engine)
+            job.do(within(job.cell.name, self.progress), self.say, engine, self.read)
         except InputError as caught:
             error = caught
         self._report(job.cell, time.perf_counter() - started, error)
@@ -138,16 +136,16 @@ class _Work:
         if isinstance(error, RunError):
             raise error
         if error is not None:
-            self._skip(cell.name, [cell], error)
+            self._skip(cell.name, cell, error)
             return
         number = self.sweep.cells.index(cell) + 1
         self.say(f"{cell.name}: {seconds:.0f} s ({number} of {len(self.sweep.cells)})")
 
-    def _skip(self, name: str, cells: Sequence[Cell], error: InputError) -> None:
+    def _skip(self, name: str, cell: Cell, error: InputError) -> None:
         """Keep the reason, and say it once."""
-        if str(error) not in (reason for cell, reason in self.failed.items() if cell.corpus == cells[0].corpus):
+        if str(error) not in (reason for other, reason in self.failed.items() if other.corpus == cell.corpus):
             self.say(f"{name} is skipped: {error}")
-        self.failed |= dict.fromkeys(cells, str(error))
+        self.failed[cell] = str(error)
 
 
 def write_page(sweep: Sweep, failed: dict[Cell, str], say: Say) -> Outcome:

@@ -18,7 +18,7 @@ from attnaudit.runner.pipeline import resolve_device
 from attnaudit.runner.store import Store
 from attnaudit.runner.tasks import Job, task_of
 
-SECONDS, ROWS = 4.0, 32  # of training, at most an epoch; of test, of which the trace is timed
+SECONDS, ROWS = 2.0, 32  # of training, at most an epoch; of test, of which the trace is timed
 DEV = 1 / 3  # cost of a row of dev, which has no backward pass, as a share of that of a row of train
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.files import content_key
 from attnaudit.core.ragged import Ragged
 from attnaudit.corpora.corpus import key_number, keyed
 from attnaudit.corpora.formats.lines import invalid_utf8, numbered_lines
@@ -81,6 +83,7 @@ Missing = Literal["normal", "zero"]
 _WINDOW = 10
 _WORDS_TO_SEE = 20_000_000  # small corpora are read up to 15 times, large ones at least 3 times
 _MOST_EPOCHS, _FEWEST_EPOCHS = 15, 3
+_LAST_TRAINED: dict[str, dict[int, np.ndarray]] = {}  # by what they follow from
 
 
 @dataclass(frozen=True)
@@ -148,14 +151,32 @@ class _Sentences:
         for tokens in self.token_lists:
             yield [words[BOS], *(word if word in known else words[UNK] for word in tokens), words[EOS]]
 
+    def digest(self) -> str:
+        """Equal for the same words in the same rows."""
+        found = hashlib.blake2b(digest_size=16)
+        for words in self:
+            found.update("\x1f".join([*words, ""]).encode())
+        return found.hexdigest()
+
 
 def _trained(vocabulary: Vocabulary, train_tokens: Sequence[Sequence[str]], dimension: int, seed: int) -> dict[int, np.ndarray]:
+    """The vector of each word's number. Those trained last are kept: models that are compared are often trained with the same."""
+    sentences = _Sentences(vocabulary, train_tokens)
+    key = content_key(vocabulary.words, sentences.digest(), dimension, seed)
+    if key not in _LAST_TRAINED:
+        _LAST_TRAINED.clear()
+        _LAST_TRAINED[key] = _word2vec(sentences, dimension, seed)
+    return _LAST_TRAINED[key]
+
+
+def _word2vec(sentences: _Sentences, dimension: int, seed: int) -> dict[int, np.ndarray]:
     from gensim.models import Word2Vec  # here because it takes a second
 
-    total = sum(map(len, train_tokens))
+    vocabulary = sentences.vocabulary
+    total = sum(map(len, sentences.token_lists))
     epochs = min(_MOST_EPOCHS, max(_FEWEST_EPOCHS, _WORDS_TO_SEE // max(total, 1)))
     model = Word2Vec(
-        _Sentences(vocabulary, train_tokens),
+        sentences,
         vector_size=dimension, window=_WINDOW, min_count=1, epochs=epochs, workers=1, seed=key_number(seed, "word2vec") % 2**32,
     )  # fmt: skip
     number_of = {word: number for number, word in enumerate(vocabulary.words)}
