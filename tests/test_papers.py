@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
+from attnaudit.cli.show import show_plan
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019
@@ -188,6 +189,26 @@ def test_a_dry_run_lists_the_trainings_of_runs_and_studies(finished: Path) -> No
     assert {one.name for one in plan.trainings} >= {"planted-decisive-average-additive-s0", "base-s0", "uniform-s0", "iid-s0"}
 
 
+def test_a_dry_run_shows_the_trainings_of_each_folder_of_studies_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A study that cannot be read is named whole, and many seeds in a row by the first and the last."""
+    cells = (
+        Cell("planted-decisive", encoder="average", attention="additive", seeds=2, settings=TINY),
+        Cell("planted-decisive", study="uniform", settings=TINY | {"uniform.seeds": 1}),
+        Cell("planted-decisive", study="uniform", variant="longer", settings=TINY | {"uniform.seeds": 5}),
+        Cell("sst", study="seeds"),
+        Cell("iid", study="copying", settings=COPYING, vectors=False),
+    )
+    paper = replace(SMALLEST, cells=cells)
+    show_plan(plan_reproduction(Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper)), as_json=False)
+    shown = {
+        cells[0]: cells[1] for line in capsys.readouterr().out.splitlines() if len(cells := [*map(str.strip, line.split("│")[1:])]) > 1
+    }
+    assert shown == {
+        "planted-decisive-average-additive": "0, 1", "planted-decisive/base": "0", "planted-decisive/uniform": "0",
+        "planted-decisive-longer/base": "0 to 4", "planted-decisive-longer/uniform": "0 to 4", "sst-seeds": "", "iid-copying/iid": "0, 1",
+    }  # fmt: skip
+
+
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The corpora that are read, each time that one is."""
@@ -212,20 +233,19 @@ SEVERAL = (
 
 def test_a_dry_run_reads_each_corpus_and_times_each_model_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: list[str]) -> None:
     """Of runs and studies together: two runs, and a bidirectional LSTM and a uniform model in both studies."""
-    counts: list[tuple[int, int]] = []
+    timed: list[tuple[str, int, int]] = []
     paper = replace(SMALLEST, cells=SEVERAL)
 
     def progress(what: str, done: int, total: int) -> None:
-        if what.startswith("time a few seconds of"):
-            counts.append((done, total))
+        cell, _, action = what.rpartition(" · ")
+        if action.startswith("time a few seconds of"):
+            timed.append((cell, done, total))
 
     monkeypatch.setattr("attnaudit.runner.planning.timed", lambda spec, corpus: Speed(1.0, 1.0, 1, 1.0, 1.0, 1))
     plan = plan_reproduction(Sweep(tmp_path / "out", paper.plan(), None, "random", {}, paper), progress)
-    assert len(plan.trainings) > 4
+    assert len(plan.trainings) == 5
     assert read == ["planted-decisive"]
-    assert counts[:2] == [(0, 2), (1, 2)]
-    assert [done for done, _ in counts] == list(range(len(counts)))
-    assert len(counts) < len(plan.trainings)
+    assert timed == [("", 0, 2), ("", 1, 2), ("planted-decisive-uniform (1 of 2)", 0, 2), ("planted-decisive-uniform (1 of 2)", 1, 2)]
 
 
 def test_cells_that_ask_for_one_corpus_read_it_once(tmp_path: Path, read: list[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -47,6 +48,7 @@ ESTIMATE = (
     "(timed) for all epochs and texts; patience or a perfect dev score may end a training sooner. Audits, translations, analyses and "
     "pages come on top."
 )
+_SEED = re.compile(r"-s(\d+)$")  # ends the name of a training
 WIDTH = 140  # columns where the output is no terminal
 
 
@@ -237,11 +239,11 @@ def show_plan(plan: Plan, as_json: bool) -> None:
     groups: dict[tuple[str, ...], list[Planned]] = {}
     for one in plan.trainings:
         done = f", {one.done} done" if one.done else ""
-        groups.setdefault((one.name.rpartition("-s")[0], f"{one.length}{done}", one.state, one.source), []).append(one)
+        groups.setdefault((_kind_of(one), f"{one.length}{done}", one.state, one.source), []).append(one)
     rows = []
     for (name, long, state, source), group in groups.items():
         seconds = None if source == "unknown" else duration(fmean(one.seconds for one in group))
-        rows.append((name, ", ".join(one.name.rpartition("-s")[2] for one in group), long, state, seconds, source))
+        rows.append((name, _seeds_of(group), long, state, seconds, source))
     print_rows("", ("training", "seeds", "length", "state", "time of each", "source"), rows, whole=("training",))
     _lines("cannot be estimated", dict.fromkeys(one.reason for one in plan.missing if one.reason))
     unknown = sum(one.source == "unknown" for one in plan.missing)
@@ -250,6 +252,18 @@ def show_plan(plan: Plan, as_json: bool) -> None:
     typer.echo(f"{len(plan.missing)} of {count(len(plan.trainings), 'training')} missing{': ' if left else ''}{', and '.join(left)}")
     if plan.missing:
         typer.echo(ESTIMATE)
+
+
+def _kind_of(one: Planned) -> str:
+    """The name of a training without its seed, and where there are several folders of studies that of its own."""
+    return "/".join(filter(None, (one.studies, _SEED.sub("", one.name))))
+
+
+def _seeds_of(group: Sequence[Planned]) -> str:
+    """``0, 1`` or ``0 to 19``; nothing for what has none."""
+    seeds = [int(found[1]) for one in group if (found := _SEED.search(one.name))]
+    run = len(seeds) > 3 and seeds == [*range(seeds[0], seeds[-1] + 1)]
+    return f"{seeds[0]} to {seeds[-1]}" if run else ", ".join(map(str, seeds))
 
 
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:

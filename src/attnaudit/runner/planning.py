@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key
-from attnaudit.core.progress import Progress, silent
+from attnaudit.core.progress import Progress, silent, within
 from attnaudit.runner.copying import copying_folder, copying_study, seconds_a_step, specified, steps_done
 from attnaudit.runner.jobs import CopyingJob, RunJob, StudyJob
 from attnaudit.runner.reading import LastCorpus, Read
@@ -38,6 +38,7 @@ Source = Literal["recorded", "timed", "unknown"]
 class Planned:
     """One training: its ``name``, its ``folder``, its ``length`` ("8 epochs"), and how many epochs are ``done``.
 
+    ``studies`` is the folder of the studies that share it, where it is one of several folders.
     ``seconds`` is what a finished training and its trace took, else an estimate of what is left, by the ``source``: a finished training
     of the same kind, or a few seconds of one. Where it is unknown, ``reason`` says why.
     """
@@ -50,6 +51,7 @@ class Planned:
     seconds: float = 0.0
     source: Source = "unknown"
     reason: str = ""
+    studies: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,19 +120,24 @@ def plan_reproduction(sweep: Sweep, progress: Progress | None = None) -> Plan:
         check_place(folder, spec.to_json())
     estimates = Estimates(LastCorpus(), progress, (InputError,))
     plans = [estimates.plan(jobs)]
-    plans += [_plan_job(cell.name, job, estimates) for cell in sweep.cells if not isinstance(job := sweep.job(cell), RunJob)]
+    studies = [job for cell in sweep.cells if not isinstance(job := sweep.job(cell), RunJob)]
+    for number, job in enumerate(studies, 1):
+        labelled = within(f"{job.cell.name} ({number} of {len(studies)})", progress)
+        plans.append(_plan_job(job, replace(estimates, progress=labelled)))
     trainings = {one.folder + one.name: one for plan in plans for one in plan.trainings}  # studies share trainings
     return Plan(tuple(trainings.values()), tuple(dict.fromkeys(note for plan in plans for note in plan.notes)))
 
 
-def _plan_job(name: str, job: StudyJob | CopyingJob, estimates: Estimates) -> Plan:
+def _plan_job(job: StudyJob | CopyingJob, estimates: Estimates) -> Plan:
     """The plan of a cell that is a study; one line where its data cannot be read."""
     try:
         if isinstance(job, CopyingJob):
-            return _plan_copying(job.spec, job.folder, estimates.progress)
-        return estimates.plan_of_study(job.spec, job.shared)
+            plan, studies = _plan_copying(job.spec, job.folder, estimates.progress), job.folder
+        else:
+            plan, studies = estimates.plan_of_study(job.spec, job.shared), job.shared
     except InputError as error:
-        return Plan((Planned(name, str(job.folder), "missing", "", reason=str(error)),))
+        return Plan((Planned(job.cell.name, str(job.folder), "missing", "", reason=str(error)),))
+    return replace(plan, trainings=tuple(replace(one, studies=studies.name) for one in plan.trainings))
 
 
 @dataclass
@@ -145,14 +152,15 @@ class Estimates:
     tolerated: tuple[type[InputError], ...] = ()
     recorded: dict[str, list[float]] = field(default_factory=dict)
     speeds: dict[str, Speed] = field(default_factory=dict)
-    models: set[str] = field(default_factory=set)  # that are to be timed, or were
+    untimed: list[str] = field(default_factory=list)  # models of the plan that is made, as far as they are not timed yet
 
     def plan(self, jobs: Sequence[tuple[str, Path, Any]], notes: Sequence[str] = ()) -> Plan:
         """Of the name, the folder and the spec of each training."""
         for _, folder, spec in jobs:
             if (seconds := recorded_seconds(folder)) is not None:
                 self.recorded.setdefault(_kind(spec), []).append(seconds)
-        self.models |= {_model(spec) for _, _, spec in jobs if _kind(spec) not in self.recorded}
+        models = dict.fromkeys(_model(spec) for _, _, spec in jobs if _kind(spec) not in self.recorded)
+        self.untimed = [model for model in models if model not in self.speeds]
         return Plan(tuple(self._planned(*job) for job in jobs), tuple(notes))
 
     def plan_of_study(self, spec: StudySpec, out: Path) -> Plan:
@@ -180,7 +188,7 @@ class Estimates:
         model = _model(spec)
         if model not in self.speeds:
             corpus = self.read(spec, self.progress)
-            self.progress(f"time a few seconds of {name}", len(self.speeds), len(self.models))
+            self.progress(f"time a few seconds of {name}", self.untimed.index(model), len(self.untimed))
             self.speeds[model] = timed(spec, corpus)
         return self.speeds[model].seconds(spec), "timed"
 
