@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from attnaudit.cli import main
-from attnaudit.cli.show import show_plan
+from attnaudit.cli.plan import show_plan
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_json
 from attnaudit.core.papers import SERRANO2019

@@ -98,7 +98,7 @@ def _stage(what: str) -> str:
 
 def show_plan_and_end(as_json: bool, plan: Callable[..., Plan], *arguments: Any) -> NoReturn:
     """Print what there is to train, and end the command."""
-    from attnaudit.cli.show import show_plan
+    from attnaudit.cli.plan import show_plan
 
     with progress() as bar:
         found = plan(*arguments, bar)

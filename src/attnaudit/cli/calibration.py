@@ -54,7 +54,7 @@ def calibrate(
       attnaudit calibrate --quick --data-dir data
       attnaudit calibrate --corpus planted-prior --construction guided_mixing --construction leak_last --seeds 1
     """
-    from attnaudit.cli.show import show_plan
+    from attnaudit.cli.plan import show_plan
     from attnaudit.runner.calibration import Calibration, plan_calibration
     from attnaudit.runner.calibration import calibrate as run_calibration
 

@@ -223,7 +223,8 @@ def train(
     """
     require("hf", f"train {config}")
     o.require_files(corpus)
-    from attnaudit.cli.show import show_plan, show_training
+    from attnaudit.cli.plan import show_plan
+    from attnaudit.cli.show import show_training
     from attnaudit.plans.transformer import TransformerTraining
     from attnaudit.runner.hf_training import plan_transformer, read_training, train_transformer
 

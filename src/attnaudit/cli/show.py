@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -30,7 +28,6 @@ from attnaudit.results.card import SummaryRows
 from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
 from attnaudit.results.skill import no_skill_of_run
-from attnaudit.results.words import count
 from attnaudit.runner.studies import duration
 from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import trace_metadata
@@ -38,17 +35,10 @@ from attnaudit.trace import trace_metadata
 if TYPE_CHECKING:
     from attnaudit.hf.gate import Check, Gate
     from attnaudit.report.reproduction.index import Line
-    from attnaudit.runner.planning import Plan, Planned
     from attnaudit.runner.settings import Setting
     from attnaudit.runner.sweep import Outcome
 
 SHOWN_SKIPPED, SHOWN_CLASSES = 3, 12
-ESTIMATE = (
-    "The estimate is the time of finished trainings of the same kind (recorded), or counts a few seconds of training and of tracing "
-    "(timed) for all epochs and texts; patience or a perfect dev score may end a training sooner. Audits, translations, analyses and "
-    "pages come on top."
-)
-_SEED = re.compile(r"-s(\d+)$")  # ends the name of a training
 WIDTH = 140  # columns where the output is no terminal
 
 
@@ -230,42 +220,6 @@ def show_settings(sections: Mapping[str, Sequence[Setting]], as_json: bool) -> N
         print_rows(title, columns, [row if wide else (*row[:3], row[4]) for row in rows], whole=("setting",))
 
 
-def show_plan(plan: Plan, as_json: bool) -> None:
-    """What there is to train: a line for each kind of training, over its seeds, and the time that is left."""
-    if as_json:
-        show_json(plan.to_json())
-        return
-    _lines("note", plan.notes)
-    groups: dict[tuple[str, ...], list[Planned]] = {}
-    for one in plan.trainings:
-        done = f", {one.done} done" if one.done else ""
-        groups.setdefault((_kind_of(one), f"{one.length}{done}", one.state, one.source), []).append(one)
-    rows = []
-    for (name, long, state, source), group in groups.items():
-        seconds = None if source == "unknown" else duration(fmean(one.seconds for one in group))
-        rows.append((name, _seeds_of(group), long, state, seconds, source))
-    print_rows("", ("training", "seeds", "length", "state", "time of each", "source"), rows, whole=("training",))
-    _lines("cannot be estimated", dict.fromkeys(one.reason for one in plan.missing if one.reason))
-    unknown = sum(one.source == "unknown" for one in plan.missing)
-    left = [f"about {duration(plan.seconds)} on this machine"] if unknown < len(plan.missing) else []
-    left += [f"{unknown} of unknown time"] if unknown else []
-    typer.echo(f"{len(plan.missing)} of {count(len(plan.trainings), 'training')} missing{': ' if left else ''}{', and '.join(left)}")
-    if plan.missing:
-        typer.echo(ESTIMATE)
-
-
-def _kind_of(one: Planned) -> str:
-    """The name of a training without its seed, and where there are several folders of studies that of its own."""
-    return "/".join(filter(None, (one.studies, _SEED.sub("", one.name))))
-
-
-def _seeds_of(group: Sequence[Planned]) -> str:
-    """``0, 1`` or ``0 to 19``; nothing for what has none."""
-    seeds = [int(found[1]) for one in group if (found := _SEED.search(one.name))]
-    run = len(seeds) > 3 and seeds == [*range(seeds[0], seeds[-1] + 1)]
-    return f"{seeds[0]} to {seeds[-1]}" if run else ", ".join(map(str, seeds))
-
-
 def show_listing(corpora: Sequence[dict[str, Any]], as_json: bool) -> None:
     """One line for each of `listed_corpora`."""
     if as_json:
@@ -283,8 +237,8 @@ def show_check(check: CorpusCheck, as_json: bool) -> None:
     title = f"{check.name}: {check.task}, vocabulary: words in {check.min_df} or more train rows; fingerprint {check.fingerprint[:16]}"
     typer.echo(printable(title))
     _show_tables(check, *_TABLES)
-    _lines("note", check.notes)
-    _lines("differs", check.differs)
+    show_lines("note", check.notes)
+    show_lines("differs", check.differs)
 
 
 def show_gate(gate: Gate, as_json: bool) -> None:
@@ -334,8 +288,8 @@ def show_fetched(fetched: Fetched, check: CorpusCheck | None, as_json: bool) -> 
         return
     if check is not None:
         _show_tables(check, "classes", "published", "damage")
-        _lines("note", check.notes)
-    _lines("note", fetched.notes)
+        show_lines("note", check.notes)
+    show_lines("note", fetched.notes)
     typer.echo(printable(f"{fetched.name}: {'already present' if fetched.already else 'fetched'}: {fetched.folder}"))
 
 
@@ -393,7 +347,7 @@ def _cell(value: Any) -> str:
     return "–" if value is None else str(value)
 
 
-def _lines(kind: str, lines: Iterable[str]) -> None:
+def show_lines(kind: str, lines: Iterable[str]) -> None:
     for line in lines:
         typer.echo(printable(f"{kind}: {line}"))
 
