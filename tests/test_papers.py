@@ -276,6 +276,25 @@ def test_a_study_with_other_settings_is_refused(finished: Path) -> None:
         reproduce(replace(sweep(finished, studies=["uniform"]), settings={"uniform.seeds": 2}))
 
 
+def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(tmp_path: Path) -> None:
+    """Of a run, a study and the copying task, once each; the seed of a run is no setting."""
+    cells = {cell.key: cell for cell in sweep(tmp_path).cells}  # of the runs that with seed 1
+    made = {
+        "planted-decisive-average-additive": {"training.epochs": 2, "erasure.other": "code"},
+        "planted-decisive-uniform": {"training.epochs": 2, "uniform.seeds": 2}, "iid-copying": {"copying.steps": 4},
+    }  # fmt: skip
+    for key, settings in made.items():
+        assert reproduce(replace(sweep(tmp_path / "out"), cells=[cells[key]], settings=settings)).done == 1
+    found = records_of(SMALLEST, tmp_path / "out" / "records")
+    assert {key: record["changed"] for key, record in found.items()} == made
+    for key, record in found.items():
+        words = record["command"].split()
+        assert {f"{name}={value}" for name, value in made[key].items()} <= set(words)
+        assert len({word.partition("=")[0] for word in words if "=" in word}) == sum("=" in word for word in words)
+    page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
+    assert "other settings than those of the paper here: training.epochs = 2" in page
+
+
 def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:
     paper = replace(SMALLEST, cells=(Cell("sst", study="uniform"), *SMALLEST.cells[2:]))
     outcome = reproduce(Sweep(tmp_path / "out", paper.plan(), str(tmp_path), "random", {}, paper))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 BY_OPTION = {"corpus.source": "CORPUS", "corpus.data_dir": "--data-dir", "model.encoder": "--encoder", "model.attention": "--attention"}
 _WHEREABOUTS = {"corpus.data_dir", "teacher.trace"}  # where the data lies is not what it is: the corpus fingerprint guards that
+_OF_A_RUN = ("seed", "study.seed", "fingerprint")  # of one run of several that are alike
 _MADE = ("size", "length", "symbols", "encoding")  # settings of parallel corpora that are in spec.json only where they are set
 PairPreset = Literal["small", "paper"]
 
@@ -259,6 +260,12 @@ def differences(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> list[str]
     left, right = _flat(ours), _flat(theirs)
     keys = [key for key in dict.fromkeys([*left, *right]) if key not in _WHEREABOUTS and left.get(key) != right.get(key)]
     return [f"{key} = {_shown(left, key)}, there {_shown(right, key)}" for key in keys]
+
+
+def other_settings(made: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The dotted settings of a ``spec.json`` that are not the ``usual`` ones: whereabouts, seeds and the fingerprint of the data apart."""
+    left, right = _flat(made), _flat(usual)
+    return {key: value for key, value in left.items() if key not in (*_WHEREABOUTS, *_OF_A_RUN) and value != right.get(key)}
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -17,7 +17,7 @@ from attnaudit.core.progress import Progress
 from attnaudit.corpora.registry import CORPORA as REGISTERED
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.papers import Cell, Declaration
-from attnaudit.plans.spec import RunSpec, corpus_settings
+from attnaudit.plans.spec import RunSpec, corpus_settings, other_settings
 from attnaudit.published.compare import interval_over_seeds
 from attnaudit.results import read_table, summary_row
 from attnaudit.runner.cells import RUNS, manifest_of
@@ -25,7 +25,7 @@ from attnaudit.runner.copying import copying_study, run_copying, specified
 from attnaudit.runner.engine import Engine, Here
 from attnaudit.runner.pipeline import run
 from attnaudit.runner.reading import Read
-from attnaudit.runner.store import MANIFEST, check_place
+from attnaudit.runner.store import MANIFEST, check_place, read_spec
 from attnaudit.runner.studies import StudySpec, run_study
 
 Say = Callable[[str], None]
@@ -77,8 +77,12 @@ class RunJob(_Job):
             settings={**self.paper.settings, **cell.settings, **options.settings}, data_dir=options.data_dir,
         )  # fmt: skip
 
+    @property
+    def plain(self) -> dict[str, Any]:
+        return self.spec.to_json()
+
     def finished(self) -> bool:
-        check_place(self.folder, self.spec.to_json())
+        check_place(self.folder, self.plain)
         return manifest_of(self.folder) is not None
 
     def rows(self) -> list[dict[str, Any]]:
@@ -110,10 +114,14 @@ class StudyJob(_Job):
             cell.study, cell.corpus, full=not cell.quick, data_dir=options.data_dir, settings=settings, **given
         )  # fmt: skip
 
+    @property
+    def plain(self) -> dict[str, Any]:
+        return self.spec.to_json()
+
     def finished(self) -> bool:
         if not (self.folder / MANIFEST).exists():
             return False
-        check_place(self.folder, self.spec.to_json())
+        check_place(self.folder, self.plain)
         return True
 
     def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
@@ -134,8 +142,12 @@ class CopyingJob(_Job):
     def spec(self) -> Any:
         return copying_study(self.cell.corpus, 0, {**self.cell.settings, **self.options.settings}, full=not self.cell.quick)
 
+    @property
+    def plain(self) -> dict[str, Any]:
+        return specified(self.spec)
+
     def finished(self) -> bool:
-        check_place(self.folder, specified(self.spec))
+        check_place(self.folder, self.plain)
         return (self.folder / MANIFEST).exists()
 
     def do(self, progress: Progress, say: Say, engine: Engine, read: Read) -> None:
@@ -147,7 +159,8 @@ class CopyingJob(_Job):
 
 
 Job = RunJob | StudyJob | CopyingJob
-"""Its ``folder``; ``finished``; ``do``, while `do_run` does a run; the ``rows`` of its summary. All raise InputError and RunError."""
+"""Its ``folder``; ``plain``, what its ``spec.json`` holds; ``finished``; ``do``, while `do_run` does a run; the ``rows`` of its summary.
+All raise InputError and RunError."""
 
 
 def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:
@@ -157,8 +170,16 @@ def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:
     return (CopyingJob if cell.study == COPYING else StudyJob)(paper, cell, out, options)
 
 
-def command_of(paper: Declaration, cell: Cell) -> str:
-    """The command that makes a cell, wherever data and vectors are."""
+def settings_changed(paper: Declaration, cell: Cell, folder: Path) -> dict[str, Any]:
+    """The dotted settings with which the finished cell in ``folder`` was made and that are not those of the paper's declaration."""
+    made = {key: value for key, value in read_spec(folder).items() if key != "vectors" or not cell.vectors}
+    found = other_settings(made, job_of(paper, cell, folder, Options()).plain)
+    renamed = {key.removeprefix("experiments."): value for key, value in found.items()}
+    return {f"{cell.study}.{key.removeprefix('study.')}" if key.startswith("study.") else key: value for key, value in renamed.items()}
+
+
+def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None = None) -> str:
+    """The command that makes a cell, with settings that are ``changed``, wherever data and vectors are."""
     chosen = {
         "preset": "" if cell.preset == "paper" else cell.preset,
         "encoder": cell.encoder,
@@ -171,8 +192,10 @@ def command_of(paper: Declaration, cell: Cell) -> str:
     if cell.study != COPYING:
         parts += ["--data-dir DATA"] if cell.corpus in REGISTERED else []
         parts += ["--vectors VECTORS"] if cell.vectors else []
-    settings = {**paper.settings, **cell.settings}
-    parts += [f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple) else value}" for key, value in settings.items()]
+    settings = {**paper.settings, **cell.settings, **(changed or {})}
+    parts += [f"--vectors {settings.pop('vectors')}"] if "vectors" in settings else []
+    parts += [f"--device {settings.pop('device')}"] if "device" in settings else []
+    parts += [f"--set {key}={','.join(map(str, value)) if isinstance(value, tuple | list) else value}" for key, value in settings.items()]
     return " ".join(parts)
 
 

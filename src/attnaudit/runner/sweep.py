@@ -18,7 +18,20 @@ from attnaudit.published.numbers import ONCE
 from attnaudit.published.reproduction import NotRun
 from attnaudit.runner.cells import RUNS, Finished, found_in
 from attnaudit.runner.engine import LOCAL, Call, Engine, files_of
-from attnaudit.runner.jobs import STUDIES, CopyingJob, Job, Options, RunJob, StudyJob, command_of, do_run, job_of, kept, over_seeds
+from attnaudit.runner.jobs import (
+    STUDIES,
+    CopyingJob,
+    Job,
+    Options,
+    RunJob,
+    StudyJob,
+    command_of,
+    do_run,
+    job_of,
+    kept,
+    over_seeds,
+    settings_changed,
+)
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
 from attnaudit.runner.twice import not_asked_for, not_run_of, reasons_of, record_corpora, recorded, reproduction_of
@@ -195,13 +208,20 @@ def record(sweep: Sweep, averaged: Sequence[Finished]) -> set[str]:
         if place.exists() and len(load(place).get("seeds", [])) > len(seeds):
             continue
         classes = len(runs[0].manifest["corpus"]["class_names"])
-        save(place, command_of(paper, cell), kept(paper, cell, over_seeds(summaries)), seeds=seeds, classes=classes)
+        _save(sweep, cell, runs[0].folder, over_seeds(summaries), seeds=seeds, classes=classes)
     for cell in (cell for cell in paper.every_cell if cell.study):
         job = sweep.job(cell)
         if (job.folder / "manifest.json").exists():
-            save(place_of(sweep.kept, cell), command_of(paper, cell), kept(paper, cell, job.rows()))
+            _save(sweep, cell, job.folder, job.rows())
             done.add(cell.name)
     return done
+
+
+def _save(sweep: Sweep, cell: Cell, folder: Path, rows: Sequence[Mapping[str, Any]], **more: Any) -> None:
+    """The record of a cell whose finished run or study is in ``folder``; it says what was ``changed`` of the settings declared."""
+    changed = settings_changed(sweep.paper, cell, folder)
+    more |= {"changed": changed} if changed else {}
+    save(place_of(sweep.kept, cell), command_of(sweep.paper, cell, changed), kept(sweep.paper, cell, rows), **more)
 
 
 def write_markdown(sweep: Sweep, file: Path) -> None:

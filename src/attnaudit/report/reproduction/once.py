@@ -72,7 +72,7 @@ def write_once(found: Once, folder: Path) -> Path:
     content = _content(found)
     write_text(folder / "reproduction.md", f"# Reproduction of {paper.paper.citation}\n\n{markdown_of(found)}")
     comparison(found).write_csv(folder / "reproduction.csv")
-    links = [("Verdict", "#verdict"), *((table.title.partition(":")[0], f"#table-{k}") for k, table in enumerate(content["tables"], 1))]
+    links = [("Verdict", "#verdict"), *((table.title.partition(" (")[0], f"#table-{k}") for k, table in enumerate(content["tables"], 1))]
     return write_page(
         folder / "index.html", [Section("reproduction_once", content, tuple(links))], f"Did “{paper.paper.title}” reproduce?",
         paper.question, title=f"Reproduction of {paper.paper.citation}", styles=("report.css", "reproduction.css"),
@@ -111,9 +111,17 @@ def _content(found: Once) -> dict[str, Any]:
     tables = [table for table in (_filled(found, table) for table in found.paper.tables) if table.rows]
     return {
         "tables": tables, "rule": RULE, "verdict": verdict(found), "agreements": AGREEMENTS, "missing": list(_missing(found)),
-        "notes": [*found.notes, *_other_tasks(found)],
+        "notes": [*found.notes, *_changed(found), *_other_tasks(found)],
         "commands": [(key, record["command"], record["commit"]) for key, record in found.records.items()],
     }  # fmt: skip
+
+
+def _changed(found: Once) -> Iterator[str]:
+    """A line for each record that was made with other settings than those declared."""
+    for key, record in found.records.items():
+        if changed := record.get("changed"):
+            settings = ", ".join(f"{name} = {value}" for name, value in changed.items())
+            yield f"{key} has other settings than those of the paper here: {settings}"
 
 
 def tally(found: Once) -> Counter[str]:
