@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 from jaxtyping import Bool, Float, Int64
 from scipy.special import rel_entr, softmax
 
 COARSE, FINE = 33, 17  # points of a segment at which the model is looked at, and between two of these
+NUMBERS = 1 << 18  # of the outputs there that are considered together: what a cache holds
 LEAST = 1e-12
 TINY = 1e-9
 
@@ -134,6 +134,14 @@ def pairs_of(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Segments:
 
 def crossing_of(curves: Curves, own: Float[np.ndarray, "m c"], limit: float) -> Crossing:
     """Where the model comes within ``limit`` of the outputs ``own`` first: on a grid, then on a finer one within the cell found."""
+    m, classes = own.shape
+    step = max(NUMBERS // (COARSE * classes), 1)
+    ranges = [np.arange(first, min(first + step, m)) for first in range(0, max(m, 1), step)]
+    parts = [_crossing_of(curves.take(some), own[some], limit) for some in ranges]
+    return Crossing(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+
+
+def _crossing_of(curves: Curves, own: Float[np.ndarray, "m c"], limit: float) -> Crossing:
     grid = np.broadcast_to(np.linspace(0.0, 1.0, COARSE), (len(own), COARSE))
     coarse = _on_grid(curves, own, limit, grid)
     start = grid[np.arange(len(own)), coarse.cell]
@@ -157,33 +165,6 @@ def _on_grid(curves: Curves, own: Float[np.ndarray, "m c"], limit: float, grid: 
 def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:
     """f of `exact.gain` of every weight: JSD is ½ ln 2 plus the gains of all weights."""
     return 0.5 * (rel_entr(weight, 0.5 * (weight + old)) + rel_entr(old, weight + old))
-
-
-def linear_attention(
-    log_odds: Float[np.ndarray, "k c"], own: Float[np.ndarray, " c"], slopes: np.ndarray, limit: float, box: np.ndarray | None = None
-) -> np.ndarray | None:
-    """The weights of largest ``slopes · weights`` that move the output by ``limit`` at most, to first order; None where there are none.
-
-    Each weight stays between the ends of its row of ``box`` (k, 2), or 0 and 1. ``log_odds`` are the log-probabilities of each token alone
-    minus those of the output ``own``; the softmax is linearised there.
-    """
-    size, classes = log_odds.shape
-    moved = own[:, None] * (log_odds - log_odds @ own[:, None]).T  # of all classes 0, so that what some gain is the distance
-    low, high = (0.0, 1.0) if box is None else box.T
-    bounds = scipy.optimize.Bounds(np.zeros(size + classes), np.full(size + classes, np.inf))
-    bounds.lb[:size], bounds.ub[:size] = low, high
-    total = np.concatenate([np.zeros(size), np.ones(classes)])
-    rows = np.vstack([np.hstack([moved, -np.eye(classes)]), total, 1.0 - total])
-    most = np.concatenate([np.zeros(classes), [limit, 1.0]])
-    least = np.append(np.full(classes + 1, -np.inf), 1.0)
-    found = scipy.optimize.milp(  # of no whole numbers: in less time than linprog takes to come to the same solver
-        np.concatenate([-slopes, np.zeros(classes)]), constraints=scipy.optimize.LinearConstraint(rows, least, most), bounds=bounds,
-        options={"presolve": False},
-    )  # fmt: skip
-    if found.x is None:
-        return None
-    weights = np.maximum(found.x[:size], 0.0)
-    return weights / weights.sum()
 
 
 def chords(weight: np.ndarray, old: np.ndarray) -> np.ndarray:

@@ -23,25 +23,14 @@ What is returned has been read out and is within ε. It is what was found; nothi
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.adversary.segments import (
-    LEAST,
-    TINY,
-    Crossing,
-    Curves,
-    Segments,
-    Walk,
-    chords,
-    crossing_of,
-    gains,
-    linear_attention,
-    pairs_of,
-)
+from attnaudit.experiments.adversary.first_order import linear_attention
+from attnaudit.experiments.adversary.segments import LEAST, TINY, Crossing, Curves, Segments, Walk, chords, crossing_of, gains, pairs_of
 from attnaudit.experiments.adversary.some_classes import MANY, blocks, of_some_classes, representatives
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
@@ -206,21 +195,21 @@ class _Search:
 
         Between more than two classes a segment of two tokens may pass the outputs within ε by; several tokens together need not.
         """
-        shift, margin = np.zeros((len(rows), self.own_p.shape[1])), np.full(len(rows), self.limit)
-        slopes = [gains(np.ones(singles.count[row]), self._least(singles, row)) for row in rows.tolist()]
+        shift, margin, least = np.zeros((len(rows), self.own_p.shape[1])), np.full(len(rows), self.limit), self._least(singles, rows)
+        slopes = gains(np.ones(least.shape), least)
         for number in range(PROGRAMS):
-            made = [self._program(singles, row, shift[k], slopes[k], margin[k]) for k, row in enumerate(rows.tolist())]
-            solved = np.array([one is not None for one in made], bool)
-            rows, margin, weights = rows[solved], margin[solved], [one for one in made if one is not None]
+            weights = self._program(singles, rows, singles.log_p[rows] + shift[:, None], slopes, margin, (0.0, 1.0))
+            solved = ~np.isnan(weights[:, 0])
+            rows, margin, least, weights = rows[solved], margin[solved], least[solved], weights[solved]
             segments, start = _of_largest(rows, singles, weights), np.zeros(len(rows))
             distance, log_p = self.read(segments, start)
             value, within = self.worth(segments, start), distance <= self.limit
             self.keep(segments.take(within), start[within], value[within], log_p[within])
             if number == PROGRAMS - 1:
                 self._to_best(segments, distance, log_p, ~within & (value > self.best.value[rows]))
-            shift = np.array([log_p[k] - w @ singles.log_p[rows[k], : len(w)] for k, w in enumerate(weights)]).reshape(log_p.shape)
+            shift = log_p - (weights[:, :, None] * singles.log_p[rows]).sum(axis=1)
             margin = np.where(within, margin, 0.9 * margin)
-            slopes = [chords(w, self._least(singles, row)) for w, row in zip(weights, rows.tolist(), strict=True)]
+            slopes = chords(weights, least)
 
     def _to_best(self, segments: Segments, distance: np.ndarray, log_p: np.ndarray, chosen: np.ndarray) -> None:
         """Follow segments from attentions that are not within ε to the best so far."""
@@ -235,10 +224,10 @@ class _Search:
             rows = self.below_bound(singles, rows[box[rows] >= SMALLEST_BOX])
             before = self.best.value[rows].copy()
             self.tangents(singles, rows[moved[rows]], log_p)
-            made = [self._step_up(singles, row, log_p[row], float(box[row])) for row in rows.tolist()]
-            solved = np.array([one is not None for one in made], bool)
+            weights = self._step_up(singles, rows, log_p[rows], box[rows, None])
+            solved = ~np.isnan(weights[:, 0])
             tried = rows[solved]
-            segments, start = _of_largest(tried, singles, [one for one in made if one is not None]), np.zeros(len(tried))
+            segments, start = _of_largest(tried, singles, weights[solved]), np.zeros(len(tried))
             distance, found = self.read(segments, start)
             value, within = self.worth(segments, start), distance <= self.limit
             self.keep(segments.take(within), start[within], value[within], found[within])
@@ -246,26 +235,28 @@ class _Search:
             moved[rows] = self.best.value[rows] > before
             box[rows[self.best.value[rows] <= before + PROGRESS]] *= 0.5
 
-    def _step_up(self, singles: Singles, row: int, log_p: np.ndarray, box: float) -> np.ndarray | None:
-        tokens, least = singles.tokens[row, : singles.count[row]], self._least(singles, row)
-        held = self.best.attention[row][tokens]
+    def _step_up(self, singles: Singles, rows: np.ndarray, log_p: np.ndarray, box: Float[np.ndarray, "m 1"]) -> Float[np.ndarray, "m k"]:
+        least, best = self._least(singles, rows), self.best.attention
+        held = best.values[best.offsets[rows, None] + singles.tokens[rows]]
         low, high = np.maximum(held - box, 0.0), np.minimum(held + box, 1.0)
         slopes = (gains(high, least) - gains(low, least)) / (high - low)
-        log_odds = log_p[: len(tokens)] - np.log(self.own_p[row])
-        return linear_attention(log_odds, self.own_p[row], slopes, self.limit, np.column_stack([low, high]))
+        return self._program(singles, rows, log_p, slopes, np.full(len(rows), self.limit), (low, high))
 
     def _bent(self, segments: Segments, curves: Curves) -> tuple[Segments, Curves]:
         """The segments, and their curves through the outputs in the middle."""
         half = np.full(len(segments.rows), 0.5)
         return segments, curves.bent(half, self.read(segments, half)[1])
 
-    def _least(self, singles: Singles, row: int) -> np.ndarray:
-        """The model's own attention to the tokens of a row that were read out."""
-        return self.alpha[row][singles.tokens[row, : singles.count[row]]]
+    def _least(self, singles: Singles, rows: np.ndarray) -> Float[np.ndarray, "m k"]:
+        """The model's own attention to the tokens of the ``rows`` that were read out; further places repeat the first position's."""
+        return self.alpha.values[self.alpha.offsets[rows, None] + singles.tokens[rows]]
 
-    def _program(self, singles: Singles, row: int, shift: np.ndarray, slopes: np.ndarray, margin: float) -> np.ndarray | None:
-        log_p = singles.log_p[row, : singles.count[row]] + shift
-        return linear_attention(log_p - np.log(self.own_p[row]), self.own_p[row], slopes, margin)
+    def _program(
+        self, singles: Singles, rows: np.ndarray, log_p: np.ndarray, slopes: np.ndarray, margin: np.ndarray, box: tuple[Any, Any]
+    ) -> Float[np.ndarray, "m k"]:
+        own = self.own_p[rows]
+        low, high = (np.broadcast_to(end, slopes.shape) for end in box)
+        return linear_attention(log_p - np.log(own)[:, None], singles.count[rows], own, slopes, margin, (low, high))
 
     def below_bound(self, singles: Singles, rows: np.ndarray) -> np.ndarray:
         """The rows whose best is more than `GAP` below all attention on the token of least attention, which no attention exceeds."""
@@ -295,8 +286,8 @@ class _Search:
         ``ends`` are those whose end is known to be within ε.
         """
         walk = Walk.of(distance - self.limit, curves.a)
-        for _ in range(AIMS):
-            left = np.flatnonzero(np.isnan(walk.high))
+        for number in range(AIMS):
+            left = np.flatnonzero(np.isnan(walk.high) & ~(ends & (number > 0)))
             t = crossing_of(curves.take(left), self.own_p[segments.rows[left]], self.limit).inside
             curves = curves.with_rows(left, curves.take(left).bent(t, self._step(walk, segments, left, t)))
         walk.end_at(ends)
@@ -407,14 +398,13 @@ def _to_the_best(rows: np.ndarray, tokens: np.ndarray) -> Segments:
     return Segments(rows, tokens[:, None], np.ones((len(rows), 1)), np.zeros((len(rows), 1)), np.ones(len(rows)))
 
 
-def _of_largest(rows: np.ndarray, singles: Singles, weights: list[np.ndarray]) -> Segments:
+def _of_largest(rows: np.ndarray, singles: Singles, weights: Float[np.ndarray, "m k"]) -> Segments:
     """From the `SUPPORT` largest weights of every row, scaled to sum to 1, to the best attention so far."""
-    start, places = np.zeros((len(rows), SUPPORT)), np.zeros((len(rows), SUPPORT), np.int64)
-    for k, weight in enumerate(weights):
-        largest = np.argsort(-weight, kind="stable")[:SUPPORT]
-        kept = np.where(weight[largest] > TINY, weight[largest], 0.0)
-        places[k, : len(largest)], start[k, : len(largest)] = singles.tokens[rows[k], largest], kept / kept.sum()
-    return Segments(rows, places, start, np.zeros_like(start), np.ones(len(rows)))
+    largest = np.argsort(-weights, axis=1, kind="stable")[:, :SUPPORT]
+    kept = np.take_along_axis(weights, largest, axis=1)
+    kept = np.where(kept > TINY, kept, 0.0)
+    start = kept / kept.sum(axis=1, keepdims=True)
+    return Segments(rows, np.take_along_axis(singles.tokens[rows], largest, axis=1), start, np.zeros_like(start), np.ones(len(rows)))
 
 
 def _modelled_classes(prediction: Float[np.ndarray, "n C"]) -> tuple[Int64[np.ndarray, "n k"], Float[np.ndarray, "n k"]] | None:
