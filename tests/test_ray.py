@@ -23,7 +23,7 @@ from attnaudit.core.progress import silent
 from attnaudit.runner import audit_into, run_study
 from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
-from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, connected, refuse
+from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, connected, environment, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
 from attnaudit.runner.store import versions
 from attnaudit.runner.studies import StudySpec
@@ -159,6 +159,13 @@ def test_a_head_that_is_silent_is_one_line(engine: RayCluster, stop_the_head: Ca
 def test_a_head_that_is_silent_when_all_is_done(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
     with pytest.raises(LostError), engine.opened(tmp_path):
         stop_the_head()
+
+
+def test_a_busy_driver_outlives_the_head_of_a_cluster_that_it_has_not_started():
+    """That Ray then waits takes more than its 60 s to see (docs/log.md)."""
+    day = "RAY_gcs_rpc_server_reconnect_timeout_s"
+    assert int(environment("10.0.0.1:6379", "10.0.0.1")[day]) >= 24 * 3600
+    assert day not in environment(None, "")
 
 
 def test_a_head_that_falls_silent_after_an_answer_that_was_under_way(monkeypatch: pytest.MonkeyPatch) -> None:

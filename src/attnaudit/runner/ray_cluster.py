@@ -26,7 +26,8 @@ OPERATION = "run on a cluster"
 LOOPBACK = "127.0.0.1"
 REACHED = 5.0  # seconds for a connection to the head
 ASKED = 120.0  # seconds for a node to start a process and to answer
-LOOK, SILENT = 1.0, 30.0  # seconds between two questions to the head, and without an answer until it is lost: Ray ends a process after 60
+LOOK, SILENT = 1.0, 30.0  # seconds between two questions to the head, and without an answer until it is lost
+PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}  # else Ray ends a driver that is busy 60 s after its head
 ONE_MACHINE = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is sent anywhere
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # the name is of its first use: Ray binds to 127.0.0.1 and to nothing else
 
@@ -227,8 +228,7 @@ def connected(address: str | None) -> Iterator[Nodes]:
     host, _, port = (address or LOOPBACK).rpartition(":")
     if address is not None:
         _check_reached(address, host, port)
-    on_loopback = address is None or host in (LOOPBACK, "localhost")
-    for name, value in (ONE_MACHINE | (ON_LOOPBACK if on_loopback else {})).items():
+    for name, value in environment(address, host).items():
         os.environ.setdefault(name, value)  # read when Ray is imported
     import ray
 
@@ -242,6 +242,12 @@ def connected(address: str | None) -> Iterator[Nodes]:
         head.leave()
         if own:
             ray.shutdown()
+
+
+def environment(address: str | None, host: str) -> dict[str, str]:
+    """What Ray reads from the environment of a driver. Where it starts the cluster itself, what it starts does not outlive it for a day."""
+    on_loopback = address is None or host in (LOOPBACK, "localhost")
+    return ONE_MACHINE | (ON_LOOPBACK if on_loopback else {}) | ({} if address is None else PATIENT)
 
 
 def _check_reached(address: str, host: str, port: str) -> None:
