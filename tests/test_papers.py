@@ -283,16 +283,33 @@ def test_what_is_set_for_a_call_is_in_the_command_of_the_record_and_on_the_page(
         "planted-decisive-average-additive": {"training.epochs": 2, "erasure.other": "code"},
         "planted-decisive-uniform": {"training.epochs": 2, "uniform.seeds": 2}, "iid-copying": {"copying.steps": 4},
     }  # fmt: skip
-    for key, settings in made.items():
+    for key, settings in made.items():  # and with --vectors random
         assert reproduce(replace(sweep(tmp_path / "out"), cells=[cells[key]], settings=settings)).done == 1
     found = records_of(SMALLEST, tmp_path / "out" / "records")
-    assert {key: record["changed"] for key, record in found.items()} == made
+    texts = {"vectors": "random"}
+    assert {key: record["changed"] for key, record in found.items()} == {
+        key: own | ({} if key == "iid-copying" else texts) for key, own in made.items()
+    }
     for key, record in found.items():
         words = record["command"].split()
         assert {f"{name}={value}" for name, value in made[key].items()} <= set(words)
         assert len({word.partition("=")[0] for word in words if "=" in word}) == sum("=" in word for word in words)
+        assert ("--vectors random" in record["command"]) == (key != "iid-copying")
     page = (tmp_path / "out" / "index.html").read_text(encoding="utf-8")
     assert "other settings than those of the paper here: training.epochs = 2" in page
+
+
+def test_word_vectors_of_a_file_are_those_of_the_paper(tmp_path: Path) -> None:
+    """Those that a corpus trains are not: the record says so, and the command names them."""
+    file = tmp_path / "vectors.txt"
+    file.write_text("superb 0.5 0.5 0.5 0.5\nawful -0.5 0.5 -0.5 0.5\n", encoding="utf-8")
+    cell = sweep(tmp_path).cells[0]
+    for number, (vectors, changed) in enumerate([(str(file), None), ("corpus", {"vectors": "corpus"}), (None, {"vectors": "corpus"})]):
+        out = tmp_path / f"out{number}"
+        assert reproduce(replace(sweep(out), cells=[cell], vectors=vectors)).done == 1
+        (record,) = records_of(SMALLEST, out / "records").values()
+        assert record.get("changed") == changed
+        assert ("--vectors VECTORS" in record["command"]) == (changed is None)
 
 
 def test_a_study_that_cannot_be_read_is_a_reason(tmp_path: Path) -> None:

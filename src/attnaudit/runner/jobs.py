@@ -171,9 +171,14 @@ def job_of(paper: Declaration, cell: Cell, out: Path, options: Options) -> Job:
 
 
 def settings_changed(paper: Declaration, cell: Cell, folder: Path) -> dict[str, Any]:
-    """The dotted settings with which the finished cell in ``folder`` was made and that are not those of the paper's declaration."""
-    made = {key: value for key, value in read_spec(folder).items() if key != "vectors" or not cell.vectors}
-    found = other_settings(made, job_of(paper, cell, folder, Options()).plain)
+    """The dotted settings with which the finished cell in ``folder`` was made and that are not those of the paper's declaration.
+
+    A cell that takes the word vectors of the call is declared with a file of them, whichever it is.
+    """
+    made, usual = read_spec(folder), job_of(paper, cell, folder, Options(vectors="a file" if cell.vectors else None)).plain
+    if made.get("vectors") not in ("corpus", "random"):
+        made.pop("vectors", None)
+    found = other_settings(made, usual)
     renamed = {key.removeprefix("experiments."): value for key, value in found.items()}
     return {f"{cell.study}.{key.removeprefix('study.')}" if key.startswith("study.") else key: value for key, value in renamed.items()}
 
@@ -191,7 +196,7 @@ def command_of(paper: Declaration, cell: Cell, changed: Mapping[str, Any] | None
     parts += [f"--{name} {value}" for name, value in chosen.items() if value]
     if cell.study != COPYING:
         parts += ["--data-dir DATA"] if cell.corpus in REGISTERED else []
-        parts += ["--vectors VECTORS"] if cell.vectors else []
+        parts += ["--vectors VECTORS"] if cell.vectors and "vectors" not in (changed or {}) else []
     settings = {**paper.settings, **cell.settings, **(changed or {})}
     parts += [f"--vectors {settings.pop('vectors')}"] if "vectors" in settings else []
     parts += [f"--device {settings.pop('device')}"] if "device" in settings else []
