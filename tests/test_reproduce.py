@@ -369,7 +369,7 @@ def test_tables_of_the_documentation_are_those_of_the_page(finished: Path, data:
     assert made.startswith("Written text.\n\n<!-- reproduce jain2019 -->\n\n")
     assert made.endswith("\n\n<!-- end of reproduce jain2019 -->\n\nMore.\n")
     added = [line for line in made.splitlines() if "commit 0123abcde" in line]
-    command = "attnaudit reproduce jain2019 --corpus sst --data-dir DATA --vectors VECTORS --out runs/jain2019"
+    command = "attnaudit reproduce jain2019 --corpus sst --data-dir DATA --out runs/jain2019"
     assert added == [f"- Command: {command}; commit 0123abcde."]
     between = made.partition("-->")[2].partition("<!-- end")[0]
     assert between.replace(f"{added[0]}\n\n", "").strip().splitlines() == expected.strip().splitlines()

@@ -30,7 +30,7 @@ from attnaudit.runner.records import load, save
 if TYPE_CHECKING:
     from attnaudit.report.reproduction.page import Reproduction
 
-COMMAND = "attnaudit reproduce {} --corpus {} --data-dir DATA --vectors VECTORS --out runs/{}"
+COMMAND = "attnaudit reproduce {paper} --corpus {corpus} --data-dir DATA {vectors}--out runs/{paper}"
 
 
 def reproduction_of(runs: Sequence[Finished], paper: Declaration) -> Reproduction:
@@ -106,9 +106,9 @@ def _record_corpus(paper: Declaration, corpus: str, runs: Sequence[Finished], re
         return  # what was recorded, with the commit that it was made by
     notes = [note for notes in found.corpus_notes.values() for note in notes]
     notes = list(dict.fromkeys([*notes, *(former["notes"] if kept else [])]))
-    save(
-        place, COMMAND.format(paper.name, corpus, paper.name), made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers)
-    )
+    vectors = "" if {run.spec["vectors"] for run in runs} <= {"corpus", "random"} else "--vectors VECTORS "
+    command = COMMAND.format(paper=paper.name, corpus=corpus, vectors=vectors)
+    save(place, command, made, former["commit"] if kept else "", notes=notes, numbers=sha256(numbers))
 
 
 def _model(run: dict[str, Any]) -> tuple[str, str]:
