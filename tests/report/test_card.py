@@ -67,6 +67,9 @@ def test_shuffling_is_told_by_how_far_the_output_moves(value: float, word: str):
     (row,) = verdict(summary_of(permutation__median_delta_y={"value": value, "low": value, "high": value}), ABOUT).rows
     assert word in row.sentence
     assert f"{value:.3f}" in row.sentence
+    assert ("a change below 0.15 means" in row.sentence) == (value < 0.15)
+    assert row.claim is not None
+    assert row.claim.clause == f"shuffling the weights changes its output by {'only ' if value < 0.15 else ''}{value:.3f}"
 
 
 EVERY = {

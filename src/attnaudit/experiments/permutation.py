@@ -138,7 +138,8 @@ def _noise(table: pl.LazyFrame) -> pl.LazyFrame:
 def _claim(change: float, peak: float | None, of_head: str) -> Claim | None:
     if change < MATTERS and peak is not None and peak < FLAT:
         return None
-    return Claim(change >= MATTERS, f"shuffling the weights{of_head} changes its output {'clearly' if change >= MATTERS else 'little'}")
+    matters = change >= MATTERS
+    return Claim(matters, f"shuffling the weights{of_head} changes its output by {'' if matters else 'only '}{figure(change, 3)}")
 
 
 def _meaning(change: float, peak: float | None) -> str:
@@ -146,7 +147,7 @@ def _meaning(change: float, peak: float | None) -> str:
     if change < MATTERS and peak is not None and peak < FLAT:
         return f"with weights this close to uniform (largest {peak:.2f} on average) any shuffle changes little: no conclusion"
     if change < MATTERS:
-        return "a small change means that the output depends little on which token has which weight"
+        return f"a change below {MATTERS:g} means that the output depends little on which token has which weight"
     return "the output depends on which token has which weight"
 
 

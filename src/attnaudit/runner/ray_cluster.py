@@ -245,7 +245,7 @@ def connected(address: str | None) -> Iterator[Nodes]:
 
 
 def environment(address: str | None, host: str) -> dict[str, str]:
-    """What Ray reads from the environment of a driver. Where it starts the cluster itself, what it starts does not outlive it for a day."""
+    """What Ray reads from the environment of a driver. A cluster that the driver starts inherits it, and need not wait."""
     on_loopback = address is None or host in (LOOPBACK, "localhost")
     return ONE_MACHINE | (ON_LOOPBACK if on_loopback else {}) | ({} if address is None else PATIENT)
 

@@ -143,7 +143,7 @@ def _condition(moved, gained, low, group, groups, column):
 
 @subroutine
 def _settle(weights, within, low, high):
-    """The weights exactly in their box, and their sum 1; NaN where they are no attention or not ``within`` the limit."""
+    """Rounding taken out: no weight below 0, and a sum of 1. NaN where they are no attention in the box or not ``within`` the limit."""
     total = 0.0
     for t in range(len(weights)):
         if not low[t] - SOUND <= weights[t] <= high[t] + SOUND:
