@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int64
-from scipy.special import rel_entr, softmax
+from scipy.special import rel_entr
 
-COARSE, FINE = 33, 17  # points of a segment at which the model is looked at, and between two of these
-NUMBERS = 1 << 18  # of the outputs there that are considered together: what a cache holds
-LEAST = 1e-12
+from attnaudit.experiments.adversary.crossing import LEAST
+
 TINY = 1e-9
 
 
@@ -55,25 +54,11 @@ class Curves(NamedTuple):
             part[rows] = new
         return parts
 
-    def at(self, t: Float[np.ndarray, "m g"]) -> np.ndarray:
-        """Probabilities (m, g, classes)."""
-        t = t[:, :, None].astype(self.a.dtype)
-        return softmax(self.a[:, None] + t * self.b[:, None] + t * (1.0 - t) * self.c[:, None], axis=2)
-
     def bent(self, t: Float[np.ndarray, " m"], log_p: np.ndarray) -> Curves:
         """The curves that also pass through ``log_p`` at t."""
         t = t[:, None].astype(self.a.dtype)
         missing = log_p - self.a - t * self.b - t * (1.0 - t) * self.c
         return self._replace(c=self.c + missing / np.maximum(t * (1.0 - t), 1e-4))
-
-
-class Crossing(NamedTuple):
-    """Where segments come within ε by the model: the cell of the grid, the first point and one inside; ``miss`` is 0 where they do."""
-
-    cell: Int64[np.ndarray, " m"]
-    first: Float[np.ndarray, " m"]
-    inside: Float[np.ndarray, " m"]
-    miss: Float[np.ndarray, " m"]
 
 
 @dataclass
@@ -130,36 +115,6 @@ def pairs_of(rows: np.ndarray, start: np.ndarray, end: np.ndarray) -> Segments:
     m = len(rows)
     first = np.tile([1.0, 0.0], (m, 1))
     return Segments(rows, np.column_stack([start, end]), first, 1.0 - first, np.zeros(m))
-
-
-def crossing_of(curves: Curves, own: Float[np.ndarray, "m c"], limit: float) -> Crossing:
-    """Where the model comes within ``limit`` of the outputs ``own`` first: on a grid, then on a finer one within the cell found."""
-    m, classes = own.shape
-    step = max(NUMBERS // (COARSE * classes), 1)
-    ranges = [np.arange(first, min(first + step, m)) for first in range(0, max(m, 1), step)]
-    parts = [_crossing_of(curves.take(some), own[some], limit) for some in ranges]
-    return Crossing(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-
-
-def _crossing_of(curves: Curves, own: Float[np.ndarray, "m c"], limit: float) -> Crossing:
-    grid = np.broadcast_to(np.linspace(0.0, 1.0, COARSE), (len(own), COARSE))
-    coarse = _on_grid(curves, own, limit, grid)
-    start = grid[np.arange(len(own)), coarse.cell]
-    return _on_grid(curves, own, limit, start[:, None] + np.linspace(0.0, 1.0 / (COARSE - 1), FINE))
-
-
-def _on_grid(curves: Curves, own: Float[np.ndarray, "m c"], limit: float, grid: Float[np.ndarray, "m g"]) -> Crossing:
-    """Between two points the output is taken to move straight: it passes within the limit only if both distances and the way allow it."""
-    p = curves.at(grid)
-    distance = 0.5 * np.abs(p - own[:, None]).sum(axis=2)
-    way = 0.5 * np.abs(np.diff(p, axis=1)).sum(axis=2)
-    short = distance[:, :-1] + distance[:, 1:] - way - 2.0 * limit
-    cell = np.where((short <= 0.0).any(axis=1), (short <= 0.0).argmax(axis=1), short.argmin(axis=1))
-    at = np.arange(len(own))
-    step, speed = grid[at, cell + 1] - grid[at, cell], np.maximum(way[at, cell], LEAST)
-    first = grid[at, cell] + step * np.clip((distance[at, cell] - limit) / speed, 0.0, 1.0)
-    inside = np.minimum(first + step * np.clip(limit / speed, 0.0, 2.0), 1.0)
-    return Crossing(cell, first, inside, np.maximum(short[at, cell], 0.0))
 
 
 def gains(weight: np.ndarray, old: np.ndarray) -> np.ndarray:

@@ -29,8 +29,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.ragged import Ragged
+from attnaudit.experiments.adversary.crossing import LEAST, Crossing, crossing_of
 from attnaudit.experiments.adversary.first_order import linear_attention
-from attnaudit.experiments.adversary.segments import LEAST, TINY, Crossing, Curves, Segments, Walk, chords, crossing_of, gains, pairs_of
+from attnaudit.experiments.adversary.segments import TINY, Curves, Segments, Walk, chords, gains, pairs_of
 from attnaudit.experiments.adversary.some_classes import MANY, blocks, of_some_classes, representatives
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.through_tail import NOISE, Outputs, few_tokens, row_blocks, two_classes
@@ -163,7 +164,7 @@ class _Search:
         segments, row, start, end = segments.take(chosen), row[chosen], start[chosen], end[chosen]
         curves = Curves.between(singles.log_p[row, start], singles.log_p[row, end])
         segments, curves = self._bent(segments, curves)
-        chosen = self.most_promising(segments, crossing_of(curves, self.own_p[row], self.limit), FOLLOWED)
+        chosen = self.most_promising(segments, crossing_of(*curves, self.own_p[row], self.limit), FOLLOWED)
         distance = singles.distance[row[chosen, None], np.column_stack([start, end])[chosen]]
         return segments.take(chosen), curves.take(chosen), distance[:, 0], distance[:, 1] <= self.limit
 
@@ -186,7 +187,7 @@ class _Search:
         for low, high in pairwise(np.searchsorted(row, np.arange(0, len(self.alpha) + PIECE, PIECE))):
             piece = np.arange(low, high)
             curves = Curves.between(singles.log_p[row[piece], start[piece]], singles.log_p[row[piece], end[piece]])
-            crossing = crossing_of(curves, self.own_p[row[piece]], self.limit)
+            crossing = crossing_of(*curves, self.own_p[row[piece]], self.limit)
             found.append(low + self.most_promising(segments.take(piece), crossing, MIDDLES))
         return found
 
@@ -288,11 +289,11 @@ class _Search:
         walk = Walk.of(distance - self.limit, curves.a)
         for number in range(AIMS):
             left = np.flatnonzero(np.isnan(walk.high) & ~(ends & (number > 0)))
-            t = crossing_of(curves.take(left), self.own_p[segments.rows[left]], self.limit).inside
+            t = crossing_of(*curves.take(left), self.own_p[segments.rows[left]], self.limit).inside
             curves = curves.with_rows(left, curves.take(left).bent(t, self._step(walk, segments, left, t)))
         walk.end_at(ends)
         walk.start_before_high()
-        first = crossing_of(curves, self.own_p[segments.rows], self.limit).first
+        first = crossing_of(*curves, self.own_p[segments.rows], self.limit).first
         for number in range(STEPS):
             reachable = np.maximum(self.worth(segments, walk.low), self.worth(segments, np.nan_to_num(walk.high)))
             left = np.flatnonzero((reachable > self.best.value[segments.rows]) & (walk.high - walk.low > 1e-7))
