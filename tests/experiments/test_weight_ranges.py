@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import permutations
 from random import Random
 from typing import Any
 
@@ -233,17 +234,30 @@ def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attenti
         assert all(naive_tvd(predict(attention), own) <= 0.03 + 2e-9 for attention in shown)
 
 
+def nothing_found_beyond_what_programs_bound(kind: dict[str, Any]) -> None:
+    """`Bounds` hold what was found in any case; the programs' own bounds do without."""
+    trace = make_trace(12, (2, 7), seed=7, **kind)
+    for row, alpha in enumerate(trace.alpha):
+        one, each = logits.row_logits(trace.readout, alpha, row), np.eye(len(alpha))
+        outer, bounds = programs._outer(one, programs._outputs(one, 0.03 + 1e-9)), programs.bounds_of_row(one, 0.03)
+        assert (programs._solve(outer, each).bound >= bounds.possible - 1e-9).all()
+        assert (-programs._solve(outer, -each).bound <= bounds.necessary + 1e-9).all()
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
+    nothing_found_beyond_what_programs_bound(kind)
+
+
 def recorded(trace: Trace, epsilon: float) -> list[np.ndarray]:
-    """Of every row the attentions that its ranges rest on: those that the programs found, and each token alone that is within ε."""
-    honest, found = programs._within, []
+    """Of every row the attentions that its ranges rest on."""
+    honest, found = programs._take, []
     with pytest.MonkeyPatch.context() as patch:
         for row in range(len(trace)):
-            kept: list[np.ndarray] = []
-            patch.setattr(programs, "_within", lambda *given, kept=kept: (answer := honest(*given), kept.append(answer[0]))[0])
-            one = logits.row_logits(trace.readout, trace.alpha[row], row)
-            programs.bounds_of_row(one, epsilon)
-            each = np.eye(len(one.alpha))
-            found.append(np.vstack([*kept, each[one.change(each) <= epsilon + 1e-9]]))
+            kept: list[np.ndarray] = [trace.alpha[row][None]]
+            patch.setattr(programs, "_take", lambda best, least, some, kept=kept: (kept.append(some), honest(best, least, some)))
+            programs.bounds_of_row(logits.row_logits(trace.readout, trace.alpha[row], row), epsilon)
+            found.append(np.vstack(kept))
     return found
 
 
@@ -257,6 +271,23 @@ def test_of_two_tokens_the_ranges_hold_those_of_a_grid(kind: dict[str, Any]):
         assert (lists(table, "necessary_lower")[row] <= least + 1e-9).all()
         gaps.append(np.abs(lists(table, "possible")[row] - most).max())
     assert np.median(gaps) < 0.01
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+def test_behind_tanh_mixtures_of_two_tokens_are_found(outputs: int):
+    """One logit decides, which a mixture on two sides of the model's own passes, however thin what is within ε."""
+    trace = make_trace(8, (2, 6), seed=4, outputs=outputs, hidden=8)
+    found, share, gaps = lists(ranges(trace, 0.01), "possible"), np.linspace(0.0, 1.0, 301), []
+    for row, alpha in enumerate(trace.alpha):
+        predict, each, most = naive_readout(trace, row), np.eye(len(alpha)), alpha.copy()
+        own = predict(alpha)
+        for token, other in permutations(range(len(alpha)), 2):
+            mixed = each[other] + share[:, None] * (each[token] - each[other])
+            within = [weight for weight, one in zip(share, mixed, strict=True) if naive_tvd(predict(one), own) <= 0.01]
+            most[token] = max([most[token], *within])
+        assert (found[row] >= most - 0.1).all()
+        gaps.append((most - found[row]).max())
+    assert np.mean(gaps) < 0.01
 
 
 def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.MonkeyPatch):
@@ -282,10 +313,9 @@ def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest
         line = logits._line_below_tanh
         monkeypatch.setattr(logits, "_line_below_tanh", lambda *given: (line(*given)[0], line(*given)[1] + 0.3))
     else:
-        monkeypatch.setattr(programs, "_within", lambda row, proposed, epsilon: (proposed, np.ones(len(proposed), bool)))
-        monkeypatch.setattr(programs, "INNER", (1.5, 1.0))
+        monkeypatch.setattr(programs, "_first_within", lambda row, outside, inside, epsilon: outside)
     checks = (
-        _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid,
+        _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid, nothing_found_beyond_what_programs_bound,
         test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found,
     )  # fmt: skip
     assert any(fails(check, kind) for check in checks)  # the cheapest first, and none after the one that finds it

@@ -3,8 +3,9 @@
 - *Outer.* Every output within ε has its logits in the half-spaces of `outputs`. The largest weight of a token over all attentions with
   logits there, and the least, are beyond those of any attention within ε. What counts is the bound by the program's prices λ ≥ 0, which
   holds for any of them: a goal g never exceeds max over the tokens k of (g_k − λ·G_k) + λ·h. Nothing rests on the solver's tolerances.
-- *Inner.* The same programs, their half-spaces drawn in towards the model's own logits (`INNER`), propose attentions. Each is read out,
-  and moved towards the model's own until its output is within ε: its weights are possible.
+- *Inner.* The same programs, their half-spaces drawn in towards the model's own logits (`INNER`), propose attentions, by slopes that hold
+  near the own attention. Mixtures of two tokens go far from it. Each is read out, and moved until its output is within ε: its weights are
+  possible.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from attnaudit.experiments.ranges.outputs import SUBSETS, HalfSpaces, outputs_wi
 
 INNER = (0.9, 0.6)  # the second where most attentions of the first are not within ε
 ROUNDS = 2
-HALVINGS = 30
+PARTNERS, LOOKS, FOLLOWED = 16, 12, 2  # tokens that each is mixed with, cells of a mixture, and mixtures followed within one
+HALVINGS, THIRDS = 24, 10
 WITHIN = 1e-9  # room for rounding: ε and this is what both sides are about
 ROUNDING = 1e-12
 
@@ -75,41 +77,82 @@ def _outer(row: RowLogits, outputs: HalfSpaces) -> _Constraints:
 
 def _found(row: RowLogits, inner: _Constraints, epsilon: float) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
     """The most and the least weight of every token among attentions that are within ε."""
-    length = len(row.alpha)
-    each = np.eye(length)
-    alone = row.change(each) <= epsilon + WITHIN
-    most, least = np.where(alone, 1.0, row.alpha), row.alpha.copy()
-    if alone.any():
-        least = np.minimum(least, each[alone].min(axis=0))
-
-    def take(goals: Float[np.ndarray, "g T"]) -> None:
-        nonlocal most, least
-        for share in INNER:
-            if not len(goals):
-                return
-            proposed = _solve(inner._replace(limit=share * inner.limit), goals).attention
-            moved, whole = _within(row, proposed, epsilon)
-            most, least = np.maximum(most, moved.max(axis=0)), np.minimum(least, moved.min(axis=0))
-            if whole.mean() > 0.5:
-                return
-
-    take(each[~alone])
-    take(-each[least > 0.0])
-    return most, least
+    each = np.eye(len(row.alpha))
+    change = row.change(each)
+    outside = change > epsilon + WITHIN
+    best, least = np.tile(row.alpha, (len(each), 1)), row.alpha.copy()  # for every token the attention with the most weight on it
+    _take(best, least, each[~outside])
+    _take(best, least, _by_programs(row, inner, each[outside], epsilon))
+    if outside.any():
+        partners = np.argsort(change, kind="stable")[:PARTNERS]
+        _take(best, least, _mixed(row, each[outside], each[partners], epsilon))
+        _take(best, least, _first_within(row, each[outside], best[outside], epsilon))
+    _take(best, least, _by_programs(row, inner, -each[least > 0.0], epsilon))
+    return np.diag(best), least
 
 
-def _within(row: RowLogits, proposed: Float[np.ndarray, "g T"], epsilon: float) -> tuple[Float[np.ndarray, "g T"], np.ndarray]:
-    """The attentions, moved towards the model's own until they are within ε; and which of them were as they are."""
-    whole = row.change(proposed) <= epsilon + WITHIN
-    step = proposed[~whole] - row.alpha
-    near, far = np.zeros(len(step)), np.ones(len(step))
+def _take(best: Float[np.ndarray, "T T"], least: Float[np.ndarray, " T"], found: Float[np.ndarray, "g T"]) -> None:
+    """Attentions within ε, each of which replaces the best of the tokens that it has more weight on."""
+    if len(found):
+        largest = found.argmax(axis=0)
+        better = np.flatnonzero(found.max(axis=0) > np.diag(best))
+        best[better] = found[largest[better]]
+        np.minimum(least, found.min(axis=0), out=least)
+
+
+def _by_programs(row: RowLogits, inner: _Constraints, goals: Float[np.ndarray, "g T"], epsilon: float) -> Float[np.ndarray, "n T"]:
+    """What programs propose for the goals, moved towards the model's own attention until it is within ε."""
+    found = [goals[:0]]
+    for share in INNER if len(goals) else ():
+        proposed = _solve(inner._replace(limit=share * inner.limit), goals).attention
+        whole = row.change(proposed) <= epsilon + WITHIN
+        found += proposed[whole], _first_within(row, proposed[~whole], row.alpha, epsilon)
+        if whole.mean() > 0.5:
+            break
+    return np.concatenate(found)
+
+
+def _mixed(
+    row: RowLogits, tokens: Float[np.ndarray, "m T"], partners: Float[np.ndarray, "k T"], epsilon: float
+) -> Float[np.ndarray, "n T"]:
+    """Attentions within ε on one of the single ``tokens`` and one of the ``partners``: of each token those that need least of a partner.
+
+    A pair may come within ε between two looks if both distances and the way allow it, taken to be straight.
+    """
+    share = np.linspace(0.0, 1.0, LOOKS + 1)[:, None]
+    away = partners - tokens[:, None]
+    looks = tokens[:, None, None] + share * away[:, :, None]
+    prediction = row.prediction(looks.reshape(-1, looks.shape[3])).reshape(*looks.shape[:3], -1)
+    distance = 0.5 * np.abs(prediction - np.exp(row.log_p)).sum(axis=3)
+    way = 0.5 * np.abs(np.diff(prediction, axis=2)).sum(axis=3)
+    possible = distance[:, :, :-1] + distance[:, :, 1:] - way <= 2.0 * epsilon
+    cell = np.where(possible.any(axis=2), possible.argmax(axis=2), LOOKS)
+    partner = np.argsort(cell, axis=1, kind="stable")[:, :FOLLOWED]
+    token, rank = np.nonzero(np.take_along_axis(cell, partner, axis=1) < LOOKS)
+    partner = partner[token, rank]
+    before, after = (looks[token, partner, cell[token, partner] + end] for end in (0, 1))
+    nearest = _nearest(row, before, after)
+    within = row.change(nearest) <= epsilon
+    return _first_within(row, before[within], nearest[within], epsilon)
+
+
+def _nearest(row: RowLogits, start: Float[np.ndarray, "g T"], end: Float[np.ndarray, "g T"]) -> Float[np.ndarray, "g T"]:
+    """The attentions on short segments whose outputs are nearest to the model's: of two points inside the nearer one, again and again."""
+    for _ in range(THIRDS):
+        step = (end - start) / 3.0
+        left, right = row.change(start + step), row.change(end - step)
+        start, end = np.where((left > right)[:, None], start + step, start), np.where((left > right)[:, None], end, end - step)
+    return 0.5 * (start + end)
+
+
+def _first_within(row: RowLogits, outside: Float[np.ndarray, "g T"], inside: np.ndarray, epsilon: float) -> Float[np.ndarray, "g T"]:
+    """Attentions within ε on the way from some that are not to others, or to one, by halving."""
+    near, far = np.zeros(len(outside)), np.ones(len(outside))
     for _ in range(HALVINGS):
         middle = 0.5 * (near + far)
-        fits = row.change(row.alpha + middle[:, None] * step) <= epsilon
+        fits = row.change(inside + middle[:, None] * (outside - inside)) <= epsilon
         near, far = np.where(fits, middle, near), np.where(fits, far, middle)
-    moved = proposed.copy()
-    moved[~whole] = row.alpha + near[:, None] * step
-    return moved, whole
+    return inside + near[:, None] * (outside - inside)
 
 
 class _Solved(NamedTuple):
