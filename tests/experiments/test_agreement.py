@@ -23,7 +23,8 @@ from tests.hf.test_trace import collected
 from tests.tails import layer_trace, opaque
 from tests.traces import make_trace
 
-ROUNDING = 1e-6
+ROUNDING, SEARCHED = 1e-6, 1e-5  # a search ends where steps gain less
+EVERY_ROW = {"ranges": {"share": 1.0}}
 KINDS: dict[str, Any] = {
     "one sigmoid": lambda: make_trace(20, (1, 9), seed=3, outputs=1),
     "three classes": lambda: make_trace(20, (1, 9), seed=3, outputs=3, candidates=True),
@@ -39,7 +40,7 @@ def tables(trace: Trace) -> dict[str, Any]:
     found = {}
     for name in NAMES:
         try:
-            table = audit(trace, [name])[name].table
+            table = audit(trace, [name], EVERY_ROW)[name].table
         except TraceError:
             continue
         found[name] = {column: table[column].to_numpy() if table[column].dtype.is_numeric() else table[column] for column in table.columns}
@@ -89,24 +90,18 @@ def assert_agreement(trace: Trace) -> None:
 
 
 def assert_ranges(trace: Trace, found: dict[str, Any]) -> None:
-    """The adversary's weights, and the weights with the same sum, are within the ranges; what these found, the adversary exceeds."""
+    """The adversary's weights, and the weights with the same sum, are among those found; what these found, the adversary exceeds."""
     ranges, adversary, same = (found[name] for name in ("ranges", "adversary", "identifiability"))
     for row, own in enumerate(trace.alpha):
         if ranges["possible"][row] is None:
             continue
         weights, top = adversary["alpha"][row].to_numpy(), int(own.argmax())
         possible, necessary = (ranges[name][row].to_numpy() for name in ("possible", "necessary"))
-        most, least = (
-            ranges[name][row].to_numpy() if name in ranges else known
-            for name, known in (("possible_upper", possible), ("necessary_lower", necessary))
-        )
-        assert (most >= weights - ROUNDING).all()
-        assert (least <= weights + ROUNDING).all()
-        assert most[top] >= same["largest_weight_most"][row] - ROUNDING
-        assert least[top] <= same["largest_weight_least"][row] + ROUNDING
+        assert (possible >= weights - ROUNDING).all()
+        assert (necessary <= weights + ROUNDING).all()
         assert possible[top] >= same["largest_weight_most"][row] - ROUNDING
         assert necessary[top] <= same["largest_weight_least"][row] + ROUNDING
-        assert adversary["emax_jsd"][row] >= max(of_one_weight(possible, own).max(), of_one_weight(necessary, own).max()) - ROUNDING
+        assert adversary["emax_jsd"][row] >= max(of_one_weight(possible, own).max(), of_one_weight(necessary, own).max()) - SEARCHED
 
 
 @pytest.mark.parametrize("kind", KINDS)

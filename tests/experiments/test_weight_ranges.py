@@ -239,7 +239,7 @@ def nothing_found_beyond_what_programs_bound(kind: dict[str, Any]) -> None:
     trace = make_trace(12, (2, 7), seed=7, **kind)
     for row, alpha in enumerate(trace.alpha):
         one, each = logits.row_logits(trace.readout, alpha, row), np.eye(len(alpha))
-        outer, bounds = programs._outer(one, programs._outputs(one, 0.03 + 1e-9)), programs.bounds_of_row(one, 0.03)
+        outer, bounds = programs._outer(one, programs._outputs(one, 0.03 + 1e-9)), programs.bounds_of_row(one, 0.03, alpha)
         assert (programs._solve(outer, each).bound >= bounds.possible - 1e-9).all()
         assert (-programs._solve(outer, -each).bound <= bounds.necessary + 1e-9).all()
 
@@ -251,14 +251,12 @@ def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
 
 def recorded(trace: Trace, epsilon: float) -> list[np.ndarray]:
     """Of every row the attentions that its ranges rest on."""
-    honest, found = programs._take, []
+    of_row, take, found = programs.bounds_of_row, programs._take, []
     with pytest.MonkeyPatch.context() as patch:
-        for row in range(len(trace)):
-            kept: list[np.ndarray] = [trace.alpha[row][None]]
-            patch.setattr(programs, "_take", lambda best, least, some, kept=kept: (kept.append(some), honest(best, least, some)))
-            programs.bounds_of_row(logits.row_logits(trace.readout, trace.alpha[row], row), epsilon)
-            found.append(np.vstack(kept))
-    return found
+        patch.setattr(experiment, "bounds_of_row", lambda row, *given: (found.append([row.alpha[None]]), of_row(row, *given))[1])
+        patch.setattr(programs, "_take", lambda best, least, some: (found[-1].append(some), take(best, least, some)))
+        ranges(trace, epsilon)
+    return [np.vstack(some) for some in found]
 
 
 @pytest.mark.parametrize("kind", SEVERAL)

@@ -14,6 +14,7 @@ from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
 from attnaudit.core.ragged import Ragged
 from attnaudit.core.settings import setting
 from attnaudit.experiments.adversary.exact import one_logit_decides, slab_within
+from attnaudit.experiments.adversary.experiment import Adversary
 from attnaudit.experiments.ranges.logits import row_logits
 from attnaudit.experiments.ranges.one_logit import ranges_in_slab
 from attnaudit.experiments.ranges.outputs import most_halfspaces
@@ -138,11 +139,13 @@ class Ranges:
 
 
 def _by_programs(trace: Trace, computed: Bool[np.ndarray, " n"], epsilon: float) -> Bounds:
-    """The bounds of all rows, flat; NaN where they are not computed."""
-    alpha, readout = trace.alpha, trace.readout
-    flat = np.full((len(Bounds._fields), len(alpha.values)), np.nan)
-    for row in np.flatnonzero(computed).tolist():
-        flat[:, alpha.offsets[row] : alpha.offsets[row + 1]] = bounds_of_row(row_logits(readout, alpha[row], row), epsilon)
+    """The bounds of all rows, flat; NaN where they are not computed. What the adversary finds is possible."""
+    flat, rows = np.full((len(Bounds._fields), len(trace.alpha.values)), np.nan), np.flatnonzero(computed)
+    some = trace.take(rows)
+    furthest, _ = Adversary(epsilon=epsilon).bounded(some, epsilon)
+    for number, row in enumerate(rows.tolist()):
+        logits = row_logits(some.readout, some.alpha[number], number)
+        flat[:, trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]] = bounds_of_row(logits, epsilon, furthest[number])
     return Bounds(*flat)
 
 

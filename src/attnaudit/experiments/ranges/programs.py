@@ -4,8 +4,8 @@
   logits there, and the least, are beyond those of any attention within ε. What counts is the bound by the program's prices λ ≥ 0, which
   holds for any of them: a goal g never exceeds max over the tokens k of (g_k − λ·G_k) + λ·h. Nothing rests on the solver's tolerances.
 - *Inner.* The same programs, their half-spaces drawn in towards the model's own logits (`INNER`), propose attentions, by slopes that hold
-  near the own attention. Mixtures of two tokens go far from it. Each is read out, and moved until its output is within ε: its weights are
-  possible.
+  near the own attention. Mixtures of two tokens, attention with the same attended sum, and what the adversary found, are far from it. Each
+  is read out, and moved until its output is within ε: its weights are possible.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 from jaxtyping import Float
 
+from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.ranges.logits import RowLogits
 from attnaudit.experiments.ranges.outputs import SUBSETS, HalfSpaces, outputs_within
 
@@ -43,11 +44,11 @@ class _Constraints(NamedTuple):
     limit: Float[np.ndarray, " m"]
 
 
-def bounds_of_row(row: RowLogits, epsilon: float) -> Bounds:
-    """The ranges of the weights of one row."""
+def bounds_of_row(row: RowLogits, epsilon: float, other: Float[np.ndarray, " T"]) -> Bounds:
+    """The ranges of the weights of one row; an ``other`` attention, found elsewhere, is possible if it is within ε."""
     length, outputs = len(row.alpha), _outputs(row, epsilon + WITHIN)
     outer, inner = _outer(row, outputs), _Constraints(row.tangent(outputs.direction), outputs.bound)
-    most, least = _found(row, inner, epsilon)
+    most, least = _found(row, inner, epsilon, other)
     upper, lower, each = np.ones(length), np.zeros(length), np.eye(length)
     open_above = np.flatnonzero((outer.matrix > outer.limit[:, None]).any(axis=0) & (most < 1.0))
     upper[open_above] = _solve(outer, each[open_above]).bound
@@ -75,13 +76,17 @@ def _outer(row: RowLogits, outputs: HalfSpaces) -> _Constraints:
     return _Constraints(values, outputs.bound - constant)
 
 
-def _found(row: RowLogits, inner: _Constraints, epsilon: float) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
+def _found(
+    row: RowLogits, inner: _Constraints, epsilon: float, other: Float[np.ndarray, " T"]
+) -> tuple[Float[np.ndarray, " T"], Float[np.ndarray, " T"]]:
     """The most and the least weight of every token among attentions that are within ε."""
     each = np.eye(len(row.alpha))
     change = row.change(each)
     outside = change > epsilon + WITHIN
     best, least = np.tile(row.alpha, (len(each), 1)), row.alpha.copy()  # for every token the attention with the most weight on it
-    _take(best, least, each[~outside])
+    same_sum = row.alpha[None] if row.weight is None else movement(row.contribution, row.alpha, RANGES).ends  # or a program's
+    known = np.vstack([other, same_sum, each])
+    _take(best, least, known[row.change(known) <= epsilon + WITHIN])
     _take(best, least, _by_programs(row, inner, each[outside], epsilon))
     if outside.any():
         partners = np.argsort(change, kind="stable")[:PARTNERS]
