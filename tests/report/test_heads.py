@@ -162,12 +162,12 @@ def test_heads_that_can_flip_a_decision_are_counted_and_the_strongest_is_named(f
         (
             (0.6, 0.65, 0.5, 0.6),
             (0.69,) * 4,
-            "In 4 of 4 heads of 2 layers the weights found differ very much from its own on average, or more.",
+            "In 4 of 4 heads of 2 layers the weights found differ very much: the mean JSD of each of these heads is 0.500 or more.",
         ),
         (
             (0.6, 0.05, 0.05, 0.6),
             (0.69,) * 4,
-            "In 2 of 4 heads of 2 layers the weights found differ almost as much as two attentions can from its own on average",
+            "In 2 of 4 heads of 2 layers the weights found differ almost as much as two attentions can: the mean JSD of each of these",
         ),
         ((0.05,) * 4, (0.1,) * 4, "No head's weights can be exchanged for very different ones without a larger change of the output."),
         (

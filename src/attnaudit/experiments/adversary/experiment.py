@@ -241,7 +241,11 @@ def _in_heads(rows: SummaryRows) -> str:
         return (
             f" In none of {rows.heads} do the weights found differ much from its own{included}; the bound does not rule such weights out."
         )
-    return f" In {len(free)} of {rows.heads} the weights found differ {difference(min(free))} from its own on average, or more."
+    least = min(free)
+    return (
+        f" In {len(free)} of {rows.heads} the weights found differ {difference(least)}: the mean JSD of each of these heads is "
+        f"{figure(least, 3)} or more."
+    )
 
 
 def _same_output(rows: SummaryRows) -> str:
