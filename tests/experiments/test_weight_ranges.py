@@ -288,6 +288,14 @@ def test_behind_tanh_mixtures_of_two_tokens_are_found(outputs: int):
     assert np.mean(gaps) < 0.01
 
 
+def test_mixtures_in_pieces_are_the_same(monkeypatch: pytest.MonkeyPatch):
+    trace = make_trace(6, (2, 12), seed=4, outputs=3, hidden=8)
+    whole = ranges(trace, 0.01)
+    monkeypatch.setattr(programs, "NUMBERS", 1)
+    for one, other in zip(lists(ranges(trace, 0.01), "possible"), lists(whole, "possible"), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-9)
+
+
 def test_programs_of_two_classes_come_to_the_closed_form(monkeypatch: pytest.MonkeyPatch):
     trace = make_trace(30, (1, 12), 2, seed=9)
     exact = ranges(trace)

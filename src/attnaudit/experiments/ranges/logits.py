@@ -42,8 +42,11 @@ class RowLogits:
     def logits(self, pooled: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n C"]:
         return pooled if self.weight is None else np.tanh(pooled) @ self.weight.T + self.bias
 
+    def output(self, pooled: Float[np.ndarray, "n P"]) -> Float[np.ndarray, "n C"]:
+        return softmax(self.logits(pooled), axis=1)
+
     def prediction(self, attention: Float[np.ndarray, "n T"]) -> Float[np.ndarray, "n C"]:
-        return softmax(self.logits(self.offset + attention @ self.contribution), axis=1)
+        return self.output(self.offset + attention @ self.contribution)
 
     def change(self, attention: Float[np.ndarray, "n T"]) -> Float[np.ndarray, " n"]:
         """TVD from the model's own output."""

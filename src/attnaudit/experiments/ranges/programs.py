@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 
 from attnaudit.experiments.identifiability.null_space import RANGES, movement
 from attnaudit.experiments.ranges.logits import RowLogits
@@ -23,6 +23,7 @@ from attnaudit.experiments.ranges.outputs import SUBSETS, HalfSpaces, outputs_wi
 INNER = (0.9, 0.6)  # the second where most attentions of the first are not within ε
 ROUNDS = 2
 PARTNERS, LOOKS, FOLLOWED = 16, 12, 2  # tokens that each is mixed with, cells of a mixture, and mixtures followed within one
+NUMBERS = 1 << 20  # of the attended sums of mixtures that are held
 HALVINGS, THIRDS = 24, 10
 WITHIN = 1e-9  # room for rounding: ε and this is what both sides are about
 ROUNDING = 1e-12
@@ -90,7 +91,7 @@ def _found(
     _take(best, least, _by_programs(row, inner, each[outside], epsilon))
     if outside.any():
         partners = np.argsort(change, kind="stable")[:PARTNERS]
-        _take(best, least, _mixed(row, each[outside], each[partners], epsilon))
+        _take(best, least, _mixed(row, np.flatnonzero(outside), partners, epsilon))
         _take(best, least, _first_within(row, each[outside], best[outside], epsilon))
     _take(best, least, _by_programs(row, inner, -each[least > 0.0], epsilon))
     return np.diag(best), least
@@ -117,28 +118,35 @@ def _by_programs(row: RowLogits, inner: _Constraints, goals: Float[np.ndarray, "
     return np.concatenate(found)
 
 
-def _mixed(
-    row: RowLogits, tokens: Float[np.ndarray, "m T"], partners: Float[np.ndarray, "k T"], epsilon: float
-) -> Float[np.ndarray, "n T"]:
-    """Attentions within ε on one of the single ``tokens`` and one of the ``partners``: of each token those that need least of a partner.
-
-    A pair may come within ε between two looks if both distances and the way allow it, taken to be straight.
-    """
-    share = np.linspace(0.0, 1.0, LOOKS + 1)[:, None]
-    away = partners - tokens[:, None]
-    looks = tokens[:, None, None] + share * away[:, :, None]
-    prediction = row.prediction(looks.reshape(-1, looks.shape[3])).reshape(*looks.shape[:3], -1)
-    distance = 0.5 * np.abs(prediction - np.exp(row.log_p)).sum(axis=3)
-    way = 0.5 * np.abs(np.diff(prediction, axis=2)).sum(axis=3)
-    possible = distance[:, :, :-1] + distance[:, :, 1:] - way <= 2.0 * epsilon
-    cell = np.where(possible.any(axis=2), possible.argmax(axis=2), LOOKS)
-    partner = np.argsort(cell, axis=1, kind="stable")[:, :FOLLOWED]
-    token, rank = np.nonzero(np.take_along_axis(cell, partner, axis=1) < LOOKS)
-    partner = partner[token, rank]
-    before, after = (looks[token, partner, cell[token, partner] + end] for end in (0, 1))
-    nearest = _nearest(row, before, after)
+def _mixed(row: RowLogits, tokens: Int64[np.ndarray, " m"], partners: Int64[np.ndarray, " k"], epsilon: float) -> Float[np.ndarray, "n T"]:
+    """Attentions within ε on one of the ``tokens`` and one of the ``partners``: of each token those that need least of a partner."""
+    each, numbers = np.eye(len(row.alpha)), len(partners) * (LOOKS + 1) * row.contribution.shape[1]
+    pieces = np.array_split(tokens, np.clip(len(tokens) * numbers // NUMBERS, 1, len(tokens)))
+    cell = np.concatenate([_first_cells(row, piece, partners, epsilon) for piece in pieces])
+    chosen = np.argsort(cell, axis=1, kind="stable")[:, :FOLLOWED]
+    token, rank = np.nonzero(np.take_along_axis(cell, chosen, axis=1) < LOOKS)
+    partner = chosen[token, rank]
+    step = (each[partners[partner]] - each[tokens[token]]) / LOOKS
+    before = each[tokens[token]] + cell[token, partner, None] * step
+    nearest = _nearest(row, before, before + step)
     within = row.change(nearest) <= epsilon
     return _first_within(row, before[within], nearest[within], epsilon)
+
+
+def _first_cells(
+    row: RowLogits, tokens: Int64[np.ndarray, " m"], partners: Int64[np.ndarray, " k"], epsilon: float
+) -> Int64[np.ndarray, "m k"]:
+    """Of each mixture, from all attention on the token, the first of `LOOKS` cells where the output may come within ε; `LOOKS` for none.
+
+    It may between two looks if both distances and the way allow it, taken to be straight.
+    """
+    share, each = np.linspace(0.0, 1.0, LOOKS + 1)[:, None], row.offset + row.contribution
+    pooled = (1.0 - share) * each[tokens, None, None] + share * each[partners, None]
+    output = row.output(pooled.reshape(-1, pooled.shape[3])).reshape(*pooled.shape[:3], -1)
+    distance = 0.5 * np.abs(output - np.exp(row.log_p)).sum(axis=3)
+    way = 0.5 * np.abs(np.diff(output, axis=2)).sum(axis=3)
+    possible = distance[:, :, :-1] + distance[:, :, 1:] - way <= 2.0 * epsilon
+    return np.where(possible.any(axis=2), possible.argmax(axis=2), LOOKS)
 
 
 def _nearest(row: RowLogits, start: Float[np.ndarray, "g T"], end: Float[np.ndarray, "g T"]) -> Float[np.ndarray, "g T"]:
