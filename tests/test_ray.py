@@ -141,7 +141,13 @@ def stop_the_head(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
     """Makes the head silent, as on a machine that is cut off, until the test ends."""
     monkeypatch.setattr("attnaudit.runner.ray_cluster.SILENT", 3.0)  # in place of 30 s
     head = cluster.head_node.all_processes["gcs_server"][0].process
-    yield lambda: head.send_signal(signal.SIGSTOP)
+
+    def stop() -> None:
+        """On a busy machine a process that is to stop may answer once more."""
+        head.send_signal(signal.SIGSTOP)
+        wait_for(lambda: Path(f"/proc/{head.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T")
+
+    yield stop
     head.send_signal(signal.SIGCONT)
 
 
