@@ -234,7 +234,8 @@ def test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attenti
         assert all(naive_tvd(predict(attention), own) <= 0.03 + 2e-9 for attention in shown)
 
 
-def nothing_found_beyond_what_programs_bound(kind: dict[str, Any]) -> None:
+@pytest.mark.parametrize("kind", SEVERAL)
+def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
     """`Bounds` hold what was found in any case; the programs' own bounds do without."""
     trace = make_trace(12, (2, 7), seed=7, **kind)
     for row, alpha in enumerate(trace.alpha):
@@ -242,11 +243,6 @@ def nothing_found_beyond_what_programs_bound(kind: dict[str, Any]) -> None:
         outer, bounds = programs._outer(one, programs._outputs(one, 0.03 + 1e-9)), programs.bounds_of_row(one, 0.03, alpha)
         assert (programs._solve(outer, each).bound >= bounds.possible - 1e-9).all()
         assert (-programs._solve(outer, -each).bound <= bounds.necessary + 1e-9).all()
-
-
-@pytest.mark.parametrize("kind", SEVERAL)
-def test_nothing_is_found_beyond_what_programs_bound(kind: dict[str, Any]):
-    nothing_found_beyond_what_programs_bound(kind)
 
 
 def recorded(trace: Trace, epsilon: float) -> list[np.ndarray]:
@@ -321,7 +317,8 @@ def test_a_planted_bug_of_several_outputs_is_found(bug: str, monkeypatch: pytest
     else:
         monkeypatch.setattr(programs, "_first_within", lambda row, outside, inside, epsilon: outside)
     checks = (
-        _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid, nothing_found_beyond_what_programs_bound,
+        _hold_every_output, _never_above, test_of_two_tokens_the_ranges_hold_those_of_a_grid,
+        test_nothing_is_found_beyond_what_programs_bound,
         test_of_several_outputs_no_attention_goes_beyond_the_bounds_and_some_attention_has_what_was_found,
     )  # fmt: skip
     assert any(fails(check, kind) for check in checks)  # the cheapest first, and none after the one that finds it

@@ -182,7 +182,7 @@ class _Search:
         return rows[row], starts[row, start], ends[row, end]
 
     def _promising(self, singles: Singles, row: np.ndarray, start: np.ndarray, end: np.ndarray, segments: Segments) -> list[np.ndarray]:
-        """The pairs whose middle is to be read out, by the linear model; rows in pieces, since each pair has a grid of outputs."""
+        """The pairs whose middle is to be read out, by the linear model; rows in pieces, since each pair holds its curves."""
         found = []
         for low, high in pairwise(np.searchsorted(row, np.arange(0, len(self.alpha) + PIECE, PIECE))):
             piece = np.arange(low, high)

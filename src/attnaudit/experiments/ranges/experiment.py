@@ -55,7 +55,8 @@ class Ranges:
 
     The table has a list of a weight for each token: ``possible`` (the largest) and ``necessary`` (the least), which some attention within
     ``epsilon`` has, and ``possible_upper`` and ``necessary_lower``, beyond which no such attention goes. Where one logit decides the two
-    are the same and exact; for several outputs, or behind a tanh tail, linear programs give both, for a ``share`` of the rows.
+    are the same and exact; for several outputs, or behind a tanh tail, weights are searched for, and linear programs give the bounds, for a
+    ``share`` of the rows.
 
     ``mean_possible`` is the mean over the tokens, ``any_necessary`` whether some token must have any weight, ``top_necessary`` the
     necessary weight of the most attended token, of equal ones the largest; with bounds ``mean_possible_upper``, ``any_necessary_upper``

@@ -85,7 +85,7 @@ def _found(
     change = row.change(each)
     outside = change > epsilon + WITHIN
     best, least = np.tile(row.alpha, (len(each), 1)), row.alpha.copy()  # for every token the attention with the most weight on it
-    same_sum = row.alpha[None] if row.weight is None else movement(row.contribution, row.alpha, RANGES).ends  # or a program's
+    same_sum = row.alpha[None] if row.weight is None else movement(row.contribution, row.alpha, RANGES).ends  # else programs find it
     known = np.vstack([other, same_sum, each])
     _take(best, least, known[row.change(known) <= epsilon + WITHIN])
     _take(best, least, _by_programs(row, inner, each[outside], epsilon))
