@@ -268,8 +268,8 @@ def test_more_freedom_never_lowers_the_bound_below_what_less_found():
     for trace in (make_trace(25, (1, 15), 3, seed=13), tail_trace(10, (2, 8), 3, 8, 13)):
         reached, upper = np.zeros(len(trace)), []
         for epsilon in (0.0, 0.001, 0.01, 0.1, 0.5, 1.0):
-            found, bound = Adversary().bounded(trace, epsilon)
-            assert (bound >= reached - 1e-9).all()
-            reached = np.maximum(reached, divergence(found, trace.alpha))
-            upper.append(bound)
+            found = Adversary().bounded(trace, epsilon)
+            assert (found.upper >= reached - 1e-9).all()
+            reached = np.maximum(reached, divergence(found.attention, trace.alpha))
+            upper.append(found.upper)
         np.testing.assert_allclose(upper[-1], unconstrained_bound(trace.alpha), atol=1e-9)

@@ -51,9 +51,14 @@ class Replay:
     def _fingerprint(self) -> str:
         return self.current_fingerprint()
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within, the model is read (`capture.reading`), with `fast_products`: all that is compared is rounded alike."""
+        with reading(self.model), self._products:
+            yield
+
     @cached_property
-    def products(self) -> AbstractContextManager[Any]:
-        """`fast_products` of the model."""
+    def _products(self) -> AbstractContextManager[Any]:
         return fast_products(self.model)
 
     def current_fingerprint(self) -> str:
@@ -125,7 +130,7 @@ class Rows:
             place = self._places[row]
             groups[text_of(place), place["stack"], place["layer"]].append(k)
         found: dict[int, np.ndarray] = {}
-        with reading(self.network.model):
+        with self.network.reading():
             for group in groups.values():
                 found |= self._of_text(pooled, rows, group)
         return np.stack([found[k] for k in range(len(rows))]) if found else np.zeros((0, 1))
@@ -137,7 +142,7 @@ class Rows:
             place = self._places[rows[k][0]]
             groups[text_of(place), tuple(rows[k].tolist())].append(k)
         found: dict[int, np.ndarray] = {}
-        with reading(self.network.model):
+        with self.network.reading():
             for (_, of_group), group in groups.items():
                 for start in range(0, len(group), OF_TEXTS):
                     part = group[start : start + OF_TEXTS]
@@ -205,7 +210,7 @@ class Hidden:
 
     def __call__(self, pooled: Float[np.ndarray, "n P"], rows: Int64[np.ndarray, " n"]) -> Float[np.ndarray, "n H"]:
         found, groups = np.zeros((len(rows), self.width), np.float32), self._groups[rows]
-        with reading(self.network.model), self.network.products:
+        with self.network.reading():
             for group in np.unique(groups):
                 changed = np.flatnonzero(groups == group)
                 for start in range(0, len(changed), OF_TOKENS):

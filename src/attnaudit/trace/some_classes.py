@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,15 +38,18 @@ class SomeClasses:
         return np.array([first.setdefault(own.tobytes(), row) for row, own in enumerate(self.classes)], np.int64)
 
     @cached_property
-    def weights(self) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """The weight (H, K) and bias (K,) of each of `alike`."""
-        first = np.unique(self.alike).tolist()
-        return {row: (self.layer.weight[self.classes[row]].T, self.layer.bias[self.classes[row]]) for row in first}
+    def weights(self) -> dict[int, Float32[np.ndarray, "H K"]]:
+        """The weight of each of `alike`."""
+        return {row: self.layer.weight[self.classes[row]].T for row in np.unique(self.alike).tolist()}
+
+    @cached_property
+    def added(self) -> Float[np.ndarray, "n K"]:
+        """What is added to the products of every row."""
+        return self.layer.bias[self.classes] + self.more
 
     def __call__(self, pooled: Float[np.ndarray, "m P"], rows: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m K"]:
         hidden = np.asarray(self.layer.inner(pooled, self.rows[rows]), np.float32)
-        logits, alike = self.more[rows], self.alike[rows]
-        for one in np.unique(alike):
-            chosen, (weight, bias) = np.flatnonzero(alike == one), self.weights[one]
-            logits[chosen] += hidden[chosen] @ weight + bias
+        logits, alike = self.added[rows], self.alike[rows]
+        for start, end in pairwise([*np.flatnonzero(np.diff(alike, prepend=-1)), len(rows)]):
+            logits[start:end] += hidden[start:end] @ self.weights[alike[start]]
         return logits

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -66,6 +67,15 @@ _PEAKED = (
     "The same divergence by the largest weight of the instance. Dots are medians, bars quartiles. Low values in the lower rows would mean "
     "that peaked attention cannot be replaced."
 )
+
+
+class Furthest(NamedTuple):
+    """For each of n rows an attention, its ``prediction`` (n, C) and the model's ``own``, and the JSD that none exceeds (n,)."""
+
+    attention: Ragged
+    upper: Float[np.ndarray, " n"]
+    prediction: Float[np.ndarray, "n C"]
+    own: Float[np.ndarray, "n C"]
 
 
 @dataclass(frozen=True)
@@ -131,22 +141,19 @@ class Adversary:
             raise InputError("audit", "settings adversary.k and adversary.steps", f"{self.k} and {self.steps}", "k ≥ 1 and steps ≥ 0")
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        readout, alpha = trace.readout, trace.alpha
-        baseline = readout(alpha)
-        if self.method == "exact":
-            found, upper = self.bounded(trace, self.epsilon)
-        else:
-            found, (_, upper) = self._search(trace, baseline), self.bounded(trace, self._limit)
-        prediction = readout(found)
-        reached = divergence(found, alpha)
-        upper = np.maximum(upper, reached)
+        found = self.bounded(trace, self.epsilon if self.method == "exact" else self._limit)
+        if self.method == "relaxed":
+            attention = self._search(trace, found.own)
+            found = found._replace(attention=attention, prediction=trace.readout(attention))
+        reached = divergence(found.attention, trace.alpha)
+        upper = np.maximum(found.upper, reached)
         return keys(trace).with_columns(
             pl.Series("emax_jsd", reached),
             pl.Series("emax_jsd_upper", upper),
             pl.Series("certified", upper - reached <= CERTIFIED_GAP),
-            pl.Series("delta_y", tvd(prediction, baseline)),
-            list_column("alpha", found),
-            vector_column("prediction", prediction),
+            pl.Series("delta_y", tvd(found.prediction, found.own)),
+            list_column("alpha", found.attention),
+            vector_column("prediction", found.prediction),
         )
 
     @property
@@ -158,18 +165,21 @@ class Adversary:
     def _settings(self) -> Search:
         return Search(self.epsilon, self.k, self.steps, self.learning_rate, self.penalty)
 
-    def bounded(self, trace: Trace, epsilon: float) -> tuple[Ragged, Float[np.ndarray, " n"]]:
+    def bounded(self, trace: Trace, epsilon: float) -> Furthest:
         """For every row the furthest attention found with an output within ``epsilon``, and what the JSD of none of them exceeds."""
         readout, alpha = trace.readout, trace.alpha
+        own = readout(alpha)
         if one_logit_decides(readout):
             found = furthest_attention(alpha, slab_within(readout, alpha, epsilon))
-            return found, divergence(found, alpha)
+            return Furthest(found, divergence(found, alpha), readout(found), own)
         if has_compiled_tail(readout):
             found, upper = bounded_attention(readout, alpha, epsilon, row_streams(trace, self.seed, self.name), self._settings)
         else:
             found, upper = attention_within(readout, alpha, epsilon), unconstrained_bound(alpha)
-        within = tvd(readout(found), readout(alpha)) <= epsilon + ROUNDING
-        return alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values)), np.minimum(upper, unconstrained_bound(alpha))
+        prediction = readout(found)
+        within = tvd(prediction, own) <= epsilon + ROUNDING
+        attention = alpha.with_values(np.where(alpha.spread(within), found.values, alpha.values))
+        return Furthest(attention, np.minimum(upper, unconstrained_bound(alpha)), np.where(within[:, None], prediction, own), own)
 
     def _search(self, trace: Trace, baseline: Float[np.ndarray, "n C"]) -> Ragged:
         """Of the attentions that the search ends with, the best one accepted; the model's own where none is."""

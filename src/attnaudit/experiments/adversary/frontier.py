@@ -27,7 +27,7 @@ def frontier(trace: Trace, epsilons: Sequence[float], seed: int = 0) -> tuple[Fl
     """
     found, upper = np.empty((2, len(trace), len(epsilons)))
     for k, epsilon in enumerate(epsilons):
-        attention, upper[:, k] = Adversary(seed=seed, epsilon=epsilon).bounded(trace, epsilon)
-        found[:, k] = divergence(attention, trace.alpha)
+        furthest = Adversary(seed=seed, epsilon=epsilon).bounded(trace, epsilon)
+        found[:, k], upper[:, k] = divergence(furthest.attention, trace.alpha), furthest.upper
     found = np.maximum.accumulate(found, axis=1)
     return found, np.maximum(np.minimum.accumulate(upper[:, ::-1], axis=1)[:, ::-1], found)

@@ -143,7 +143,7 @@ def _by_programs(trace: Trace, computed: Bool[np.ndarray, " n"], epsilon: float)
     """The bounds of all rows, flat; NaN where they are not computed. What the adversary finds is possible."""
     flat, rows = np.full((len(Bounds._fields), len(trace.alpha.values)), np.nan), np.flatnonzero(computed)
     some = trace.take(rows)
-    furthest, _ = Adversary(epsilon=epsilon).bounded(some, epsilon)
+    furthest = Adversary(epsilon=epsilon).bounded(some, epsilon).attention
     for number, row in enumerate(rows.tolist()):
         logits = row_logits(some.readout, some.alpha[number], number)
         flat[:, trace.alpha.offsets[row] : trace.alpha.offsets[row + 1]] = bounds_of_row(logits, epsilon, furthest[number])
