@@ -57,6 +57,13 @@ def threads(here: Here, held: Any, progress: Progress) -> list[int]:
     return [cores(), SETTINGS.NUMBA_NUM_THREADS, torch.get_num_threads()]
 
 
+def gpus(here: Here, held: Any, progress: Progress) -> tuple[str | None, int]:
+    """The device of a model, and how many GPUs Ray has given to the call."""
+    import ray
+
+    return here.device, len(ray.get_gpu_ids())
+
+
 def too_large(here: Here, held: Any, progress: Progress, *, marks: Path) -> None:
     """Memory never suffices; every try leaves a mark."""
     (marks / f"{time.monotonic_ns()}").touch()

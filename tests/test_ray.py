@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,12 +24,12 @@ from attnaudit.core.progress import silent
 from attnaudit.runner import audit_into, run_study
 from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
-from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, connected, environment, refuse
+from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, _needs_token, _question, connected, environment, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
 from attnaudit.runner.store import versions
 from attnaudit.runner.studies import StudySpec
 from attnaudit.trace import write_shards
-from tests.calls import threads, too_large, touch
+from tests.calls import gpus, threads, too_large, touch
 from tests.test_engine import SMALL, made
 from tests.traces import make_trace
 
@@ -98,6 +99,40 @@ def test_a_cluster_of_another_version_is_one_line(cluster: Any, monkeypatch: pyt
     monkeypatch.setattr(ray, "__version__", "2.1.0")
     with pytest.raises(RunError, match=r"ersion.*a cluster of Ray 2\.1\.0; pip install"), connected(cluster.address):
         pass
+
+
+def test_another_server_at_the_address_is_one_line() -> None:
+    """Such as the dashboard of Ray. Ray itself would ask it again and again, and print each time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+        def answer() -> None:
+            connection = server.accept()[0]
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(RunError, match="what listens there is no head of Ray; expected HOST:PORT"), connected(address):
+            pass
+        thread.join()
+
+
+def test_a_token_is_sent_to_a_head_that_asks_for_it(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ray makes one when it first starts for one machine alone, and then clusters that are started ask for it."""
+    for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert not _needs_token(cluster.address)  # there is none
+    (tmp_path / ".ray").mkdir()
+    (tmp_path / ".ray" / "auth_token").write_text("0" * 64, encoding="utf-8")
+    assert not _needs_token(cluster.address)  # this cluster has none
+    refusal = "import sys; print('W gcs_client.cc: Unauthenticated: RPC error', file=sys.stderr, flush=True); sys.stdin.read()"
+    (tmp_path / "refused").write_text(f"#!{sys.executable}\n{refusal}\n", encoding="utf-8")
+    (tmp_path / "refused").chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "refused"))
+    assert _needs_token(cluster.address)
 
 
 def test_a_driver_that_is_killed(cluster: Any, whole: Path, tmp_path: Path) -> None:
@@ -251,6 +286,31 @@ def test_a_gpu_is_asked_for_where_settings_want_one(engine: RayCluster, tmp_path
         for device, line in (("cuda", "no node with a GPU"), ("cuda:1", "which Ray chooses")):
             with pytest.raises(InputError, match=line):
                 opened.device(device)
+
+
+def test_a_call_of_a_model_on_a_gpu_is_given_one(cluster: Any, engine: RayCluster, tmp_path: Path) -> None:
+    """Of a node that says that it has one."""
+    node = cluster.add_node(num_cpus=1, num_gpus=1, node_ip_address="127.0.0.1", object_store_memory=80 << 20)
+    calls = [Call(device, gpus, tmp_path / device, device=device) for device in ("auto", "cuda", "cpu")]
+    with engine.opened(tmp_path) as opened:
+        found = {done.call.name: done.result() for done in opened.do(calls, silent)}
+    cluster.remove_node(node)
+    assert found == {"auto": ("cuda", 1), "cuda": ("cuda", 1), "cpu": ("cpu", 0)}
+
+
+def test_a_folder_that_nodes_do_not_share_is_refused_before_any_work(
+    engine: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes look for the folder elsewhere, as where it is not mounted."""
+
+    def elsewhere() -> Callable[..., Any]:
+        asked = _question()
+        return lambda probe, token, number: asked(f"/nowhere{probe}", token, number)
+
+    monkeypatch.setattr("attnaudit.runner.ray_cluster._question", elsewhere)
+    with pytest.raises(RunError, match=r"it does not share .* with this machine; .* give --unshared"), engine.opened(tmp_path):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 OURS = (versions()["python"], versions()["attnaudit"])

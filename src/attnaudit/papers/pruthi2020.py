@@ -37,8 +37,8 @@ DECLARATION = Declaration(
               only=tuple(PAIRS)),
     ),
     reasons={
-        "deceptive_pronoun": "the mass of an unpenalised model depends on the seed and on how long it trains; the direction of the effect "
-                             "is theirs",
+        "deceptive_pronoun": "not the seed: five lie close together here; how long models train and the form of their attention were "
+                             "not varied; the direction of the effect is theirs",
         "planted-copy": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
         "planted-reverse": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",
         "planted-bigram_flip": "bilinear attention of an LSTM, 5,000 pairs and ten epochs here; additive attention of a biGRU there",

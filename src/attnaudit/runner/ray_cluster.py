@@ -6,6 +6,8 @@ import logging
 import os
 import platform
 import socket
+import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -28,6 +30,9 @@ REACHED = 5.0  # seconds for a connection to the head
 ASKED = 120.0  # seconds for a node to start a process and to answer
 LOOK, SILENT = 1.0, 30.0  # seconds between two questions to the head, and without an answer until it is lost
 PATIENT = {"RAY_gcs_rpc_server_reconnect_timeout_s": "86400"}  # else Ray ends a driver that is busy 60 s after its head
+WITH_TOKEN = {"RAY_AUTH_MODE": "token"}
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # how HTTP/2, which heads speak, begins
+SETTINGS = 4  # the kind of its first frame, in both directions
 ONE_MACHINE = {"RAY_USAGE_STATS_ENABLED": "0"}  # nothing is sent anywhere
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # the name is of its first use: Ray binds to 127.0.0.1 and to nothing else
 
@@ -230,6 +235,8 @@ def connected(address: str | None) -> Iterator[Nodes]:
         _check_reached(address, host, port)
     for name, value in environment(address, host).items():
         os.environ.setdefault(name, value)  # read when Ray is imported
+    if address is not None and _needs_token(address):
+        os.environ |= WITH_TOKEN
     import ray
 
     own = not ray.is_initialized()
@@ -250,15 +257,48 @@ def environment(address: str | None, host: str) -> dict[str, str]:
     return ONE_MACHINE | (ON_LOOPBACK if on_loopback else {}) | ({} if address is None else PATIENT)
 
 
+def _needs_token(address: str) -> bool:
+    """Whether a head asks for the token of Ray that this user has.
+
+    Ray makes one when it first starts for one machine alone, and ``ray start`` asks for it from then on, but drivers that are given an
+    address send it only when told to, and are not understood by a cluster that has none.
+    """
+    given = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if "RAY_AUTH_MODE" in os.environ or not (given or (Path.home() / ".ray" / "auth_token").is_file()):
+        return False
+    program = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1])"
+    asking = subprocess.Popen([sys.executable, "-c", program, address], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    end = threading.Timer(SILENT, asking.kill)
+    end.start()
+    with asking:
+        refused = any(b"Unauthenticated" in line for line in asking.stderr or ())
+        end.cancel()
+        asking.kill()
+    return refused
+
+
 def _check_reached(address: str, host: str, port: str) -> None:
     expected, do = "HOST:PORT of a running head", "start one with ray start --head, or leave --address out for this machine alone"
     if not host or not port.isdigit():
         raise InputError(OPERATION, f"--address {address}", "no HOST:PORT", expected, do)
     try:
-        socket.create_connection((host, int(port)), REACHED).close()
+        with socket.create_connection((host, int(port)), REACHED) as connection:
+            speaks = os.environ.get("RAY_USE_TLS") == "1" or _speaks_http2(connection)
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise RunError(OPERATION, f"--address {address}", f"nobody listens there ({reason})", expected, do) from error
+    if not speaks:
+        raise RunError(OPERATION, f"--address {address}", "what listens there is no head of Ray", expected, do)
+
+
+def _speaks_http2(connection: socket.socket) -> bool:
+    """Of another server Ray would ask again and again."""
+    try:
+        connection.sendall(PREFACE)
+        answer = connection.makefile("rb").read(4)
+    except OSError:
+        return False
+    return len(answer) == 4 and answer[3] == SETTINGS
 
 
 def _connect(address: str | None) -> None:
