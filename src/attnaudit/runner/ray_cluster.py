@@ -288,7 +288,7 @@ def _check_reached(address: str, host: str, port: str) -> None:
         reason = getattr(error, "strerror", None) or str(error)
         raise RunError(OPERATION, f"--address {address}", f"nobody listens there ({reason})", expected, do) from error
     if not speaks:
-        raise RunError(OPERATION, f"--address {address}", "what listens there is no head of Ray", expected, do)
+        raise RunError(OPERATION, f"--address {address}", "what listens there does not answer as a head of Ray does", expected, do)
 
 
 def _speaks_http2(connection: socket.socket) -> bool:
