@@ -176,6 +176,7 @@ def test_a_driver_that_was_taken_for_dead_stops(tmp_path: Path) -> None:
         (["--unshared"], "the engine local; expected --engine ray"),
         (["--engine", "ray", "--address", "127.0.0.1:1"], "nobody listens there"),
         (["--engine", "ray", "--address", "head"], "no HOST:PORT"),
+        (["--engine", "ray", "--address", "[::1]:6379"], "an IPv6 address"),
     ],
 )
 def test_wrong_options_are_one_line(options: list[str], line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

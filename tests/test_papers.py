@@ -30,6 +30,7 @@ from attnaudit.runner.jobs import STUDIES, Options, by_delta_alpha, command_of, 
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import load, records_of, save
 from attnaudit.runner.timing import Speed
+from attnaudit.runner.twice import not_asked_for
 
 TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
 COPYING = {
@@ -102,6 +103,24 @@ def test_a_paper_is_whole(paper: Declaration) -> None:
     assert bool(paper.tables) == (paper.name in ONCE)
     if paper.tables:
         assert {cell.study for cell in paper.cells} == {table.study for table in paper.tables}
+
+
+def test_what_quick_leaves_out_is_counted_by_corpus() -> None:
+    cells = (
+        *(Cell("sst", encoder=encoder) for encoder in ("cnn", "bilstm", "average")),
+        Cell("imdb", encoder="cnn"),
+        Cell("adr", encoder="cnn"),
+    )
+    paper = replace(PAPERS["jain2019"], cells=cells, quick=(cells[0], cells[3]))
+    assert paper.left_out() == "--quick leaves out all of adr; 2 of 3 cells of sst"
+    assert paper.left_out(["sst"]) == "--quick leaves out 2 of 3 cells of sst"
+    assert paper.left_out(["imdb"]) == "--quick leaves out nothing"
+
+
+def test_a_corpus_that_is_missing_is_named_without_the_folder_of_this_machine(tmp_path: Path) -> None:
+    (missing,) = not_asked_for(replace(PAPERS["jain2019"], cells=(Cell("adr", encoder="cnn"),)), (), str(tmp_path))
+    assert "read corpus adr: DATA: no folder adr" in missing.reason
+    assert str(tmp_path) not in missing.reason
 
 
 @pytest.mark.parametrize("name", ONCE)

@@ -114,7 +114,10 @@ def test_another_server_at_the_address_is_one_line() -> None:
 
         thread = threading.Thread(target=answer)
         thread.start()
-        with pytest.raises(RunError, match="what listens there does not answer as a head of Ray does; expected HOST:PORT"), connected(address):
+        with (
+            pytest.raises(RunError, match="what listens there does not answer as a head of Ray does; expected HOST:PORT"),
+            connected(address),
+        ):
             pass
         thread.join()
 

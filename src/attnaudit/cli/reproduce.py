@@ -89,7 +89,7 @@ def reproduce(
         typer.echo(printable(f"tables: {markdown}"))
         return
     if quick:
-        typer.echo(printable(declared.left_out()), err=True)
+        typer.echo(printable(declared.left_out(corpora or ())), err=True)
     if dry_run:
         show_plan_and_end(as_json, plan_reproduction, sweep)
     on = o.engine(engine, address, unshared)

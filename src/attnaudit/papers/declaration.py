@@ -103,15 +103,22 @@ class Declaration:
         """Those of both scales; each once, with seed 0."""
         return tuple({cell.key: replace(cell, seed=0) for cell in (*self.cells, *self.quick)}.values())
 
-    def left_out(self) -> str:
-        """What ``--quick`` leaves out, in words."""
-        whole, quick = {cell.key for cell in self.cells}, [cell for cell in self.quick if cell.quick]
-        missing = sorted(whole - {replace(cell, quick=False).key for cell in self.quick})
-        parts = [f"{len(missing)} of {len(whole)} cells ({', '.join(missing)})"] if missing else []
-        seeds = any(cell.seeds > 1 for cell in self.cells if not cell.study)
-        parts += ["all seeds but the first"] if seeds else []
-        parts += [f"the published scale of {', '.join(cell.key for cell in quick)}"] if quick else []
-        return f"--quick leaves out {'; '.join(parts)}"
+    def left_out(self, corpora: Sequence[str] = ()) -> str:
+        """What ``--quick`` leaves out of the ``corpora``, or of all, in words."""
+        named = corpora or self.corpora
+        made = {replace(cell, quick=False).key for cell in self.quick}
+        quick = [cell.key for cell in self.quick if cell.quick and cell.corpus in named]
+        whole, some = list[str](), list[str]()
+        for corpus in named:
+            keys = {cell.key for cell in self.cells if cell.corpus == corpus}
+            if not keys & made:
+                whole.append(corpus)
+            elif keys - made:
+                some.append(f"{len(keys - made)} of {len(keys)} cells of {corpus}")
+        parts = ([f"all of {', '.join(whole)}"] if whole else []) + some
+        parts += ["all seeds but the first"] if any(cell.seeds > 1 for cell in self.cells if not cell.study) else []
+        parts += [f"the published scale of {', '.join(quick)}"] if quick else []
+        return f"--quick leaves out {'; '.join(parts) or 'nothing'}"
 
     def reason(self, cell: Cell, measure: str) -> str:
         """Why a number of a cell is not the published one; empty where no reason is known."""

@@ -5,6 +5,7 @@ They are quoted from this project's notes on the papers, table numbers included,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -53,6 +54,12 @@ def numbers(paper: str) -> pl.DataFrame:
         return pl.DataFrame(schema=schema)
     read = pl.read_csv(files("attnaudit.published").joinpath(f"data/{paper}.csv").read_bytes(), schema=schema)
     return read.with_columns(pl.col("study", "model").fill_null(""))
+
+
+def sources(paper: str) -> dict[str, int]:
+    """The tables and plots of a paper that its numbers come from, and how many come from each."""
+    names = [where.partition(" (")[0].partition(":")[0] for where in numbers(paper)["where"]]
+    return dict(sorted(Counter(names).items()))
 
 
 def numbers_of(paper: str, corpus: str, study: str, model: str) -> dict[str, Number]:

@@ -279,6 +279,8 @@ def _needs_token(address: str) -> bool:
 
 def _check_reached(address: str, host: str, port: str) -> None:
     expected, do = "HOST:PORT of a running head", "start one with ray start --head, or leave --address out for this machine alone"
+    if ":" in host:
+        raise InputError(OPERATION, f"--address {address}", "an IPv6 address", expected, "give the name or the IPv4 address of its machine")
     if not host or not port.isdigit():
         raise InputError(OPERATION, f"--address {address}", "no HOST:PORT", expected, do)
     try:

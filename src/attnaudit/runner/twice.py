@@ -73,8 +73,9 @@ def reasons_of(paper: Declaration, corpus: str) -> list[str]:
 def _why_not(corpus: str, data_dir: str | None) -> str:
     try:
         _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
-    except InputError as error:
-        return str(error)
+    except InputError as error:  # in tables that may be published, the folder is called as in the commands of records
+        where = f"DATA{error.where.removeprefix(data_dir)}" if data_dir and error.where.startswith(data_dir) else error.where
+        return str(InputError(error.operation, where, error.got, error.expected, error.do))
     notes = "; ".join(filter(None, dict.fromkeys(source.note for source in sources.values())))
     return f"{notes or 'its files are here'}; it was not asked for: --corpus {corpus}"
 

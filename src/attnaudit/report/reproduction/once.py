@@ -13,7 +13,7 @@ import polars as pl
 from attnaudit.core.files import write_text
 from attnaudit.core.papers import Paper
 from attnaudit.papers import Cell, Declaration, Table
-from attnaudit.published.numbers import AGREEMENTS, RULE, Agreement, Number, judged, numbers, numbers_of
+from attnaudit.published.numbers import AGREEMENTS, RULE, Agreement, Number, judged, numbers, numbers_of, sources
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.tables import markdown_table, plain
 from attnaudit.results.words import count
@@ -136,11 +136,16 @@ def verdict(found: Once) -> list[str]:
     quick = len(found.records) - whole
     done = f"{whole} of {cells} cells are recorded" + (f", and {count(quick, 'cell')} of --quick." if quick else ".")
     measured = sum(counts.values()) - counts["unknown"]
+    if not counts:
+        return [done, "No numbers were published in tables."]
+    quoted = ", ".join(f"{number} from {name}" for name, number in sources(found.paper.name).items())
+    known = f"Published numbers that this package has: {quoted}. The paper may give more."
     if not measured:
-        return [done, "No published number can be compared with a record." if counts else "No numbers were published in tables."]
+        return [done, known, "No published number can be compared with a record."]
     missing = f" Not measured: {counts['unknown']}." if counts["unknown"] else ""
     return [
         done,
+        known,
         f"Published numbers that are measured here: {measured}. In our 95 % interval: {counts['inside']}; outside it by at most a "
         f"twentieth of the measure's range: {counts['near']}; farther off: {counts['farther']}.{missing}",
     ]
