@@ -189,6 +189,7 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
         (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
         (["run", "planted-decisive", "--on-bad-row", "skp"], "did you mean skip?"),
+        (["run", "planted-decisive", "--digits", "drop"], "digits: 'drop'; expected one of keep, mask"),
         (["run", "planted-decisive", "--device", "gpu"], "--device"),
         (["run", "planted-decisive", "--set", "training.epoch=4"], "did you mean training.epochs?"),
         (["run", "planted-decisive", "--set", "training.epochs=4", "--epochs", "5"], "--epochs 5: --set training.epochs=4"),
@@ -202,6 +203,7 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["run", "planted-decisive", "--attention", "imposed"], "expected one of additive, dot, uniform"),
         (["run", "planted-decisive", "--vectors", "glove.txt"], "no such file"),
         (["study", "unifrom", "sst"], "one of uniform, seeds, guide, adversary, deceive, dynamics, copying; did you mean uniform?"),
+        (["study", "foo"], "'foo'; expected one of uniform, seeds, guide, adversary, deceive, dynamics, copying"),
         (["study", "seeds", "planted-reverse"], "'seeds'; expected one of deceive, dynamics for planted-reverse"),
         (["study", "dynamics", "planted-decisive", "--epochs", "6"], "6, which has no effect in dynamics; expected dynamics.steps"),
         (["study", "copying", "iid", "--epochs", "6"], "setting training.epochs: no such setting"),
@@ -311,7 +313,7 @@ for line in sys.argv[1:]:
 def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported() -> None:
     commands = [
         "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs",
-        "audit nowhere", "report no",
+        "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere",
     ]  # fmt: skip
     done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY, *commands], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -196,6 +196,7 @@ def test_rows_of_one_instance_are_drawn_together(tmp_path: Path) -> None:
         runs = [audited(tmp_path / f"{several}-{k}", trace, experiments=("permutation",)) for k, trace in enumerate(traces)]
         found.append(attnaudit.compare(runs).filter(pl.col("measure") == "max_alpha").row(0, named=True))
         shown = lead(compare_runs(runs)[0])
+        assert "  " not in shown
         rows = found[-1]["shared"]
         assert (f"{rows} instances with" if several == 1 else f"{rows} rows, of {rows // 3} texts, with") in shown
         assert "instance" not in shown or several == 1

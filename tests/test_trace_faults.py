@@ -130,3 +130,10 @@ def test_a_tail_of_other_numbers_is_refused_in_one_line(tmp_path: Path, weight: 
     put(tmp_path, COLUMNS, {**METADATA, "tail": "tanh_mlp"})
     save_file({"weight": weight, "bias": bias}, tmp_path / TAIL_FILE)
     refused(tmp_path, part)
+
+
+def test_a_file_that_is_no_parquet_file_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(TraceError, match="expected a Parquet file; write the trace again") as caught:
+        Trace.read(tmp_path)
+    assert ".;" not in str(caught.value)

@@ -10,9 +10,21 @@ import polars as pl
 import pytest
 
 from attnaudit.experiments import audit
-from attnaudit.report.charts.instances import FEW, draw_figures, histogram, kernel_density, outline, singles, violins
+from attnaudit.experiments.erasure.experiment import Erasure
+from attnaudit.report.charts.instances import (
+    FEW,
+    crosstab,
+    crosstab_chart,
+    draw_figures,
+    histogram,
+    kernel_density,
+    outline,
+    singles,
+    violins,
+)
 from attnaudit.report.charts.palette import OTHER, Palette, group_rows, legend
 from attnaudit.report.charts.svg import Figure
+from attnaudit.results.charts import Crosstab
 from tests.traces import make_trace
 
 COLUMNS = ("tau_gradient", "tau_loo", "tau_gradient_loo", "median_delta_y", "max_alpha", "emax_jsd", "emax_jsd_upper")
@@ -175,3 +187,16 @@ def test_a_table_of_an_earlier_version_has_no_curves():
     table = audit(make_trace(60, (2, 12), seed=3), ["erasure"])["erasure"].table
     figures, _ = draw_figures(table.drop("observed_by_order", "minimum"))
     assert [one.name for one in figures] == ["erasure"]
+
+
+def test_the_flip_table_has_the_largest_weight_down_and_the_other_across():
+    """Of ten instances three flip without the largest weight alone, one without the other alone."""
+    chart = next(one for figure in Erasure.figures for one in figure.charts if isinstance(one, Crosstab))
+    rows = pl.DataFrame({"flip_max": [True] * 5 + [False] * 5, "flip_random": [True] * 2 + [False] * 3 + [True] + [False] * 4})
+    cells = {(cell["down"], cell["across"]): cell["text"] for cell in crosstab(rows, chart).to_dicts()}
+    assert cells == {
+        ("flips", "flips"): "20.0 %", ("flips", "does not"): "30.0 %", ("does not", "flips"): "10.0 %", ("does not", "does not"): "40.0 %",
+    }  # fmt: skip
+    for layer in crosstab_chart(rows, chart).to_dict()["layer"]:
+        shown = {axis: (layer["encoding"][axis]["field"], layer["encoding"][axis]["title"]) for axis in ("x", "y")}
+        assert shown == {"x": ("across", "without the other"), "y": ("down", "without the largest")}

@@ -120,7 +120,18 @@ class ListsExperiments(TyperCommand):
 
 
 class ListsStudies(TyperCommand):
-    """A command whose help ends with the studies and their scale; they are loaded only when the help is shown."""
+    """A command whose help ends with the studies and their scale; they are loaded only when the help is shown, or one is misnamed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """An unknown study is named before what else is missing."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException:
+            if ctx.params.get("name") is not None:
+                from attnaudit.runner.studies import check_name
+
+                check_name(ctx.params["name"])
+            raise
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         from attnaudit.runner.settings import scales

@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
 from attnaudit.core.extras import require
+from attnaudit.core.files import check_model_folder
 from attnaudit.core.printable import printable
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.plans.transformer import OF_WORDS
@@ -161,6 +162,7 @@ def audit(
       attnaudit hf models/bert reviews.csv --sample 5000 --engine ray
     """
     require("hf", f"audit {model}")
+    check_model_folder(model)
     from attnaudit.cli.show import show_run
     from attnaudit.runner.transformers import audit_transformer
 
@@ -191,6 +193,7 @@ def check(model: Folder, as_json: o.Json = False) -> None:
       attnaudit hf check models/bert --json
     """
     require("hf", f"check {model}")
+    check_model_folder(model)
     from attnaudit.cli.show import show_gate
     from attnaudit.hf.gate import check_model
     from attnaudit.hf.load import load_pretrained

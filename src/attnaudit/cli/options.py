@@ -39,8 +39,8 @@ def takes(spec: type, without: Collection[str] = ()) -> Callable[[Command], Comm
 
 def _parameter(field: Field[Any], hint: Any) -> inspect.Parameter:
     """The option of a field; a wrong choice is refused by the spec, whose error suggests the nearest one."""
-    chosen = get_origin(hint) is Literal
-    annotation = Annotated[(str if chosen else hint) | None, declared(field, "|".join(get_args(hint)) if chosen else None)]
+    choices = next((get_args(part) for part in (hint, *get_args(hint)) if get_origin(part) is Literal), None)
+    annotation = Annotated[(str if choices else hint) | None, declared(field, "|".join(choices) if choices else None)]
     return inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import RunError
+from attnaudit.core.errors import InputError, RunError
 
 DIGEST = "sha256"  # the field of a JSON object that holds the digest of its other fields
 
@@ -20,6 +20,13 @@ DIGEST = "sha256"  # the field of a JSON object that holds the digest of its oth
 def user_cache() -> Path:
     """Where this user's programs keep what they can make, or fetch, again."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "attnaudit"
+
+
+def check_model_folder(folder: Path) -> None:
+    """Raise InputError where ``folder``, from which a transformer is to be read, is no folder."""
+    if not folder.is_dir():
+        got, do = "a file" if folder.exists() else "no such folder", "save it with model.save_pretrained(DIR)"
+        raise InputError("read model", str(folder), got, "the folder of a saved model", do)
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import InputError
+from attnaudit.core.files import check_model_folder
 
 OPERATION = "read model"
 CONFIG = "config.json"
@@ -49,8 +50,7 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
 
 def _class_of(folder: Path) -> str:
     """The class of the saved model, by its configuration."""
-    if not folder.is_dir():
-        raise InputError(OPERATION, str(folder), "a file" if folder.exists() else "no such folder", "the folder of a saved model", SAVE)
+    check_model_folder(folder)
     if not (folder / CONFIG).is_file():
         raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE)
     try:

@@ -121,7 +121,7 @@ def _readable(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip(".")
         raise TraceError("read trace", str(path), reason, "a Parquet file", "write the trace again") from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnaudit.papers import Declaration
 from attnaudit.published.numbers import AGREEMENTS, ONCE
-from attnaudit.published.reproduction import main_means
+from attnaudit.published.reproduction import Tally, main_means
 from attnaudit.report.page import Section, write_page
 from attnaudit.report.reproduction.once import Once, tally
 from attnaudit.report.reproduction.page import Reproduction
@@ -37,11 +37,18 @@ def line_of(paper: Declaration, found: Once | Reproduction, link: str) -> Line:
     else:
         recorded = len({(run.about.corpus, run.about.encoder, run.about.attention) for run in found.runs})
         means = main_means(found.table)
-        agreement = f"{means.counts[0]} of {means.judged} means within the spread of the authors' two runs, {means.counts[-2]} farther off"
-        agreement = agreement if means.judged else "none measured"
+        agreement = _of_means(means) if means.judged else "none measured"
     assert (paper.name in ONCE) == isinstance(found, Once)
     title = f"{paper.paper.citation}, {paper.paper.title}"
     return Line(title, link, paper.question, f"{recorded} of {len(cells)}", agreement, f"attnaudit reproduce {paper.name}")
+
+
+def _of_means(means: Tally) -> str:
+    """How many means lie between the two values of a paper that published its numbers twice, and how many a wider rule accepts."""
+    return (
+        f"of {means.judged} means {means.between} lie between the authors' two values, {means.counts[0]} there or no farther outside than "
+        f"these two differ; {means.counts[-2]} are farther off by every rule of the page"
+    )
 
 
 def _of_counts(counts: Mapping[str, int]) -> str:
