@@ -191,6 +191,26 @@ def test_what_a_multihead_attention_must_not_do(settings: dict[str, Any], messag
         collect(net, batches, attention="pool")
 
 
+class Encoder(nn.Module):
+    """A classifier around an `nn.TransformerEncoder`, whose layers torch fuses where no gradient is needed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(30, 6), nn.Linear(6, 3)
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), 2, enable_nested_tensor=False)
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        return self.head(self.encoder(self.embedding(ids), src_key_padding_mask=~mask)[:, 0])
+
+
+@pytest.mark.parametrize("path", ["encoder", "encoder.layers.1", "encoder.layers.1.self_attn"])
+def test_a_transformer_encoder_of_torch_does_not_pool(path: str) -> None:
+    net, (_, batches) = Encoder().eval(), heads()
+    with pytest.raises(InputError, match="MultiheadAttention: 5 queries for each text; expected one query for each text"):
+        collect(net, batches, attention=path)
+    assert not any(module._forward_hooks for module in net.modules())
+
+
 def test_an_audit_of_heads() -> None:
     net, batches = heads(deep=True)
     results = attnaudit.audit(collect(net, batches, attention="pool"), ["joint", "maximal_change", "adversary", "identifiability"])

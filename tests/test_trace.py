@@ -85,6 +85,18 @@ def test_columns_by_name():
     assert len(trace) == 6
 
 
+def test_the_schema_is_the_first_that_has_all_of_a_trace(tmp_path: Path):
+    """So that programs that read version 1 read every trace that needs no more."""
+    for hidden in (None, 4):
+        assert make_trace(3, hidden=hidden).metadata["schema"] == 1
+    made = Trace.from_arrays(
+        activation="sigmoid", class_names=["a", "b"], instance=[0], tokens=[["[CLS]", "b"]], alpha=[[0.5, 0.5]], readout=[[[0.0], [0.0]]],
+        offset=[[0.0]], prediction=[[0.5]], special=[[True, False]],
+    )  # fmt: skip
+    made.write(tmp_path)
+    assert made.metadata["schema"] == Trace.read(tmp_path).metadata["schema"] == 2
+
+
 def test_null_labels_and_rationales(tmp_path: Path):
     trace = make_trace(3, [2, 3, 1], seed=5)
     columns = {name: trace.table.column(name).to_pylist() for name in ("label", "rationale")}

@@ -112,3 +112,10 @@ def test_what_is_parallel(tmp_path: Path):
 def test_an_unknown_name_is_told_of_the_planted_ones(tmp_path: Path):
     with pytest.raises(InputError, match=r"planted-bigram_flip, or a folder of pairs; did you mean planted-reverse\?"):
         read_parallel(ParallelSpec("plantedreverse", str(tmp_path)))
+
+
+def test_a_file_is_no_folder_of_pairs(tmp_path: Path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("a,b\n")
+    with pytest.raises(InputError, match=r"pairs.csv: a file; expected one of .*, or a folder of pairs"):
+        read_parallel(ParallelSpec(str(path)))

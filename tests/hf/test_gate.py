@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import BertConfig, PreTrainedModel
+from transformers import AttentionInterface, BertConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
 from attnaudit.core.errors import InputError
@@ -142,6 +143,23 @@ def test_a_decoder_never_sees_later_tokens(monkeypatch: pytest.MonkeyPatch) -> N
         check_model(model)
 
 
+@pytest.mark.parametrize("name", ["BertForSequenceClassification", "LlamaForCausalLM", "MarianMTModel", "T5ForConditionalGeneration"])
+def test_an_attention_function_without_its_mask_function_is_refused(name: str) -> None:
+    """A user's own, by the attention interface: transformers gives it no mask, so that tokens attend to padding and to later tokens."""
+
+    def attend(module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, **_: Any) -> tuple[Tensor, Tensor]:
+        key, value = (part.repeat_interleave(query.shape[1] // part.shape[1], dim=1) for part in (key, value))
+        weights = functional.softmax(query @ key.transpose(2, 3) + (0 if attention_mask is None else attention_mask), dim=-1)
+        return (weights @ value).transpose(1, 2).contiguous(), weights
+
+    AttentionInterface.register("without a mask", attend)
+    model = tiny(name)
+    model.set_attn_implementation("without a mask")
+    with pytest.raises(InputError, match=r"padding: .*, largest weight that a token gives to padding|a decoder that sees later tokens"):
+        check_model(model)
+    assert model.config._attn_implementation == "without a mask"
+
+
 def test_a_sink_is_told_and_its_weights_need_not_sum_to_one() -> None:
     gate = check_model(tiny("GptOssForCausalLM"))
     assert all(one.sink for one in gate.layers)
@@ -238,10 +256,42 @@ def test_a_model_in_training_is_checked_without_dropout_and_handed_back_in_train
     assert model.get_submodule("bert.encoder.layer.0.attention.output.dropout").training
 
 
+def test_a_model_is_handed_back_after_a_check_that_fails() -> None:
+    model = Liar("ignores").train()
+    model.mixed.eval()
+    before = [module.training for module in model.modules()]
+    with pytest.raises(InputError, match="uniform weights: 0, "):
+        check_model(model)
+    assert [module.training for module in model.modules()] == before
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_no_hook_of_the_library_is_left_on_a_model() -> None:
+    """It leaves local functions on a model that has reported attention, with which the model can no longer be saved by torch."""
+    model = tiny("BertForSequenceClassification")
+    first = check_model(model)
+    assert not any(module._forward_hooks for module in model.modules())
+    torch.save(model, io.BytesIO())
+    assert check_model(model) == first
+    model.set_attn_implementation("eager")
+    inputs = probe_of(model).inputs
+    assert len(model(**inputs, output_attentions=True).attentions) == 2
+    hooks = [len(module._forward_hooks) for module in model.modules()]
+    assert any(hooks)
+    assert check_model(model).checks[2].figure == 0.0
+    assert [len(module._forward_hooks) for module in model.modules()] == hooks
+    assert len(model(**inputs, output_attentions=True).attentions) == 2
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
         (lambda: nn.Linear(2, 2), "Linear: no model of the transformers library; expected a PreTrainedModel"),
+        (lambda: "models/bert", "str: no model of the transformers library; expected a PreTrainedModel; read it with from_pretrained"),
+        (
+            lambda: nn.Module.to(tiny("BertForSequenceClassification"), "meta"),
+            r"weights without values \(device meta\); expected a model with its",
+        ),
         (lambda: tiny("BertForSequenceClassification").half(), "weights in torch.float16 on a CPU; expected float32"),
     ],
 )

@@ -467,11 +467,21 @@ def test_the_model_is_handed_back_as_it_was(failing: bool) -> None:
 
     before = state()
     if failing:
-        with pytest.raises(InputError, match="that is no finite number, in instances"):
+        with pytest.raises(InputError, match=r"that is no finite number, in instance\(s\) 0, 1, 2;"):
             importance(model, case.gate, case.texts, steps=4)
     else:
         importance(model, case.gate, case.texts, steps=4)
     assert repr(state()) == repr(before)
+
+
+def test_a_text_whose_numbers_overflow_is_named_and_no_other_of_its_batch() -> None:
+    case = case_of("BertForSequenceClassification")
+    model: Any = tiny("BertForSequenceClassification", vocab_size=SIZE)
+    rows = [set(ids.tolist()) for ids in case.texts.ids]
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight[min(rows[1] - rows[0] - rows[2])] = 3e38
+    with pytest.raises(InputError, match=r"gradient that is no finite number, in instance\(s\) 1; expected finite numbers"):
+        importance(model, case.gate, case.texts, ["gradient"])
 
 
 def test_what_cannot_be_measured_is_refused_with_one_line() -> None:

@@ -213,6 +213,7 @@ def _damages(model: Path, folder: Path) -> Iterator[tuple[list[str], str]]:
     yield [str(model), "--layers", "7"], "layer 7: no such layer of encoder attention; expected 0 to 1, last or all"
     yield [str(model), "--heads", "x"], "--heads: x; expected all or numbers, as 0,3"
     yield [str(model), "--task", "causal-lm"], "--task causal-lm: BertForSequenceClassification, a model for classification"
+    yield [str(model), "--task", "causal_lm"], "--task causal_lm: no such task; expected one of classification, causal-lm, seq2seq; did you"
     yield [str(model), "--cross"], "no cross-attention"
     yield [str(model), "--score", "gradiant"], "--score gradiant: no such measure"
     yield [str(model), "--split", "tost"], "--split tost: a file without splits; expected all, or train, dev or test"

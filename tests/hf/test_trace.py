@@ -234,6 +234,11 @@ def test_a_replayed_trace_needs_its_own_model(tmp_path: Path) -> None:
     [
         ([2], "all", "layer 2: no such layer of encoder attention; expected 0 to 1, last or all"),
         ("last", [4], "head 4: layer 1 has 4 heads; expected 0 to 3, or all"),
+        (1, "all", r"collect: layers: 1; expected last, all or a list of numbers, as \[0, 3\]"),
+        ("first", "all", "collect: layers: 'first'; expected last, all or a list of numbers"),
+        ([], "all", r"collect: layers: \[\]; expected last, all or a list of numbers"),
+        ("last", [], r"collect: heads: \[\]; expected all or a list of numbers"),
+        ("last", "some", "collect: heads: 'some'; expected all or a list of numbers"),
     ],
 )
 def test_layers_and_heads_that_a_model_lacks_are_refused(layers: Any, heads: Any, message: str) -> None:

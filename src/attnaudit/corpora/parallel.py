@@ -93,7 +93,8 @@ def _located(spec: ParallelSpec, entry: CorpusEntry | None) -> tuple[Path, str, 
     if not folder.is_dir():
         known = [name for name, other in CORPORA.items() if other.task == "translation"]
         hint = did_you_mean(spec.source, known)
-        raise InputError(OPERATION, spec.source, "no such folder", f"one of {', '.join(known)}, or a folder of pairs", hint)
+        got = "a file" if folder.exists() else "no such folder"
+        raise InputError(OPERATION, spec.source, got, f"one of {', '.join(known)}, or a folder of pairs", hint)
     return folder, folder.resolve().name, PairFiles(spec.source_ending, spec.target_ending, spec.dev, spec.test)
 
 

@@ -24,6 +24,7 @@ ROUNDING = 1e-4  # of logits, relative to the largest: two ways to compute the s
 EXACT = 1e-6  # of weights
 BATCHED, PADDED = "batched", "padded"
 STACKS = ("encoder", "decoder", "cross")
+MARK = "_output_capturing_hooks_installed"  # transformers' own, on a model with hooks that record what it reports
 REPORTED = ("encoder_attentions", "attentions", "decoder_attentions", "cross_attentions")
 
 
@@ -93,6 +94,7 @@ def check_model(model: Any) -> Gate:
 
     Raises InputError where the model is of a kind that cannot be audited, or fails a check. The model is left as it was.
     """
+    _check_kind(model)
     before = _state(model)
     with reading(model):
         trial = _Trial.of(model)
@@ -138,7 +140,6 @@ class _Trial:
 
     @classmethod
     def of(cls, model: Any) -> _Trial:
-        _check_kind(model)
         probe = probe_of(model)
         logits = _untouched(model, probe)
         seen = forward(model, probe.inputs)
@@ -253,7 +254,7 @@ class _Trial:
 
     def _reported(self) -> Iterator[Check]:
         """The weights that the model itself reports, computed by its own eager attention."""
-        with eager(self.model), torch.no_grad():
+        with eager(self.model), without_hooks_left(self.model), torch.no_grad():
             output = self.model(**self.probe.inputs, output_attentions=True)
         reported = [weights for name in REPORTED for weights in (output.get(name) or ()) if weights is not None]
         number = "layers of attention found, more or fewer than the model reports or has"
@@ -305,6 +306,25 @@ def eager(model: Any) -> Iterator[None]:
         logging.set_verbosity(verbosity)
 
 
+@contextmanager
+def without_hooks_left(model: nn.Module) -> Iterator[None]:
+    """After it, the hooks by which the library records what a model reports are removed, unless they were there before.
+
+    They are local functions, with which a model can no longer be pickled. A model whose hooks have no known mark keeps them: without
+    them it would report nothing in its next pass.
+    """
+    before = [(module, set(module._forward_hooks), MARK in vars(module)) for module in model.modules()]
+    try:
+        yield
+    finally:
+        if any(MARK in vars(module) and not marked for module, _, marked in before):
+            for module, known, marked in before:
+                for key in set(module._forward_hooks) - known:
+                    del module._forward_hooks[key]
+                if not marked:
+                    vars(module).pop(MARK, None)
+
+
 def _uniform(index: int) -> Callable[[Attention], Tensor | None]:
     def replace(attention: Attention) -> Tensor | None:
         return torch.full_like(attention.weights, 1 / attention.weights.shape[-1]) if attention.index == index else None
@@ -336,6 +356,8 @@ def _check_kind(model: Any) -> None:
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         raise refused(name, "no model of the transformers library", "a PreTrainedModel", "read it with from_pretrained")
+    if any(parameter.is_meta for parameter in model.parameters()):
+        raise refused(name, "weights without values (device meta)", "a model with its weights", "read it with from_pretrained")
     if model.main_input_name != "input_ids":
         raise refused(name, f"a model of {model.main_input_name}", "a model of tokens")
     half = {parameter.dtype for parameter in model.parameters() if parameter.dtype in (torch.float16, torch.bfloat16)}

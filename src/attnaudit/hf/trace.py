@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -67,19 +67,27 @@ def choose_layers(gate: Gate, layers: Layers = "last", heads: str | Sequence[int
     found = {layer.layer: (number, layer) for number, layer in enumerate(gate.layers) if layer.stack == stack}
     if not found:
         raise InputError(OPERATION, gate.model, "no cross-attention", "an encoder–decoder", "leave out --cross")
-    wanted = [max(found)] if layers == "last" else sorted(found) if layers == "all" else list(layers)
+    wanted = [max(found)] if layers == "last" else sorted(found) if layers == "all" else _numbers("layers", layers, "last, all")
     for layer in wanted:
         if layer not in found:
             raise InputError(OPERATION, f"layer {layer}", f"no such layer of {stack} attention", f"0 to {max(found)}, last or all")
-    return tuple(Chosen(*found[layer], _heads(found[layer][1], heads)) for layer in dict.fromkeys(wanted))  # type: ignore[arg-type]
+    return tuple(Chosen(*found[layer], _heads(found[layer][1], heads)) for layer in dict.fromkeys(wanted))
 
 
 def _heads(layer: Layer, heads: str | Sequence[int]) -> tuple[int, ...]:
-    wanted = range(layer.heads) if heads == "all" else heads
+    wanted = range(layer.heads) if heads == "all" else _numbers("heads", heads, "all")
     for head in wanted:
-        if not isinstance(head, int) or not 0 <= head < layer.heads:
+        if not 0 <= head < layer.heads:
             raise InputError(OPERATION, f"head {head}", f"layer {layer.layer} has {layer.heads} heads", f"0 to {layer.heads - 1}, or all")
-    return tuple(dict.fromkeys(map(int, wanted)))
+    return tuple(dict.fromkeys(wanted))
+
+
+def _numbers(name: str, given: Any, words: str) -> list[int]:
+    """Numbers of layers or heads. Raises InputError for anything but a list of one number or more."""
+    numbers = list(given) if isinstance(given, Iterable) else []
+    if not numbers or not all(isinstance(number, int | np.integer) for number in numbers):
+        raise InputError(OPERATION, name, repr(given), f"{words} or a list of numbers, as [0, 3]")
+    return list(map(int, numbers))
 
 
 def collect_shards(

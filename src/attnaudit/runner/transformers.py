@@ -201,6 +201,8 @@ class _Work:
         from attnaudit.hf.sources import read_texts
         from attnaudit.hf.trace import choose_layers, output_names
 
+        if task not in (None, *OF_TEXTS):
+            raise InputError("audit", f"--task {task}", "no such task", f"one of {', '.join(OF_TEXTS)}", did_you_mean(str(task), OF_TEXTS))
         progress("read the model", 0, 0)
         model = load_pretrained(spec.model)
         known = task_of(model)

@@ -109,8 +109,11 @@ def measured(case: Case, names: Iterable[str]) -> dict[str, np.ndarray]:
 
 def _checked(name: str, case: Case) -> np.ndarray:
     """The values of a measure at the tokens of the texts, row after row. Raises InputError where one is not finite."""
-    found = MEASURES[name].compute(case)[case.mask].float().cpu().numpy()
+    values = MEASURES[name].compute(case).float()
+    found = values[case.mask].cpu().numpy()
     if not np.isfinite(found).all():
-        got = f"{name} that is no finite number, in instances {case.texts.instance[:3].tolist()}"
+        wrong = (~values.isfinite() & case.mask).any(dim=1).cpu().numpy()
+        shown = ", ".join(map(str, sorted(case.texts.instance[wrong].tolist())[:3]))
+        got = f"{name} that is no finite number, in instance(s) {shown}"
         raise InputError(OPERATION, type(case.model).__name__, got, "finite numbers", "check the model's weights")
     return found
