@@ -21,8 +21,11 @@ from attnaudit.corpora import Corpus
 from attnaudit.corpora.registry import is_parallel
 from attnaudit.corpora.spec import CorpusSpec
 from attnaudit.papers import PAPERS, Cell, Declaration, Table
+from attnaudit.published.compare import CELL, FARTHER
 from attnaudit.published.numbers import ONCE, Number, judged, numbers
+from attnaudit.published.reproduction import corpus_key
 from attnaudit.report.reproduction.once import Once, comparison, markdown_of
+from attnaudit.report.reproduction.tables import Column
 from attnaudit.results import summary_row
 from attnaudit.runner import RunSpec, Sweep, plan_reproduction, reproduce, write_markdown
 from attnaudit.runner.cells import RUNS
@@ -30,7 +33,7 @@ from attnaudit.runner.jobs import STUDIES, Options, by_delta_alpha, command_of, 
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import load, records_of, save
 from attnaudit.runner.timing import Speed
-from attnaudit.runner.twice import not_asked_for
+from attnaudit.runner.twice import not_asked_for, recorded
 
 TINY = {"corpus.size": 60, "corpus.length": (10, 12), "model.embedding": 8, "model.hidden": 4, "training.epochs": 1}
 COPYING = {
@@ -121,6 +124,31 @@ def test_a_corpus_that_is_missing_is_named_without_the_folder_of_this_machine(tm
     (missing,) = not_asked_for(replace(PAPERS["jain2019"], cells=(Cell("adr", encoder="cnn"),)), (), str(tmp_path))
     assert "read corpus adr: DATA: no folder adr" in missing.reason
     assert str(tmp_path) not in missing.reason
+
+
+def test_every_number_that_is_farther_off_has_a_reason_that_fits_or_is_listed_without_one() -> None:
+    paper = PAPERS["jain2019"]
+    found = recorded(paper, DOCS / "records" / paper.name, None)
+    notes = {corpus_key(corpus): notes for corpus, notes in found.corpus_notes.items()}
+    far = found.table.filter(pl.col("statistic").is_in(["mean", "median"]), agreement=FARTHER)
+    assert len(far) > 30
+    for row in far.iter_rows(named=True):
+        model, measure = f"{row['encoder']} + {row['attention']}", Column(row["measure"], "").head
+        (note,) = (
+            one for one in notes[row["corpus"]] if one.startswith("farther off") and f"{measure} of " in one and _names(one, measure, model)
+        )
+        cell = next(
+            cell for cell in paper.cells if (corpus_key(cell.corpus), cell.encoder, cell.attention) == tuple(row[part] for part in CELL)
+        )
+        assert note.startswith("farther off, cause not known: ") or note.endswith(paper.reason(cell, row["measure"]))
+    shown = [note for every in notes.values() for note in every]
+    assert all(any(note.endswith(f": {reason}") for note in shown) for reason in paper.reasons.values()), "a reason that nothing needs"
+
+
+def _names(note: str, measure: str, model: str) -> bool:
+    """Whether a note names a model behind a measure."""
+    names = note.partition(f"{measure} of ")[2].partition(";")[0].partition(":")[0]
+    return model in names.split(", ")
 
 
 @pytest.mark.parametrize("name", ONCE)

@@ -34,7 +34,7 @@ from attnaudit.runner.jobs import (
 )
 from attnaudit.runner.reading import LastCorpus
 from attnaudit.runner.records import FOLDER, load, place_of, records_of, save
-from attnaudit.runner.twice import not_asked_for, not_run_of, reasons_of, record_corpora, recorded, reproduction_of
+from attnaudit.runner.twice import not_asked_for, not_run_of, record_corpora, recorded, reproduction_of
 
 Say = Callable[[str], None]
 PAGE, MARKDOWN, TABLE = "index.html", "reproduction.md", "reproduction.csv"
@@ -184,13 +184,14 @@ def _page_of_runs(
 ) -> Outcome:
     """The page of a paper whose numbers are compared with two runs of its authors."""
     from attnaudit.report.reproduction.page import write_reproduction
+    from attnaudit.report.reproduction.tables import reasons_of
 
     record_corpora(sweep.paper, sweep.out, sweep.kept)
     have_runs = {one.cell.corpus for one in runs}
     not_run = not_run_of(failed, have_runs)
     not_asked = not_asked_for(sweep.paper, have_runs | {cell.corpus for cell in failed}, sweep.data_dir)
     found = reproduction_of(averaged, sweep.paper)
-    corpus_notes = {corpus: (*reasons_of(sweep.paper, corpus), *made) for corpus, made in found.corpus_notes.items()}
+    corpus_notes = {corpus: (*reasons_of(sweep.paper, corpus, found.table), *made) for corpus, made in found.corpus_notes.items()}
     content = replace(found, corpus_notes=corpus_notes, not_run=(*not_run, *not_asked), notes=tuple(notes))
     done = set(sweep.cells) & {one.cell for one in runs}
     return Outcome(write_reproduction(content, sweep.out), len(done), not_run, tuple(notes))

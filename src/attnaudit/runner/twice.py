@@ -59,17 +59,6 @@ def _corpus_notes(runs: Sequence[Finished], paper: Declaration) -> dict[str, tup
     return notes
 
 
-def reasons_of(paper: Declaration, corpus: str) -> list[str]:
-    """Why numbers of a corpus are not the published ones, with the models if not all."""
-    found: dict[str, list[str]] = {}
-    for cell in paper.cells:
-        if cell.corpus == corpus and (reason := paper.reason(cell, "")):
-            found.setdefault(reason, []).append(f"{cell.encoder} + {cell.attention}")
-    every = sum(cell.corpus == corpus for cell in paper.cells)
-    which = {reason: "" if len(cells) == every else f" ({', '.join(cells)})" for reason, cells in found.items()}
-    return [f"where it differs{models}: {reason}" for reason, models in which.items()]
-
-
 def _why_not(corpus: str, data_dir: str | None) -> str:
     try:
         _, sources, _ = corpus_sources(REGISTERED[corpus], data_dir)
@@ -128,6 +117,7 @@ def _identity(name: str, about: About) -> dict[str, Any]:
 def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reproduction:
     """What all records say together. Raises InputError for numbers that were changed since they were recorded."""
     from attnaudit.report.reproduction.page import Reproduction
+    from attnaudit.report.reproduction.tables import reasons_of
 
     found = {corpus: load(place) for corpus in sorted(paper.corpora) if (place := records / f"{corpus}.json").exists()}
     parts = [_numbers(records / f"{corpus}.csv", record) for corpus, record in found.items()]
@@ -137,9 +127,11 @@ def recorded(paper: Declaration, records: Path, data_dir: str | None) -> Reprodu
         for run in record["summary"]
     )
     notes = {
-        corpus: (f"command: {record['command']}; commit {record['commit'] or 'unknown'}", *reasons_of(paper, corpus), *record["notes"])
-        for corpus, record in found.items()
-    }
+        corpus: (
+            f"command: {record['command']}; commit {record['commit'] or 'unknown'}", *reasons_of(paper, corpus, part), *record["notes"]
+        )
+        for (corpus, record), part in zip(found.items(), parts, strict=True)
+    }  # fmt: skip
     numbers = pl.concat(parts) if parts else pl.DataFrame(schema=SEEDS_SCHEMA)
     return Reproduction(table=numbers, runs=runs, pages={}, corpus_notes=notes, not_run=not_asked_for(paper, list(found), data_dir))
 

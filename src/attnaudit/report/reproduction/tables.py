@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 
 from attnaudit.experiments import measure_label
-from attnaudit.published.compare import DEGREES, PUBLISHED_ONCE
+from attnaudit.papers import Cell, Declaration
+from attnaudit.published.compare import CELL, DEGREES, FARTHER, PUBLISHED_ONCE
 from attnaudit.published.reference import MAX_ALPHA_BINS
-from attnaudit.published.reproduction import TAUS, Model, groups_of, models, score_measure
+from attnaudit.published.reproduction import TAUS, Model, corpus_key, groups_of, models, score_measure
 from attnaudit.report.sections.numbers import group_label
 from attnaudit.results.words import figure, interval, percent
 
@@ -103,6 +104,21 @@ def further_tables(numbers: pl.DataFrame, shown: Sequence[Column]) -> list[Numbe
         columns = [Column(*key) for key in keys.select("measure", "group").unique(maintain_order=True).iter_rows()]
         tables.append(_table(rows, caption, [column for column in columns if column not in shown]))
     return [table for table in tables if table.columns and table.blocks]
+
+
+def reasons_of(paper: Declaration, corpus: str, numbers: pl.DataFrame) -> list[str]:
+    """Why numbers of a corpus that are marked as farther off are so, with their models; at last those whose cause is not known."""
+    far = numbers.filter(pl.col("statistic").is_in(["mean", "median"]), agreement=FARTHER, corpus=corpus_key(corpus))
+    found: dict[str, dict[str, list[str]]] = {"": {}}
+    for encoder, attention, measure in far.select(*CELL[1:], "measure").unique(maintain_order=True).iter_rows():
+        reason = paper.reason(Cell(corpus, encoder=encoder, attention=attention), measure)
+        found.setdefault(reason, {}).setdefault(Column(measure, "").head, []).append(f"{encoder} + {attention}")
+    which = {reason: "; ".join(f"{measure} of {', '.join(names)}" for measure, names in models.items()) for reason, models in found.items()}
+    unknown = which.pop("")
+    return [
+        *(f"farther off, {names}: {reason}" for reason, names in which.items()),
+        *([f"farther off, cause not known: {unknown}"] if unknown else []),
+    ]
 
 
 def _bin_columns(numbers: pl.DataFrame, measure: str) -> list[Column]:
