@@ -121,14 +121,18 @@ def test_correlation_and_agreement_have_the_same_tau():
     assert all(ours[f"tau_{ours_name}"].equals(theirs[f"tau_{name}"], check_names=False) for name, ours_name in names.items())
 
 
-def test_heads_have_no_groups_and_texts_are_resampled():
+def test_heads_are_compared_by_their_attention_and_texts_are_resampled():
     trace = make_trace(24, (3, 9), seed=10, importance=IMPORTANCE)
     heads = {"instance": np.arange(24) // 2, "layer": np.zeros(24, np.int32), "head": (np.arange(24) % 2).astype(np.int32)}
     trace = with_columns(trace, **{name: values.tolist() for name, values in heads.items()})
     summary = audit(trace, ["agreement"])["agreement"].summary
-    assert not summary["group"].str.starts_with("head:").any()
-    assert audit(trace, ["correlation"])["correlation"].summary["group"].str.starts_with("head:").any()
+    of_heads = summary.filter(pl.col("group").str.starts_with("head:"))
+    assert of_heads.group_by("group").len()["len"].to_list() == [8, 8]
+    assert of_heads["measure"].str.contains("_attention_and_").all()
     assert summary.filter(group="all")["texts"].max() == len(np.unique(trace.instance)) < len(trace)
+    card = verdict(summary)
+    assert card.unit == "row"
+    assert len(card.rows) == 1
 
 
 def test_what_a_trace_needs():

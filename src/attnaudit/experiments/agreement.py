@@ -16,7 +16,7 @@ from attnaudit.results import summarise_means
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows, card_row
 from attnaudit.results.charts import PairMatrix, StudyFigure, StudyPanel
-from attnaudit.results.groups import by_group
+from attnaudit.results.groups import OF_HEAD, by_group
 from attnaudit.results.measures import SCORES, Measure
 from attnaudit.results.words import count, figure, interval
 from attnaudit.stats.agreement import chance_agreement, top_overlaps
@@ -79,12 +79,13 @@ class Agreement:
         return keys(trace).with_columns(pl.Series(name, values, nan_to_null=True) for name, values in columns.items())
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
-        """Without a group for each head: a text has one value of each measure but attention, whose τ by head `correlation` has."""
+        """Of single heads only what is compared with attention: the other measures are of a text, alike for all of its heads."""
 
         def measured(rows: pl.LazyFrame) -> pl.LazyFrame:
             return rows.select(pl.col("^(tau|precision)_.*$"))
 
-        return summarise_means(self.name, by_group(table, measured, heads=False), self.seed)
+        summary = summarise_means(self.name, by_group(table, measured), self.seed)
+        return summary.filter(~pl.col("group").str.starts_with(OF_HEAD) | pl.col("measure").str.contains(f"_attention{AND}", literal=True))
 
     @staticmethod
     def summary_figures(rows: SummaryRows) -> Iterator[StudyFigure]:

@@ -79,14 +79,12 @@ class Groups:
 
     Iterating gives pairs of a group's name and its frame, none of which is read yet. Where an instance has several rows, of heads or of
     gold tokens, a column `CLUSTER` says whose each is. With more than `MOST_CLASSES` classes, answers to questions for the most part, a
-    class has too few rows to tell of: only all; without ``heads`` no head has a group. ``measures`` find the columns of ``together`` in
-    their frame where the table `is_large`.
+    class has too few rows to tell of: only all. ``measures`` find the columns of ``together`` in their frame where the table `is_large`.
     """
 
     table: pl.LazyFrame
     measures: Measures
     together: Sequence[Together] = ()
-    heads: bool = True
     height: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -119,7 +117,7 @@ class Groups:
         classes = sorted(found["predicted"].unique())
         filters: dict[str, pl.Expr | None] = {ALL: None}
         filters |= {f"{OF_CLASS}{name}": pl.col("predicted") == name for name in (classes if len(classes) <= MOST_CLASSES else ())}
-        if self.heads and {"layer", "head"} <= set(keys):
+        if {"layer", "head"} <= set(keys):
             heads = found.select("layer", "head").drop_nulls().unique().sort("layer", "head")
             filters |= {
                 f"{OF_HEAD}{layer}.{head}": (pl.col("layer") == layer) & (pl.col("head") == head) for layer, head in heads.iter_rows()
@@ -151,11 +149,10 @@ class Groups:
 
 
 def by_group(
-    table: pl.DataFrame | pl.LazyFrame, measures: Measures, lists: Sequence[str] = (), together: Sequence[Together] = (),
-    heads: bool = True,
-) -> Groups:  # fmt: skip
+    table: pl.DataFrame | pl.LazyFrame, measures: Measures, lists: Sequence[str] = (), together: Sequence[Together] = ()
+) -> Groups:
     """The `Groups` of a table, whose ``measures`` see the columns with one value a row and the ``lists`` named, and keep the rows."""
-    return Groups(table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False)), measures, together, heads)
+    return Groups(table.lazy().select(~cs.nested() | cs.by_name(*lists, require_all=False)), measures, together)
 
 
 def numbers_of(rows: pl.DataFrame) -> Float[np.ndarray, "n m"]:
