@@ -1,7 +1,7 @@
 """A picture of every experiment for its page: ``python -m benchmarks.docs_pictures [--heads RUN]`` writes docs/images/experiments/.
 
 It draws what the report draws, of the planted runs of the gallery (`benchmarks/docs_gallery.py`); an experiment without a figure has its
-measures with their intervals. ``joint`` needs an audit of a transformer: RUN, else its picture is left as it is.
+measures with their intervals. ``joint`` and ``agreement`` need an audit of a transformer: RUN, else their pictures are left as they are.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import polars as pl
 
 from attnaudit.core.files import write_text
 from attnaudit.experiments import EXPERIMENTS, columns_of_figures, measure_label
-from attnaudit.report.charts.instances import draw_figures
+from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.palette import name_axis
 from attnaudit.report.charts.svg import render
 from attnaudit.results.record import RunRecord, read_record
@@ -33,6 +33,7 @@ def picture(experiment: str, record: RunRecord) -> str:
     """The first figure of an experiment, its panels side by side, on paper of its own."""
     unit = ROW if record.summary["group"].str.starts_with("head:").any() else INSTANCE
     figures, _ = draw_figures(record.columns(columns_of_figures()), record.about.class_names, unit, (experiment,))
+    figures += draw_summaries(record.summary, unit, (experiment,))
     panels = [(panel.title, panel.svg) for panel in figures[0].panels if panel.svg] if figures else [("", measures(experiment, record))]
     return side_by_side(panels)
 
@@ -71,10 +72,14 @@ def side_by_side(panels: list[tuple[str, str]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
-    parser.add_argument("--heads", help="an audit of a transformer, for joint")
+    parser.add_argument("--heads", help="an audit of a transformer, for joint and agreement")
     arguments = parser.parse_args()
     runs = {name: folder for name in ("planted", "planted-copy") if (folder := make(name, None)) is not None}
-    sources = dict.fromkeys(EXPERIMENTS, runs["planted"]) | {"alignment": runs["planted-copy"], "joint": arguments.heads}
+    sources = dict.fromkeys(EXPERIMENTS, runs["planted"]) | {
+        "alignment": runs["planted-copy"],
+        "joint": arguments.heads,
+        "agreement": arguments.heads,
+    }
     for experiment, folder in sources.items():
         if folder is not None:
             write_text(IMAGES / f"{experiment}.svg", picture(experiment, read_record(folder)))

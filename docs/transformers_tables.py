@@ -50,6 +50,11 @@ OF_HEADS = {
     "adversary.emax_jsd": "ε-max JSD", "erasure.never_minimum": "never flips", "correlation.tau_gradient": "τ to gradient",
     "correlation.tau_loo": "τ to leave-one-out",
 }  # fmt: skip
+FURTHER_OF_HEADS = {
+    f"{experiment}.{measure}": measure_label(measure, experiment)
+    for experiment, measure in MEASURES if experiment != "prediction" and f"{experiment}.{measure}" not in OF_HEADS
+}  # fmt: skip
+FURTHER = "The other measures that the records hold, head by head"
 STUDIES = {  # the study, and the record of the paper that it belongs to
     "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
     "pronoun": ("deceive", "pruthi2020/deceptive_pronoun-deceive-small-bert"),
@@ -143,16 +148,15 @@ def _row(record: Mapping[str, Any], experiment: str, measure: str, group: str = 
     return next(found, None)
 
 
-def of_heads(records: Mapping[str, Mapping[str, Any]]) -> str:
-    """A row for each head of each training."""
+def of_heads(records: Mapping[str, Mapping[str, Any]], measures: Mapping[str, str] = OF_HEADS) -> str:
+    """A row for each head of each training, a column for each of the ``measures``."""
     rows = []
     for name, record in records.items():
         groups = sorted({row["group"] for row in record["summary"] if row["group"].startswith("head:")})
         for group in groups:
-            named = [measure.split(".") for measure in OF_HEADS]
-            cells = [cell(_row(record, experiment, measure, group)) for experiment, measure in named]
+            cells = [cell(_row(record, *measure.split("."), group=group)) for measure in measures]
             rows.append([name.removeprefix("sst-s"), group.rpartition(".")[2], *cells])
-    return table(["seed", "head", *OF_HEADS.values()], rows)
+    return table(["seed", "head", *measures.values()], rows)
 
 
 def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -206,7 +210,8 @@ def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     audits = {name: load(RECORDS / f"{name}.json") for name in NAMES[: len(SEEDS)] if (RECORDS / f"{name}.json").exists()}
     if audits:
         yield "audits", [(of_seeds(audits), made_by(*(f"transformers/{name}" for name in audits)))]
-        yield "heads", [(of_heads(audits), "")]
+        further = f"<details markdown>\n<summary>{FURTHER}</summary>\n\n{of_heads(audits, FURTHER_OF_HEADS)}\n\n</details>"
+        yield "heads", [(of_heads(audits), further)]
     if (RECORDS / "scores.json").exists():
         yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))]
     columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",

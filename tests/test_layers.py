@@ -85,7 +85,7 @@ def test_a_module_that_imports_upwards_would_be_found():
 
 
 def test_every_experiment_works_without_torch(tmp_path: Path):
-    make_trace(20, (1, 12), seed=1).write(tmp_path)
+    make_trace(20, (1, 12), seed=1, importance=("ig", "rollout")).write(tmp_path)
     make_trace(20, (1, 12), 3, seed=1, hidden=4).write(tmp_path / "tail")
     program = f"""
 import sys

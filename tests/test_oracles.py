@@ -13,6 +13,7 @@ from attnaudit.experiments.adversary.exact import slab_within
 from attnaudit.experiments.adversary.experiment import divergence
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
+from tests.oracles.agreement import naive_overlap
 from tests.oracles.kendall import naive_kendall
 from tests.oracles.permutation import all_permutations
 from tests.oracles.readout import naive_jsd, naive_prediction, naive_tvd
@@ -127,3 +128,10 @@ def test_a_precision_that_breaks_ties_by_position_is_found():
     by_position = rationale[np.argsort(-score, kind="stable")[:1]].mean()
     assert expected_precision(score, rationale) == 0.5
     assert by_position == 1.0
+
+
+def test_tops_in_common_that_break_ties_by_position_are_found():
+    u, v = np.array([1.0, 1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0, 0.0])
+    first, second = (set(np.argsort(-values, kind="stable")[:1].tolist()) for values in (u, v))
+    assert naive_overlap(u.tolist(), v.tolist(), 25) == 0.5
+    assert len(first & second) == 0

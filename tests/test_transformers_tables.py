@@ -45,13 +45,23 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
         rows = [
             summary_row("permutation", "median_delta_y", 0.25 + seed, 0.2, 0.3, n=9),
             summary_row("permutation", "median_delta_y", 0.125 + seed, 0.1, 0.2, n=9, group="head:3.1"),
+            summary_row("adversary", "emax_jsd_upper", 0.5, 0.25, 0.75, n=9, group="head:3.1"),
         ]
         script.save(script.RECORDS / f"sst-s{seed}.json", "attnaudit hf", rows)
     page = written(script)
     assert "| measure | seed 0 | seed 1 |" in page
     assert "| 0.250 [0.200, 0.300] | 1.250 [0.200, 0.300] |" in page
     assert "| 0 | 1 | 0.125 [0.100, 0.200] |" in page
+    further = page[page.index("<details markdown>") : page.index("</details>")]
+    assert "| 0 | 1 | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
     assert f"code of commit {COMMIT}" in page
+
+
+def test_heads_have_every_measure_of_the_records(script: ModuleType) -> None:
+    shown = {*script.OF_HEADS, *script.FURTHER_OF_HEADS}
+    for path in sorted((DOCS / "records" / "transformers").glob("sst-*.json")):
+        rows = script.load(path)["summary"]
+        assert {f"{row['experiment']}.{row['measure']}" for row in rows if row["group"].startswith("head:")} == shown
 
 
 def test_scores_are_ordered_and_compared_with_the_first(script: ModuleType) -> None:

@@ -74,4 +74,5 @@ def test_plausibility_and_prediction(trace: Trace):
     ]  # fmt: skip
     assert results.left_out == {
         "alignment": "for traces of translations with reference alignments only", "joint": "for traces of several heads only",
+        "agreement": "for traces with several importance scores only, 2 columns importance_<name> or more",
     }  # fmt: skip

@@ -22,7 +22,7 @@ CASES = [(name, {}) for name in EXPERIMENTS if name != "joint"] + [("adversary",
 
 @pytest.fixture(scope="module")
 def trace() -> Trace:
-    return make_trace(60, (1, 20), seed=9)
+    return make_trace(60, (1, 20), seed=9, importance=("rollout", "norm"))
 
 
 def one(trace: Trace | Path, name: str, settings: dict) -> tuple[pl.DataFrame, pl.DataFrame]:
@@ -100,6 +100,7 @@ def test_an_experiment_whose_columns_are_missing_is_left_out_and_named():
     assert results.left_out == {
         "correlation": "the trace has no column gradient",
         "plausibility": "the trace has no column rationale",
+        "agreement": "for traces with several importance scores only, 2 columns importance_<name> or more",
         "alignment": "for traces of translations with reference alignments only",
         "joint": "for traces of several heads only",
     }

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import kendalltau
 
@@ -16,6 +18,7 @@ from attnaudit.models.batch import Inputs
 from attnaudit.models.classifier import AttentionModel, load_model
 from attnaudit.trace import Trace
 from tests.oracles.adversary import brute_force_adversary
+from tests.oracles.agreement import plain_overlap
 from tests.oracles.identifiability import weight_range
 from tests.oracles.importance import naive_gradient, naive_leave_one_out
 from tests.oracles.maximal_change import sampled_change, single_changes, single_flips
@@ -64,6 +67,23 @@ def test_every_tau_is_scipys(sst_run: Path, sst_trace: Trace) -> None:
         theirs = np.array([tuple(kendalltau(x, y, method="asymptotic")) for x, y in columns])
         np.testing.assert_allclose(ours[f"tau_{name}"].to_numpy(), theirs[:, 0], atol=1e-12, equal_nan=True)
         np.testing.assert_allclose(ours[f"p_{name}"].to_numpy(), theirs[:, 1], atol=1e-12, equal_nan=True)
+
+
+def test_measures_of_importance_agree_as_pairs_and_sets_say(sst_trace: Trace) -> None:
+    some = sst_trace.take(np.arange(0, len(sst_trace), 9))
+    loo, table = some.ragged("loo"), some.table
+    trace = Trace(table.append_column("importance_reversed", pa.array([(-row).tolist() for row in loo])), some.metadata, some.tail)
+    ours, columns = audit(trace, ["agreement"])["agreement"].table, {"attention": "alpha", "gradient": "gradient", "loo": "loo"}
+    columns |= {name: f"importance_{name}" for name in ("full_gradient", "reversed")}
+    compared = 0
+    for (a, one), (b, other) in combinations(columns.items(), 2):
+        for row, (x, y) in enumerate(zip(trace.ragged(one), trace.ragged(other), strict=True)):
+            tau = float(np.array(kendalltau(x, y))[0])
+            assert ours[f"tau_{a}_and_{b}"][row] == (None if np.isnan(tau) else pytest.approx(tau, abs=1e-12))
+            if len(set(x.tolist())) == len(set(y.tolist())) == len(x) > 1:
+                assert ours[f"precision_{a}_and_{b}"][row] == pytest.approx(plain_overlap(x.tolist(), y.tolist(), 25), abs=1e-12)
+                compared += 1
+    assert compared > 0.8 * 10 * len(trace)
 
 
 def test_permutation_medians_are_those_of_the_plain_loop(sst_run: Path, sst_trace: Trace, rows: list[int]) -> None:

@@ -86,6 +86,16 @@ DEYOUNG2020 = Paper(
     "{ERASER}: A Benchmark to Evaluate Rationalized {NLP} Models",
     "Proceedings of ACL 2020", 2020, pages="4443--4458", doi="10.18653/v1/2020.acl-main.408",
 )  # fmt: skip
+KRISHNA2024 = Paper(
+    "krishna2024",
+    "Krishna, Satyapriya and Han, Tessa and Gu, Alex and Wu, Steven and Jabbari, Shahin and Lakkaraju, Himabindu",
+    "The Disagreement Problem in Explainable Machine Learning: A Practitioner's Perspective",
+    "Transactions on Machine Learning Research", 2024, kind="article",
+)  # fmt: skip
+NEELY2021 = Paper(
+    "neely2021", "Neely, Michael and Schouten, Stefan F. and Bleeker, Maurits J. R. and Lucic, Ana",
+    "Order in the Court: Explainable {AI} Methods Prone to Disagreement", "arXiv preprint arXiv:2105.03287", 2021, kind="article",
+)  # fmt: skip
 BRUNNER2020 = Paper(
     "brunner2020",
     "Brunner, Gino and Liu, Yang and Pascual, Damián and Richter, Oliver and Ciaramita, Massimiliano and Wattenhofer, Roger",

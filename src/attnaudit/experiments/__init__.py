@@ -16,6 +16,7 @@ from attnaudit.core.errors import TraceError
 from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments.adversary.experiment import Adversary
+from attnaudit.experiments.agreement import Agreement
 from attnaudit.experiments.alignment import Alignment
 from attnaudit.experiments.comprehensiveness import Comprehensiveness
 from attnaudit.experiments.correlation import Correlation
@@ -51,7 +52,7 @@ Tables = Callable[[Mapping[str, Experiment], Iterable[Trace], int, Progress], It
 """Computes the table of every experiment on every shard, those of one experiment in the order of the shards."""
 _OURS = (
     Prediction, Correlation, Permutation, MaximalChange, Joint, Adversary, Ranges, Identifiability, Erasure, Comprehensiveness,
-    Plausibility, Alignment,
+    Plausibility, Agreement, Alignment,
 )  # fmt: skip
 for _experiment in _OURS:
     register_experiment(_experiment)

@@ -14,11 +14,12 @@ from attnaudit.core.papers import Paper
 from attnaudit.core.registry import Registry
 from attnaudit.results.about import About
 from attnaudit.results.card import CardRow, SummaryRows
-from attnaudit.results.charts import FigureSpec
+from attnaudit.results.charts import FigureSpec, StudyFigure
 from attnaudit.results.measures import OF_TRANSLATIONS, Measure, label_of
 from attnaudit.trace import Trace
 
 CardRows = Callable[[SummaryRows, About], Iterable[CardRow]]
+SummaryFigures = Callable[[SummaryRows], Iterable[StudyFigure]]
 
 
 @runtime_checkable
@@ -62,7 +63,8 @@ class Facts(NamedTuple):
     """What an experiment's class states of itself besides the call; what it does not state is empty.
 
     ``papers`` are its sources, the first the one that it follows. ``measures`` name and explain what its summary has. ``card_rows`` turns
-    summary rows into rows of the verdict card; ``figures`` say what the report draws of its table.
+    summary rows into rows of the verdict card; ``figures`` say what the report draws of its table, and ``summary_figures`` turns summary
+    rows into further figures.
     """
 
     question: str = ""
@@ -70,6 +72,7 @@ class Facts(NamedTuple):
     measures: tuple[Measure, ...] = ()
     card_rows: CardRows = lambda rows, about: ()
     figures: tuple[FigureSpec, ...] = ()
+    summary_figures: SummaryFigures = lambda rows: ()
 
 
 def facts(name: str) -> Facts:

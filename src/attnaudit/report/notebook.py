@@ -21,7 +21,7 @@ from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.printable import printable
 from attnaudit.experiments import columns_of_figures, measure_label
 from attnaudit.report.card import verdict
-from attnaudit.report.charts.instances import draw_figures
+from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.charts.svg import Figure
 from attnaudit.report.fragment import playground, rows_of
 from attnaudit.report.meanings import measure_meaning
@@ -97,8 +97,9 @@ def playground_of(trace: Trace, instance: int, results: Results | None = None) -
 def _figures(experiment: str, tables: Mapping[str, pl.LazyFrame], summary: pl.DataFrame, metadata: Mapping[str, Any]) -> tuple[Any, Any]:
     about = About.of(None, metadata)
     rows = RunRecord("", summary, about, tables).columns(columns_of_figures())
-    figures, legend = draw_figures(rows, about.class_names, INSTANCE if Heads.of(summary) is None else ROW, (experiment,))
-    return [_apart(figure) for figure in figures], legend if figures else ()
+    unit = INSTANCE if Heads.of(summary) is None else ROW
+    figures, legend = draw_figures(rows, about.class_names, unit, (experiment,))
+    return [_apart(figure) for figure in (*figures, *draw_summaries(summary, unit, (experiment,)))], legend if figures else ()
 
 
 def _apart(figure: Figure) -> Figure:

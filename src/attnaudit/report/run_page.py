@@ -10,7 +10,7 @@ from jaxtyping import Int64
 
 from attnaudit.experiments import columns_of_figures
 from attnaudit.report.card import verdict
-from attnaudit.report.charts.instances import draw_figures
+from attnaudit.report.charts.instances import draw_figures, draw_summaries
 from attnaudit.report.page import Section, card_section, figures_section, write_page
 from attnaudit.report.sections.comparison import comparison_section
 from attnaudit.report.sections.gate import gate_section
@@ -59,10 +59,11 @@ def write_report(folder: str | Path, trace: Trace | str | Path | None = None, pa
         lead += (
             f" Intervals: {METHOD}. Figures show a random sample of {count(len(record.sample), card.unit)} of {thousands(record.height)}."
         )
+    figures, legend = draw_figures(rows, about.class_names, card.unit)
     sections = [
         card_section(card, missing),
         heads_section(record, head_view(record, trace, rows)),
-        figures_section(*draw_figures(rows, about.class_names, card.unit)),
+        figures_section([*figures, *draw_summaries(record.summary, card.unit)], legend),
         *of_instances,
         comparison_section(record),
         numbers_section(summary_tables(record.summary, card.unit, heads), lead),

@@ -203,12 +203,19 @@ class Matrix:
     full: float = 0.3
 
 
-StudyChart = Intervals | Quartiles | Distances | StepLines | SeedLines | FirstSteps | Matrix
+@dataclass(frozen=True)
+class PairMatrix:
+    """A cell with its number for each of ``rows`` {measure, other, value}, values from −1 to 1, measures in their order."""
+
+    rows: pl.DataFrame
+
+
+StudyChart = Intervals | Quartiles | Distances | StepLines | SeedLines | FirstSteps | Matrix | PairMatrix
 
 
 @dataclass(frozen=True)
 class StudyPanel:
-    """One chart of a study, or the reason why there is none.
+    """One chart of a study or a summary, or the reason why there is none.
 
     ``name`` is unique on the page, and ``label`` is what a screen reader says.
     """
@@ -221,7 +228,7 @@ class StudyPanel:
 
 @dataclass(frozen=True)
 class StudyFigure:
-    """A figure of a study's table and summary: ``panels`` side by side below a title, above a caption."""
+    """A figure of a study's table and summary, or of an experiment's summary: ``panels`` side by side below a title, above a caption."""
 
     name: str
     title: str

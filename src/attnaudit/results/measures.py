@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import cycle
 from typing import Literal
 
 SCORE = "{score}"
@@ -18,9 +19,9 @@ SCORES = {
 class Measure:
     """A measure of a summary, or a family of them: ``tau_{score}`` stands for ``tau_gradient``, ``tau_loo`` and so on.
 
-    ``label`` is what pages call it (``{score}`` in it becomes the name of the score), ``meaning`` says in a sentence what it is and in
-    which unit. ``direction`` tells which values speak for attention as an explanation of the prediction; ``neither`` where the measure
-    is about the model, or says how far others hold.
+    ``label`` is what pages call it (``{score}`` in it becomes the name of the score, of two scores one after the other), ``meaning`` says
+    in a sentence what it is and in which unit. ``direction`` tells which values speak for attention as an explanation of the prediction;
+    ``neither`` where the measure is about the model, or says how far others hold.
     """
 
     name: str
@@ -33,7 +34,8 @@ class Measure:
         found = re.fullmatch(re.escape(self.name).replace(re.escape(SCORE), "(.+)"), name)
         if found is None:
             return None
-        return self.label.replace(SCORE, SCORES.get(found[1], found[1])) if found.groups() else self.label
+        names = cycle([SCORES.get(name, name) for name in found.groups()] or [SCORE])
+        return re.sub(re.escape(SCORE), lambda _: next(names), self.label)
 
 
 def label_of(measures: Iterable[Measure], name: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 from jaxtyping import Float, Int64
@@ -46,6 +48,33 @@ def top_count(lengths: Int64[np.ndarray, " n"], percent: int = TOP) -> Int64[np.
     if not 1 <= percent <= 100:
         raise InputError("agreement", "share of the positions that counts as the top", f"{percent} %", "1 to 100 %")
     return -(-lengths * percent // 100)
+
+
+def top_overlaps(scores: Sequence[Ragged], percent: int) -> list[Float[np.ndarray, " n"]]:
+    """For every two of ``scores``, in the order of `itertools.combinations`: the share that the tops of every row have in common.
+
+    A top is the ⌈``percent`` % · T⌉ positions of the largest values; where values are tied at its end, the expected share if the ties of
+    both are broken at random, so that a constant score has `chance_agreement`. Symmetric; NaN where T < 2. All must have the same rows
+    and lengths, without NaN. Source: the feature agreement of Krishna et al. 2024. Raises InputError for a share outside 1 to 100.
+    """
+    tops = [_in_top(score, percent) for score in scores]
+    found = []
+    for one, other in combinations(tops, 2):
+        common, lengths = one.with_values(one.values * other.values).sum(), one.lengths
+        found.append(np.divide(common, top_count(lengths, percent), out=np.full(len(one), np.nan), where=lengths >= 2))
+    return found
+
+
+def _in_top(score: Ragged, percent: int) -> Ragged:
+    """The probability of every position to be in the top of its row: 1 above the border, a share of the ranks left on it."""
+    count, full = top_count(score.lengths, percent), score.lengths > 0
+    ascending_in_row = score.values[np.lexsort((score.values, score.row_of_value))]
+    border = np.zeros(len(score))
+    border[full] = ascending_in_row[score.offsets[1:][full] - count[full]]
+    border = score.spread(border)
+    above, on = (score.with_values(found.astype(np.float64)) for found in (score.values > border, score.values == border))
+    share = (count - above.sum()) / np.maximum(on.sum(), 1.0)
+    return score.with_values(above.values + on.values * score.spread(share))
 
 
 def rationale_agreement(score: Ragged, rationale: Ragged) -> tuple[np.ndarray, np.ndarray]:

@@ -24,8 +24,10 @@ from attnaudit.report.charts.palette import (
     measured_axis,
     name_axis,
 )
+from attnaudit.report.charts.studies import draw_study
 from attnaudit.report.charts.svg import Drawing as Drawn
 from attnaudit.report.charts.svg import Figure, Panel, drawn
+from attnaudit.results.card import SummaryRows
 from attnaudit.results.charts import Chart, Crosstab, Curves, Drawing, FigureSpec, Histogram, Marker, Scale, Scatter, Violins
 from attnaudit.results.words import INSTANCE, count, of_unit
 
@@ -326,6 +328,13 @@ def draw_figures(
     with debug_mode(False):  # charts are checked against their schema a hundred times over otherwise, half the time of a page
         made = [_figure(spec, grouped, palette, unit) for name in experiments or EXPERIMENTS for spec in facts(name).figures]
     return [figure for figure in made if figure is not None], legend(grouped, palette, unit)
+
+
+def draw_summaries(summary: pl.DataFrame, unit: str = INSTANCE, experiments: Iterable[str] | None = None) -> list[Figure]:
+    """The figures that registered experiments, or these alone, make of a summary."""
+    rows = SummaryRows.of(summary)
+    made = [figure for name in experiments or EXPERIMENTS for figure in facts(name).summary_figures(rows)]
+    return [draw_study(replace(figure, caption=of_unit(figure.caption, unit))) for figure in made]
 
 
 def _figure(spec: FigureSpec, rows: pl.DataFrame, palette: Palette, unit: str) -> Figure | None:

@@ -10,11 +10,24 @@ import polars as pl
 from attnaudit.report.charts.copying import matrix_chart, order_chart, seeds_chart
 from attnaudit.report.charts.palette import Palette, box_layers, box_table, name_axis, name_width
 from attnaudit.report.charts.svg import Drawing, Figure, Panel, drawn
-from attnaudit.results.charts import Distances, FirstSteps, Intervals, Matrix, Quartiles, SeedLines, StepLines, StudyChart, StudyFigure
+from attnaudit.results.charts import (
+    Distances,
+    FirstSteps,
+    Intervals,
+    Matrix,
+    PairMatrix,
+    Quartiles,
+    SeedLines,
+    StepLines,
+    StudyChart,
+    StudyFigure,
+)
+from attnaudit.results.words import figure
 
 _WIDTH, _LINE = 285, 30
 _NAMED_WIDTH = 320  # of a chart and of the names at its left: a third of a page
 _STEPS_HEIGHT = 230
+_CELL, _LABEL = (36, 27), 130  # pixels of a cell of a matrix, and of the longest label above it
 _PARTS = (40, 8, 4, 2)  # of the last step: near these an axis has ticks
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
 _FEW_TICKS = alt.Axis(tickCount=4, labelFlush=False, labelOverlap=True, labelSeparation=8)  # a chart may stand at half its width
@@ -98,6 +111,20 @@ def step_ticks(steps: list[int]) -> list[int]:
     return sorted({min(steps, key=lambda step, near=near: abs(step - near)) for near in expected})
 
 
+def pair_matrix_chart(rows: pl.DataFrame) -> Drawing:
+    """A cell with its number for each of ``rows`` {measure, other, value}: darker the further from 0, orange below it."""
+    names = rows["measure"].unique(maintain_order=True).to_list()
+    cells = rows.with_columns(size=pl.col("value").abs(), text=rows["value"].map_elements(figure, return_dtype=pl.String))
+    x = alt.X("other:N", title=None, sort=names, axis=alt.Axis(orient="top", labelAngle=-40, ticks=False, domain=False, labelLimit=_LABEL))
+    y = alt.Y("measure:N", title=None, sort=names, axis=name_axis(names))
+    shade = alt.Opacity("size:Q", scale=alt.Scale(domain=[0, 1], range=[0.04, 0.6]), legend=None)
+    hue = alt.condition("datum.value < 0", alt.value(Palette.COLOURS[5]), alt.value(Palette.COLOURS[0]))
+    chart = alt.Chart(cells)
+    numbers = chart.mark_text(fontSize=11.5).encode(x=x, y=y, text=alt.Text("text:N", title="mean"))
+    size = {"width": _CELL[0] * len(names), "height": _CELL[1] * len(names)}
+    return alt.layer(chart.mark_rect().encode(x=x, y=y, opacity=shade, color=hue), numbers).properties(**size)
+
+
 def draw_study(figure: StudyFigure) -> Figure:
     """A study's figure, its charts drawn."""
     panels = tuple(
@@ -123,3 +150,5 @@ def _chart(chart: StudyChart) -> Drawing:
             return order_chart(chart.rows)
         case Matrix():
             return matrix_chart(chart.weights, chart.full)
+        case PairMatrix():
+            return pair_matrix_chart(chart.rows)
