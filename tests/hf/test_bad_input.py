@@ -300,6 +300,49 @@ def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> N
     assert sorted(found["instance"].unique().to_list()) == [0, 1]
 
 
+UNUSABLE = {
+    "ranges": "ranges: does not apply: a whole network",
+    "alignment": "alignment: for traces of translations with reference alignments only",
+    "plausibility": "plausibility: the trace has no column rationale",
+    "correlation": "correlation: the trace has no column loo",
+    "prediction": "prediction: the trace has no column label",
+    "joint": "joint: a layer of one head is what the other experiments are about",
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_collected(
+    name: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, out = write(tmp_path / "texts.csv", [(text,) for text, _ in ROWS], "text"), tmp_path / "out"
+    monkeypatch.setattr("attnaudit.trace.write_shards", None)
+    command = ["hf", models / CLASSIFIER, texts, "--score", "gradient", "--heads", "0", "--out", out]
+    assert UNUSABLE[name] in refused(capsys, *command, "--experiment", "permutation", "--experiment", name)
+    assert not out.exists()
+
+
+def test_an_experiment_that_some_texts_allow_is_not_refused(models: Path, tmp_path: Path) -> None:
+    """The shortest text has neither a label nor marked words."""
+    rows = [{"text": "the baker", "label": None, "rationale": None}, {"text": "the old baker", "label": "a", "rationale": [[0, 3]]}]
+    texts, out = tmp_path / "texts.jsonl", tmp_path / "out"
+    texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    command = [
+        "hf",
+        models / CLASSIFIER,
+        texts,
+        "--rationale-column",
+        "rationale",
+        "--score",
+        "gradient",
+        "--classes",
+        "a,b,c",
+        "--out",
+        out,
+    ]
+    assert main([*map(str, command), "--experiment", "prediction", "--experiment", "plausibility"]) == 0
+    assert (out / "manifest.json").exists()
+
+
 def test_a_folder_that_cannot_be_written(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:
     taken = tmp_path / "taken"
     taken.mkdir()

@@ -32,7 +32,7 @@ class NaiveHeads:
         width = self.matrices[0].weight.shape[0]
         self.values = [one[:, -width:].reshape(len(one), heads, -1).transpose(0, 1) for one in seen]
 
-    def under(self, weights: Sequence[np.ndarray]) -> np.ndarray:
+    def under(self, weights: Sequence[np.ndarray]) -> list[float]:
         """The prediction with weights (H, K) of the query in every layer."""
         with ExitStack() as hooks:
             for matrix, values, own in zip(self.matrices, self.values, weights, strict=True):
@@ -62,10 +62,10 @@ class NaiveHeads:
                     best, current = max(changes), tried[int(np.argmax(changes))]
         return best, flips
 
-    def _prediction(self) -> np.ndarray:
+    def _prediction(self) -> list[float]:
         with torch.no_grad():
             logits = self.model(**self.inputs).logits[0]
-        return (logits[self.position] if logits.dim() == 2 else logits).double().softmax(dim=-1).numpy()
+        return (logits[self.position] if logits.dim() == 2 else logits).double().softmax(dim=-1).tolist()
 
     def _put(self, sums: Tensor) -> Any:
         def put(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
