@@ -276,7 +276,7 @@ class _Work:
         from attnaudit.experiments import make_experiment, require_usable
         from attnaudit.hf.trace import collect_shards
 
-        battery, shortest = self.spec.battery, self.encoded.take(self.encoded.ids.lengths.argmin(keepdims=True))
+        battery, shortest = self.spec.battery, self.encoded.take(np.argsort(self.encoded.ids.lengths)[:1])
         if battery.chosen:
             first = next(collect_shards(self.network.model, shortest, self.network.gate, self.chosen, **options))
             require_usable((make_experiment(name, battery.settings[name]) for name in battery.names), first)
