@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 from scipy.special import erf
 
 from attnaudit.trace import Trace
-from attnaudit.trace.readout import Readout, Tail
+from attnaudit.trace.graph import GRAPH_FILE, GraphTail
+from attnaudit.trace.readout import Readout, Tail, TanhTail
 from tests.traces import make_trace
 
 
@@ -50,6 +54,22 @@ class Layer:
         inner = x @ up
         x = _norm(x + (0.5 * inner * (1.0 + erf(inner / np.float32(np.sqrt(2.0))))) @ down)
         return (np.tanh(x @ pool) @ classify).astype(np.float64)
+
+
+def graph_trace(folder: Path, n: int = 20, outputs: int = 3, seed: int = 0) -> Trace:
+    """A random trace whose tail is an ONNX graph in ``folder``, which computes what a tanh tail does."""
+    base = make_trace(n, (1, 12), outputs, seed, hidden=6)
+    tail = base.tail
+    assert isinstance(tail, TanhTail)
+    weights = {"weight": tail.weight, "bias": tail.bias}
+    nodes = [helper.make_node("Tanh", ["pooled"], ["x"]), helper.make_node("Gemm", ["x", "weight", "bias"], ["logits"], transB=1)]
+    sizes = {"pooled": tail.weight.shape[1], "logits": outputs}
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])] for name, size in sizes.items()]
+    held = [numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()]
+    graph = helper.make_graph(nodes, "tail", *ends, held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), folder / GRAPH_FILE)
+    stored = GraphTail.of(folder / GRAPH_FILE)
+    return Trace(base.table, {**base.metadata, "schema": 2, "tail": "onnx", "tail_sha256": stored.sha256}, stored)
 
 
 def _norm(x: np.ndarray) -> np.ndarray:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.tails import graph_trace
 from tests.traces import make_trace
 
 SOURCE = Path(__file__).parents[1] / "src" / "attnaudit"
@@ -100,6 +102,26 @@ assert not loaded, loaded
 """
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
+
+
+def test_a_trace_with_a_stored_graph_is_audited_where_torch_and_transformers_are_not_installed(tmp_path: Path):
+    graph_trace(tmp_path, seed=1).write(tmp_path / "trace")
+    command = ["audit", str(tmp_path / "trace"), "--out", str(tmp_path / "out")]
+    program = f"""
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers"):
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Missing())
+from attnaudit.cli import main
+sys.exit(main({command!r}))
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
+    assert set(manifest["steps"]["audit"]["notes"]["left_out"]) == {"alignment", "joint", "ranges"}
     assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
 
 

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from attnaudit.core.ragged import Ragged
-from attnaudit.experiments.joint import Joint, groups_of
+from attnaudit.experiments.joint import Joint, Most, _Search, _shuffled, groups_of
 from attnaudit.experiments.maximal_change.experiment import MaximalChange
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
@@ -104,6 +104,7 @@ def test_rows_may_come_in_any_order_and_texts_in_any_shard() -> None:
     order = np.random.default_rng(1).permutation(len(trace))
     table, other = Joint(shuffles=3)(trace), Joint(shuffles=3)(trace.take(order))
     names = ["joint_uniform", "joint_shuffled"]
+    assert "layers_flips" not in table.columns
     assert np.allclose(table.select(names).to_numpy()[order], other.select(names).to_numpy(), atol=1e-9)
     parts = [Joint(shuffles=3)(trace.take(np.flatnonzero(trace.instance == text))) for text in range(TEXTS)]
     assert np.allclose(pl.concat(parts)["joint_max_delta_y"], table["joint_max_delta_y"], atol=1e-9)
@@ -118,6 +119,63 @@ def test_all_layers_at_once_only_where_there_are_several() -> None:
         uniform = tvd(naive(part, np.full((2 * HEADS, size), 1 / size)), part["prediction"])
         found = table.filter(pl.col("instance") == text)["layers_uniform"]
         assert found.to_list() == pytest.approx([uniform] * (2 * HEADS), abs=1e-6)
+
+
+LAYERS = ["layers_uniform", "layers_shuffled", "layers_max_delta_y", "layers_flips"]
+
+
+def test_measures_of_all_layers_are_those_of_the_definition() -> None:
+    """In a linear model a layer does not change those above it: all layers are one layer of all their heads."""
+    trace, parts = made(seed=5, layers=2)
+    table = Joint(shuffles=5)(trace)
+    drawn = [[row.copy() for row in shuffled] for shuffled in _shuffled(trace, 0, 5)]
+    for text, part in parts.items():
+        rows, size = np.flatnonzero(trace.instance == text), part["alpha"].shape[1]
+        tried = [naive(part, np.stack([alpha[row] for row in rows])) for alpha in drawn]
+        uniform = naive(part, np.full((2 * HEADS, size), 1 / size))
+        changes = [tvd(one, part["prediction"]) for one in tried]
+        found = table[rows]
+        assert found["layers_shuffled"].to_list() == pytest.approx([float(np.median(changes))] * len(rows), abs=1e-6)
+        by_layer = float(found["joint_max_delta_y"].to_numpy().max())
+        largest = max(largest_by_turns(part, 2), *changes, tvd(uniform, part["prediction"]), by_layer)
+        assert found["layers_max_delta_y"].to_list() == pytest.approx([largest] * len(rows), abs=1e-6)
+        assert found["layers_flips"].n_unique() == 1
+        flipped = any(one.argmax() != part["prediction"].argmax() for one in [uniform, *tried])
+        assert found["layers_flips"][0] >= (flipped or found["joint_flips"].any())
+
+
+def test_all_layers_can_do_what_one_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the search for all of them finds less."""
+    trace, _ = made(seed=6, layers=2)
+    monkeypatch.setattr(_Search, "most", lambda search, sweeps: _nothing(len(search.own)))
+    table = Joint(shuffles=1)(trace)
+    assert (table["layers_max_delta_y"] >= table["joint_max_delta_y"]).all()
+    assert (table["layers_flips"] >= table["joint_flips"]).all()
+    assert table["joint_flips"].any()
+
+
+def _nothing(groups: int) -> Most:
+    return Most(np.zeros(groups), np.zeros(groups, bool))
+
+
+def test_uniform_heads_of_all_layers_stay_as_they_are() -> None:
+    table = Joint(shuffles=2)(made(equal=True, layers=2)[0])
+    assert float(table.select("layers_uniform", "layers_shuffled").to_numpy().max()) <= 1e-6
+
+
+def test_measures_of_all_layers_depend_on_no_order_shard_or_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    trace, _ = made(seed=7, layers=3)
+    order = np.random.default_rng(1).permutation(len(trace))
+    table, other = Joint(shuffles=3)(trace), Joint(shuffles=3)(trace.take(order))
+    exact = LAYERS[:2]  # heads take turns in the order of the rows
+    assert np.allclose(table.select(exact).to_numpy()[order], other.select(exact).to_numpy(), atol=1e-9)
+    texts = np.random.default_rng(2).permutation(TEXTS)
+    parts = pl.concat([Joint(shuffles=3)(trace.take(np.flatnonzero(trace.instance == text))) for text in texts])
+    monkeypatch.setattr("attnaudit.experiments.joint.NUMBERS", 1)
+    one_by_one = Joint(shuffles=3)(made(seed=7, layers=3)[0])
+    for again in (parts.sort("instance", "layer", "head"), one_by_one):
+        assert np.allclose(again.select(LAYERS[:3]).to_numpy(), table.select(LAYERS[:3]).to_numpy(), atol=1e-9)
+        assert again["layers_flips"].equals(table["layers_flips"])
 
 
 def test_groups_are_those_of_equal_names() -> None:

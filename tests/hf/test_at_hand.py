@@ -96,3 +96,33 @@ def test_a_trace_that_names_no_model_takes_none(trace: Trace) -> None:
     unnamed = Trace(trace.table, {name: value for name, value in trace.metadata.items() if name != "model"}, trace.tail)
     with pytest.raises(InputError, match="replay: a model for a trace that names none; expected"):
         attnaudit.audit(unnamed, ONE, replay=tiny("GPT2LMHeadModel", vocab_size=SIZE))
+
+
+def test_one_measure_of_importance_may_be_a_string(model: Any) -> None:
+    made = collect(model, tokenizer("bytes", ""), ["the baker"], heads=[0], scores="loo")
+    assert made.has("loo")
+    assert not made.has("gradient")
+    with pytest.raises(InputError, match="lop: an unknown measure; expected one of gradient, loo"):
+        collect(model, tokenizer("bytes", ""), ["the baker"], heads=[0], scores="lop")
+
+
+def test_a_tokenizer_of_another_model_is_noted() -> None:
+    """By the size of its vocabulary and its special tokens, where all of its numbers fit."""
+    own = tokenizer("wordpiece")
+    expected = {
+        (len(own), 1): [],
+        (len(own) + 1, 1): [f"{len(own)} tokens where the model has {len(own) + 1}"],
+        (-(-len(own) // 64) * 64, 1): [],
+        (len(own), 7): ["pad token 1 where the model has 7"],
+    }
+    for (size, pad), found in expected.items():
+        model = tiny("BertForSequenceClassification", vocab_size=size, pad_token_id=pad)
+        assert _of_tokenizer(model, own) == [f"the tokenizer may be another model's: {', '.join(found)}" for found in [found] if found]
+    several = tiny("GPT2LMHeadModel", vocab_size=len(own), eos_token_id=[9, 3])
+    cut = tokenizer("wordpiece", "", eos_token="[SEP]")
+    assert _of_tokenizer(several, cut) == []
+
+
+def _of_tokenizer(model: Any, own: Any) -> list[str]:
+    made = collect(model, own, ["the baker"], heads=[0], scores=())
+    return [note for note in made.metadata["corpus"]["notes"] if note.startswith("the tokenizer")]

@@ -102,6 +102,11 @@ def with_code(folder: Path) -> None:
     configured(auto_map={"AutoModelForSequenceClassification": "own.Own"})(folder)
 
 
+def as_adapter(folder: Path) -> None:
+    without("config.json", "model.safetensors")(folder)
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+
+
 def of_embedding(value: float) -> Callable[[Any], object]:
     return lambda model: model.get_input_embeddings().weight[SIZE - 1].fill_(value)
 
@@ -127,6 +132,11 @@ MODELS: dict[str, tuple[Callable[[Path], object], str]] = {
     "an unknown model_type": (configured(model_type="own"), "config.json: model_type 'own'; expected 'bert', that of Bert"),
     "another model_type": (configured(model_type="gpt2"), "config.json: model_type 'gpt2'; expected 'bert', that of Bert"),
     "sizes of another kind": (configured(num_attention_heads="x"), "StrictDataclassFieldValidationError"),
+    "an attention that is not installed": (configured(_attn_implementation="flash_attention_2"), "; expected a model of class Bert"),
+    "an adapter alone": (
+        as_adapter,
+        "an adapter of PEFT alone (adapter_config.json); expected a whole model; merge it in Python: model.merge_and_unload().save_pret",
+    ),
     "no heads": (configured(num_attention_heads=0), "ZeroDivisionError"),
     "other sizes": (configured(vocab_size=SIZE + 1), f"of shape {SIZE} × 32; expected {SIZE + 1} × 32, by the sizes in config.json"),
     "float16": (
@@ -148,9 +158,21 @@ def test_a_model_that_cannot_be_read(damage: str, models: Path, corpus: Path, tm
     change, message = MODELS[damage]
     model = copied(models / CLASSIFIER, tmp_path / "model", change)
     for command in (["check", model], [model, corpus, *LITTLE, "--out", tmp_path / "out"]):
-        assert message in refused(capsys, "hf", *command)
+        line = refused(capsys, "hf", *command)
+        assert message in line
+        assert ".;" not in line
     assert not (tmp_path / "out").exists()
     assert not (model / "ran").exists()
+
+
+def test_a_mistyped_command_is_no_folder(models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = refused(capsys, "hf", "chekc", models / CLASSIFIER)
+    assert "hf: chekc: no such command, and no such folder; expected one of audit, check, train, or the folder of a model" in line
+    assert line.endswith("; did you mean check?")
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(models / CLASSIFIER, "chekc")
+    corpus = write(tmp_path / "texts.csv", ROWS)
+    assert main(["hf", "chekc", str(corpus), *LITTLE, "--out", "out"]) == 0
 
 
 def test_a_model_without_attention_to_be_had(tmp_path: Path, capsys: Any) -> None:
@@ -298,6 +320,49 @@ def test_blank_lines_between_prompts_are_none(models: Path, tmp_path: Path) -> N
     assert main(["hf", str(models / WRITER), str(prompts), *LITTLE, "--out", str(tmp_path / "out")]) == 0
     found = pl.read_parquet(tmp_path / "out" / "results" / "permutation.parquet")
     assert sorted(found["instance"].unique().to_list()) == [0, 1]
+
+
+UNUSABLE = {
+    "ranges": "ranges: does not apply: a whole network",
+    "alignment": "alignment: for traces of translations with reference alignments only",
+    "plausibility": "plausibility: the trace has no column rationale",
+    "correlation": "correlation: the trace has no column loo",
+    "prediction": "prediction: the trace has no column label",
+    "joint": "joint: a layer of one head is what the other experiments are about",
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+def test_an_experiment_that_no_such_trace_allows_is_refused_before_texts_are_collected(
+    name: str, models: Path, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts, out = write(tmp_path / "texts.csv", [(text,) for text, _ in ROWS], "text"), tmp_path / "out"
+    monkeypatch.setattr("attnaudit.trace.write_shards", None)
+    command = ["hf", models / CLASSIFIER, texts, "--score", "gradient", "--heads", "0", "--out", out]
+    assert UNUSABLE[name] in refused(capsys, *command, "--experiment", "permutation", "--experiment", name)
+    assert not out.exists()
+
+
+def test_an_experiment_that_some_texts_allow_is_not_refused(models: Path, tmp_path: Path) -> None:
+    """The shortest text has neither a label nor marked words."""
+    rows = [{"text": "the baker", "label": None, "rationale": None}, {"text": "the old baker", "label": "a", "rationale": [[0, 3]]}]
+    texts, out = tmp_path / "texts.jsonl", tmp_path / "out"
+    texts.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    command = [
+        "hf",
+        models / CLASSIFIER,
+        texts,
+        "--rationale-column",
+        "rationale",
+        "--score",
+        "gradient",
+        "--classes",
+        "a,b,c",
+        "--out",
+        out,
+    ]
+    assert main([*map(str, command), "--experiment", "prediction", "--experiment", "plausibility"]) == 0
+    assert (out / "manifest.json").exists()
 
 
 def test_a_folder_that_cannot_be_written(models: Path, corpus: Path, tmp_path: Path, capsys: Any) -> None:

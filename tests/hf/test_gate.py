@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -283,6 +284,11 @@ def test_no_hook_of_the_library_is_left_on_a_model() -> None:
     assert len(model(**inputs, output_attentions=True).attentions) == 2
 
 
+def quantised() -> Any:
+    with warnings.catch_warnings(action="ignore"):  # torch moves it to another package
+        return torch.ao.quantization.quantize_dynamic(tiny("BertForSequenceClassification"), {nn.Linear}, dtype=torch.qint8)
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -292,6 +298,7 @@ def test_no_hook_of_the_library_is_left_on_a_model() -> None:
             lambda: nn.Module.to(tiny("BertForSequenceClassification"), "meta"),
             r"weights without values \(device meta\); expected a model with its",
         ),
+        (quantised, r"Bert\w+: a quantised model \(torch.ao.quantization, modules of class \w*Linear\w*\); expected a model in floating"),
         (lambda: tiny("BertForSequenceClassification").half(), "weights in torch.float16 on a CPU; expected float32"),
     ],
 )

@@ -293,6 +293,8 @@ def test_what_cannot_be_tokenised_is_refused_with_one_line(tmp_path: Path) -> No
         encode(model, None, given("one"))
     with pytest.raises(InputError, match="a slow tokenizer"):
         encode(model, type("Slow", (), {"is_fast": False})(), given("one"))
+    with pytest.raises(InputError, match="the tokenizer: the path models/bert; expected a tokenizer of the transformers library; read it"):
+        encode(model, "models/bert", given("one"))
     with pytest.raises(InputError, match=r"given, test, row 1: token \d+ of the tokenizer; expected one below 99, the model's vocabulary"):
         encode(tiny("BertForSequenceClassification"), own, given("a", "the wooden ladder harbour river"))
     with pytest.raises(InputError, match="row 1: a text without a token"):

@@ -207,7 +207,8 @@ def test_lines_about_nearly_and_exactly_the_same_output_agree():
 
 def _joint(layers: int) -> pl.DataFrame:
     values = {"joint_uniform": (0.01, 0.03) * 2, "joint_flips": (0.2,) * 4, "joint_max_delta_y": (0.4,) * 4}
-    values |= {"layers_uniform": (0.2,) * 4} if layers > 1 else {}
+    if layers > 1:
+        values |= {"layers_uniform": (0.2,) * 4, "layers_flips": (0.6,) * 4, "layers_max_delta_y": (0.7,) * 4}
     return _of_heads({f"joint__{name}": _same(*of_heads) for name, of_heads in values.items()}, layers)
 
 
@@ -215,6 +216,12 @@ def test_all_heads_at_once_are_told_by_layer_and_together():
     sentence = _sentence(_joint(2))
     assert "By layer: 0.010 (layer 0) to 0.030 (layer 1)." in sentence
     assert "Uniform weights in all recorded heads of all 2 layers change it by 0.200" in sentence
+    assert re.search(r"; the worst that were tried, by 0\.700 \[[^]]+\], and flip 60 % of the decisions\.$", sentence)
+
+
+def test_summaries_without_a_search_in_all_layers_are_told_as_before():
+    earlier = _joint(2).filter(~pl.col("measure").is_in(["layers_flips", "layers_max_delta_y"]))
+    assert re.search(r"of all 2 layers change it by 0\.200 \[[^]]+\]\.$", _sentence(earlier))
 
 
 @pytest.mark.parametrize(("model_layers", "others"), [(4, "the other 12 heads of the model"), (None, "the others")])

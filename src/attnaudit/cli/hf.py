@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from typer.core import TyperGroup
 
 from attnaudit.cli import options as o
 from attnaudit.cli.bars import progress
+from attnaudit.core.errors import InputError, did_you_mean
 from attnaudit.core.extras import require
 from attnaudit.core.files import check_model_folder
 from attnaudit.core.printable import printable
@@ -25,8 +27,18 @@ class AuditsByDefault(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         first = next((arg for arg in args if not arg.startswith("-")), None)
         if first is not None and first not in self.commands:
+            _check_command(first, args, self.commands)
             args = [AUDIT, *args]
         return super().parse_args(ctx, args)
+
+
+def _check_command(first: str, args: list[str], commands: Iterable[str]) -> None:
+    """Raise InputError where the first argument is no folder, and nearly the name of a command."""
+    meant = did_you_mean(first, commands)
+    if meant and first == args[0] and not Path(first).exists():
+        raise InputError(
+            "hf", first, "no such command, and no such folder", f"one of {', '.join(commands)}, or the folder of a model", meant
+        )
 
 
 app = typer.Typer(rich_markup_mode=None, cls=AuditsByDefault)

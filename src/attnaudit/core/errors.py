@@ -42,6 +42,11 @@ class LostError(RunError):
     """A cluster that no longer answers. Its client keeps this process from ending in order: the command line ends at once."""
 
 
+def told(error: Exception) -> str:
+    """What an error of another library says, with its class and without a full stop, for a line that goes on."""
+    return f"{type(error).__name__} {error}".strip().rstrip(".")
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """``did you mean X?`` for the known name nearest to ``name``, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=1)

@@ -12,7 +12,6 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import TraceError
 from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import Progress, silent
 from attnaudit.experiments.adversary.experiment import Adversary
@@ -37,6 +36,7 @@ from attnaudit.experiments.registry import (
     measure_label,
     refusal,
     register_experiment,
+    require_usable,
     with_settings,
 )
 from attnaudit.experiments.replay import network_of
@@ -59,7 +59,7 @@ for _experiment in _OURS:
 
 __all__ = [
     "EXPERIMENTS", "Experiment", "audit", "by_group", "columns_of_figures", "facts", "keys", "make_experiment", "measure_label", "refusal",
-    "register_experiment", "row_streams", "settings_for_task", "with_settings",
+    "register_experiment", "require_usable", "row_streams", "settings_for_task", "with_settings",
 ]  # fmt: skip
 
 
@@ -88,10 +88,9 @@ def audit(
     make_all = {name: make_experiment(name, {**usual.get(name, {}), **given.get(name, {})}) for name in (experiments or EXPERIMENTS)}
     shards = _shards(trace, network_of(trace, replay))
     first = next(shards)  # of one kind with the others: what it lacks they lack
+    if experiments:
+        require_usable(make_all.values(), first)
     skipped = {name: reason for name, experiment in make_all.items() if (reason := refusal(experiment, first))}
-    if experiments and skipped:
-        name, reason = next(iter(skipped.items()))
-        raise TraceError("audit", name, reason, "a trace that this experiment can use")
     taken = {name: experiment for name, experiment in make_all.items() if name not in skipped}
     keep = _into_memory if folder is None else partial(_into_files, folder)
     rows = len(trace) if isinstance(trace, Trace) else trace_rows(trace)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float, Int64
+from jaxtyping import Bool, Float, Int64
 
 from attnaudit.core.kernels import over_rows
 from attnaudit.core.papers import JAIN2019, WIEGREFFE2019
@@ -46,8 +46,8 @@ class Joint:
     ``joint_uniform`` is the TVD to the output with uniform weights in all heads, ``joint_shuffled`` the median over ``shuffles`` with each
     head's weights shuffled by itself, ``joint_max_delta_y`` the largest that was found: with all weight of each head on one token
     (the heads in turn, ``sweeps`` times), or by one head alone, and ``joint_flips`` whether one of those tried flips the decision. In a
-    trace of several layers ``layers_uniform`` is the TVD with uniform weights in all heads of all layers. A row has the figures of its
-    layer and text.
+    trace of several layers ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y`` and ``layers_flips`` are the same for all
+    recorded heads of all layers at once; what one layer can do counts too. A row has the figures of its layer and text.
     """
 
     name = "joint"
@@ -66,6 +66,12 @@ class Joint:
                 "Share of texts whose decision flips under some weights tried for all heads of a layer at once."),
         Measure("layers_uniform", "Δŷ with uniform weights in all heads of all layers",
                 "Total variation distance of the output with uniform weights in all recorded heads of all layers, 0 to 1.", "higher"),
+        Measure("layers_shuffled", "median Δŷ with shuffled weights in all heads of all layers",
+                "Median total variation distance with the weights of every recorded head of all layers shuffled, 0 to 1.", "higher"),
+        Measure("layers_max_delta_y", "largest Δŷ found, all heads of all layers at once",
+                "Largest total variation distance found with all weight of every recorded head on one token, 0 to 1.", "higher"),
+        Measure("layers_flips", "share flipped by weights of all heads of all layers",
+                "Share of texts whose decision flips under some weights tried for all recorded heads of all layers at once."),
     )  # fmt: skip
     figures = (
         FigureSpec("joint", question, (
@@ -86,25 +92,31 @@ class Joint:
         return None if several else "a layer of one head is what the other experiments are about"
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
-        of_layer = groups_of(trace, (*_NAMED, "layer"))
-        joint = JointReadout(trace.readout, trace.alpha, of_layer)
+        alone = one_head(trace).change  # which all heads at once can do too
+        found = self._together("joint", trace, (*_NAMED, "layer"), alone.largest, alone.flips)
+        if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
+            found |= self._together("layers", trace, _NAMED, found["joint_max_delta_y"], found["joint_flips"])
+        return keys(trace).with_columns(pl.Series(name, values) for name, values in found.items())
+
+    def _together(
+        self, name: str, trace: Trace, same: tuple[str, ...], largest: Float[np.ndarray, " n"], flips: Bool[np.ndarray, " n"]
+    ) -> dict[str, np.ndarray]:
+        """At every row the measures ``<name>_…`` of its group, the rows that are the ``same`` in some columns, replaced at once.
+
+        ``largest`` (the change) and ``flips`` are what was found for a part of the group alone.
+        """
+        groups = groups_of(trace, same)
+        joint = JointReadout(trace.readout, trace.alpha, groups)
         search = _Search.of(joint)
         uniform = search.change(joint.sums(_uniform(trace.alpha)))
         shuffled = [search.change(joint.sums(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
         most = search.most(self.sweeps)
-        alone = one_head(trace).change  # which all heads at once can do too
-        flips = search.flips | most.flips | _to_groups(alone.flips, of_layer)
-        columns = {
-            "joint_uniform": uniform, "joint_shuffled": np.median(shuffled, axis=0),
-            "joint_max_delta_y": np.maximum.reduce([most.change, uniform, *shuffled, _to_groups(alone.largest, of_layer)]),
-            "joint_flips": flips,
+        measured = {
+            "uniform": uniform, "shuffled": np.median(shuffled, axis=0),
+            "max_delta_y": np.maximum.reduce([most.change, uniform, *shuffled, _to_groups(largest, groups)]),
+            "flips": search.flips | most.flips | _to_groups(flips, groups),
         }  # fmt: skip
-        spread = {name: _to_rows(values, of_layer) for name, values in columns.items()}
-        if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
-            of_text = groups_of(trace, _NAMED)
-            everything = _Search.of(JointReadout(trace.readout, trace.alpha, of_text))
-            spread["layers_uniform"] = _to_rows(everything.change(joint.sums(_uniform(trace.alpha))), of_text)
-        return keys(trace).with_columns(pl.Series(name, values) for name, values in spread.items())
+        return {f"{name}_{measure}": _to_rows(values, groups) for measure, values in measured.items()}
 
     def summarise(self, table: pl.DataFrame | pl.LazyFrame) -> pl.DataFrame:
         known = [measure.name for measure in self.measures]
@@ -150,8 +162,17 @@ def _by_layer(rows: SummaryRows) -> str:
     low, high = (f"{figure(layers[layer]['value'], 3)} (layer {layer})" for layer in (ordered[0], ordered[-1]))
     return (
         f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers change it by "
-        f"{figure(everything['value'], 3)} {interval(everything, 3)}."
+        f"{figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
     )
+
+
+def _worst_of_layers(rows: SummaryRows) -> str:
+    """The worst weights tried in all layers; nothing in summaries of earlier versions."""
+    flips, most = rows.get("joint", "layers_flips"), rows.get("joint", "layers_max_delta_y")
+    if flips is None or most is None:
+        return ""
+    flipped = f"and flip {percent(flips['value'])} of the decisions"
+    return f"; the worst that were tried, by {figure(most['value'], 3)} {interval(most, 3)}, {flipped}"
 
 
 def groups_of(trace: Trace, names: tuple[str, ...]) -> Ragged:

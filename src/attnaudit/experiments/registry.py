@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 import polars as pl
 import polars.selectors as cs
 
-from attnaudit.core.errors import InputError, did_you_mean
+from attnaudit.core.errors import InputError, TraceError, did_you_mean
 from attnaudit.core.papers import Paper
 from attnaudit.core.registry import Registry
 from attnaudit.results.about import About
@@ -132,3 +132,11 @@ def refusal(experiment: Experiment, trace: Trace) -> str | None:
         return f"for {scope} only" if scope else f"the trace has no column {', '.join(missing)}"
     refuses = getattr(experiment, "refuses", None)
     return refuses(trace) if refuses is not None else None
+
+
+def require_usable(experiments: Iterable[Experiment], trace: Trace) -> None:
+    """Raise TraceError where one of the experiments, which were asked for by name, cannot use this trace."""
+    for experiment in experiments:
+        reason = refusal(experiment, trace)
+        if reason is not None:
+            raise TraceError("audit", experiment.name, reason, "a trace that this experiment can use")

@@ -16,7 +16,7 @@ from jaxtyping import Int32, Int64
 from torch import nn
 from transformers import AutoTokenizer
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, told
 from attnaudit.core.ragged import Ragged
 from attnaudit.hf.classes import Outputs, outputs_of
 from attnaudit.hf.encoded import Encoded
@@ -28,6 +28,7 @@ from attnaudit.trace.words import SPECIAL
 
 OPERATION = "tokenise texts"
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+PADDED = 64  # of the rows of embeddings, as hardware likes them
 UNLIMITED = 1_000_000  # tokens; a tokenizer without a limit states a number far above it
 _AT_ONCE = 1000  # texts whose pieces are in memory at a time
 
@@ -63,7 +64,25 @@ def encode(
         where = reader.where(int(empty.argmax()))
         raise InputError(OPERATION, where, "a text without a token", "one or more", "correct the row, or skip such rows")
     encoded = reader.encoded(pieces, targets, label, names)
+    encoded = replace(encoded, notes=tuple(_differences(model, tokenizer)))
     return encoded if not empty.any() else replace(encoded.take(np.flatnonzero(~empty)), empty=int(empty.sum()))
+
+
+def _differences(model: Any, tokenizer: Any) -> Iterator[str]:
+    """A note where the tokenizer may be another model's, all of whose numbers fit: by their vocabularies and special tokens.
+
+    Neither is sure to be wrong: vocabularies are padded, to a multiple of `PADDED`, and special tokens renamed.
+    """
+    config, known = model.config.get_text_config(), len(model.get_input_embeddings().weight)
+    found = []
+    if len(tokenizer) != known and (len(tokenizer) > known or known % PADDED) and not hasattr(tokenizer, "target_encoder"):
+        found.append(f"{len(tokenizer)} tokens where the model has {known}")
+    for name in ("pad", "bos", "eos", "cls", "sep"):
+        own, token = getattr(config, f"{name}_token_id", None), getattr(tokenizer, f"{name}_token_id", None)
+        if None not in (own, token) and token not in (own if isinstance(own, list) else [own]):
+            found.append(f"{name} token {token} where the model has {own}")
+    if found:
+        yield f"the tokenizer may be another model's: {', '.join(found)}"
 
 
 def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[str]:
@@ -71,7 +90,7 @@ def notes_of(texts: Texts, encoded: Encoded, outputs: Outputs | None) -> list[st
     assumed = [outputs.note] if outputs is not None and outputs.note else []
     cut = [f"{encoded.cut} of {len(texts)} texts were longer than the model reads, and cut"] if encoded.cut else []
     empty = [f"{encoded.empty} text{'s' if encoded.empty > 1 else ''} without a token skipped"] if encoded.empty else []
-    return [*texts.notes, *assumed, *cut, *empty, *_repeated(texts)]
+    return [*texts.notes, *assumed, *encoded.notes, *cut, *empty, *_repeated(texts)]
 
 
 def _repeated(texts: Texts) -> list[str]:
@@ -253,12 +272,15 @@ def load_tokenizer(folder: str | Path, kind: Kind = "classification") -> Any:
             warnings.filterwarnings("ignore", "Recommended: pip install sacremoses")  # which Marian's pieces do not depend on
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as error:
-        raise InputError("read tokenizer", str(folder), f"{type(error).__name__} {error}", "the tokenizer of a model", save) from error
+        raise InputError("read tokenizer", str(folder), told(error), "the tokenizer of a model", save) from error
     return _require_pieces(tokenizer, kind)
 
 
 def _require_pieces(tokenizer: Any, kind: Kind) -> Any:
     """The tokenizer, where it says which characters its pieces are, and of a multilingual translator which language it writes."""
+    if isinstance(tokenizer, str | Path):
+        do = "read it with attnaudit.hf.load_tokenizer(DIR)"
+        raise InputError(OPERATION, "the tokenizer", f"the path {tokenizer}", "a tokenizer of the transformers library", do)
     if not getattr(tokenizer, "is_fast", False) and not (kind == "seq2seq" and reads_pieces(tokenizer)):
         got = "no tokenizer" if tokenizer is None else f"a slow tokenizer ({type(tokenizer).__name__})"
         do = "read the fast one with AutoTokenizer.from_pretrained, and save it"

@@ -31,7 +31,8 @@ class Encoded:
 
     Of an encoder–decoder, ``written`` are the tokens that the decoder is given, its start token first, ``next_ids`` those that follow each
     of them in the target, ``forced`` whether these are given to the model rather than predicted by it, as a language code is,
-    ``written_tokens`` the pieces of ``written``, and ``written_word_id`` the words of these as ``word_id``.
+    ``written_tokens`` the pieces of ``written``, and ``written_word_id`` the words of these as ``word_id``. ``notes`` are remarks on the
+    tokenizer.
     """
 
     ids: Ragged
@@ -54,6 +55,7 @@ class Encoded:
     written_tokens: list[list[str]] | None = None
     written_word_id: Ragged | None = None
     empty: int = 0
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)

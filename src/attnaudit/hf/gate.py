@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel, logging
 
+from attnaudit.core.errors import told
 from attnaudit.hf.capture import Attention, Pass, forward, reading
 from attnaudit.hf.layers import Layer, layers_of, lengths_of, refused
 from attnaudit.hf.probe import Probe, probe_of
@@ -346,7 +347,7 @@ def _untouched(model: Any, probe: Probe) -> Tensor:
         with torch.no_grad():
             logits = _logits(model, model(**probe.inputs))
     except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        raise refused(type(model).__name__, f"{type(error).__name__} {error}", f"logits for texts of {lengths_of(probe)} tokens") from error
+        raise refused(type(model).__name__, told(error), f"logits for texts of {lengths_of(probe)} tokens") from error
     if not logits.isfinite().all():
         raise refused(type(model).__name__, "logits that are no finite numbers", "finite logits", "check the size of its weights")
     return logits
@@ -356,6 +357,10 @@ def _check_kind(model: Any) -> None:
     name = type(model).__name__
     if not isinstance(model, PreTrainedModel):
         raise refused(name, "no model of the transformers library", "a PreTrainedModel", "read it with from_pretrained")
+    quantised = next((type(module).__name__ for module in model.modules() if ".quantized" in type(module).__module__), None)
+    if quantised is not None:
+        got = f"a quantised model (torch.ao.quantization, modules of class {quantised})"
+        raise refused(name, got, "a model in floating point, as gradients need it", "audit the model before it is quantised")
     if any(parameter.is_meta for parameter in model.parameters()):
         raise refused(name, "weights without values (device meta)", "a model with its weights", "read it with from_pretrained")
     if model.main_input_name != "input_ids":

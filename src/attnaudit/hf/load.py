@@ -12,11 +12,11 @@ import transformers
 from safetensors import SafetensorError
 from transformers import PreTrainedModel, logging
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, told
 from attnaudit.core.files import check_model_folder
 
 OPERATION = "read model"
-CONFIG = "config.json"
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
 SAVE = "save it with model.save_pretrained(DIR)"
@@ -51,12 +51,15 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
 def _class_of(folder: Path) -> str:
     """The class of the saved model, by its configuration."""
     check_model_folder(folder)
+    if (folder / ADAPTER).is_file() and not any((folder / weights).is_file() for weights in WEIGHTS):
+        do = "merge it in Python: model.merge_and_unload().save_pretrained(DIR), with the tokenizer, and audit DIR"
+        raise InputError(OPERATION, str(folder), f"an adapter of PEFT alone ({ADAPTER})", "a whole model", do)
     if not (folder / CONFIG).is_file():
         raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE)
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        got, expected = f"{type(error).__name__} {error}", "the configuration of a model, in JSON"
+        got, expected = told(error), "the configuration of a model, in JSON"
         raise InputError(OPERATION, str(folder / CONFIG), got, expected, SAVE) from error
     if not isinstance(config, dict):
         raise InputError(OPERATION, str(folder / CONFIG), f"a {type(config).__name__}", "the configuration of a model")
@@ -103,7 +106,7 @@ def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
         do = "copy or download it again"
         raise InputError(OPERATION, f"{folder}: {_weights(folder)}", f"damaged ({error})", "whole safetensors", do) from error
     except Exception as error:  # whatever a configuration makes a class do
-        raise InputError(OPERATION, str(folder), f"{type(error).__name__} {error}", f"a model of class {name}", SAVE) from error
+        raise InputError(OPERATION, str(folder), told(error), f"a model of class {name}", SAVE) from error
     finally:
         logging.set_verbosity(verbosity)
         logging.enable_progress_bar()

@@ -38,7 +38,8 @@ def probe_of(model: Any) -> Probe:
     """The probe of a model of the transformers library."""
     config = model.config
     random = torch.Generator().manual_seed(SEED)
-    taken = {getattr(config, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")}
+    named = [getattr(config, f"{name}_token_id", None) for name in ("pad", "bos", "eos", "cls", "sep", "mask", "decoder_start")]
+    taken = {token for value in named for token in (value if isinstance(value, list) else [value])}
     known = torch.tensor([token for token in range(_vocabulary(config)) if token not in taken])
     pad = _first(config.pad_token_id, 0)
     ids = torch.full((len(LENGTHS), max(LENGTHS)), pad)

@@ -92,7 +92,7 @@ def _numbers(name: str, given: Any, words: str) -> list[int]:
 
 def collect_shards(
     model: Any, encoded: Encoded, gate: Gate, chosen: Sequence[Chosen], folder: Path | None = None, *, class_names: Sequence[str],
-    scores: Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int | None = None,
+    scores: str | Sequence[str] = USUAL, metadata: Mapping[str, Any] | None = None, budget: int = BUDGET, shard_texts: int | None = None,
     progress: Progress = silent,
 ) -> Iterator[Trace]:  # fmt: skip
     """The trace of encoded texts, each with a row for every head that is ``chosen`` (`choose_layers`), ``shard_texts`` of them at a time.
@@ -105,7 +105,7 @@ def collect_shards(
     """
     with tempfile.TemporaryDirectory() as temporary, frozen(model):
         work = _Work(
-            model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), tuple(scores), dict(metadata or {}), budget
+            model, gate, tuple(chosen), encoded, folder or Path(temporary), tuple(class_names), known(scores), dict(metadata or {}), budget
         )
         shard_texts = shard_texts or texts_of_a_shard(encoded, chosen, class_names)
         for start in range(0, len(encoded), shard_texts):
@@ -206,7 +206,7 @@ class _Work:
 
     def shard(self, encoded: Encoded) -> Trace:
         texts: dict[int, _Text] = {}
-        scores = {name: np.zeros(len(encoded.ids.values), np.float32) for name in known(self.scores)}
+        scores = {name: np.zeros(len(encoded.ids.values), np.float32) for name in self.scores}
         graph = isinstance(self.tail, GraphTail)
         inputs = partial(hidden_input, self.layers, self.call) if graph and self.layers is not None else lambda: nullcontext([])
         with self.products:
@@ -334,19 +334,19 @@ def _softmax(logits: np.ndarray) -> np.ndarray:
 
 def collect(
     model: Any, tokenizer: Any, corpus: Any, *, layers: Layers = "last", heads: str | Sequence[int] = "all", cross: bool = False,
-    positions: Positions | None = None, seed: int = 0, scores: Sequence[str] = USUAL, class_names: Sequence[str] | None = None,
+    positions: Positions | None = None, seed: int = 0, scores: str | Sequence[str] = USUAL, class_names: Sequence[str] | None = None,
     folder: str | Path | None = None, max_tokens: int | None = None, progress: Progress = silent,
 ) -> Trace:  # fmt: skip
     """The trace of a model of the transformers library on the texts of ``corpus``, with a row for every text and head.
 
     ``corpus`` is a path, the name of a corpus, a `Corpus` (its test split), a list of texts or of pairs, a DataFrame, or what
-    `attnaudit.hf.read_texts` gives, which has options. ``class_names`` are those of a classifier's outputs in place of its own.
-    The model is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
-    cross-attention of an encoder–decoder, ``scores`` are measures of importance. ``positions`` of a text, or of a target, are those whose
-    next token is predicted: the "last" (the default of a causal language model), "one" drawn with ``seed`` (that of an encoder–decoder) or
-    "all"; column ``query`` says which one a row is of, and rows of one text are drawn together in every interval. A tail that is stored as
-    a graph stays in ``folder``, by default a temporary one. Raises InputError for a model that cannot be audited and for texts that do not
-    fit it.
+    `attnaudit.hf.read_texts` gives, which has options. ``class_names`` are those of a classifier's outputs in place of its own. The model
+    is checked first (`check_model`). ``layers`` are "last", "all" or numbers, ``heads`` "all" or numbers, ``cross`` chooses the
+    cross-attention of an encoder–decoder, ``scores`` are measures of importance, or one. ``positions`` of a text, or of a target, are those
+    whose next token is predicted: the "last" (the default of a causal language model), "one" drawn with ``seed`` (that of an
+    encoder–decoder) or "all"; column ``query`` says which one a row is of, and rows of one text are drawn together in every interval. A
+    tail that is stored as a graph stays in ``folder``, by default a temporary one. Raises InputError for a model that cannot be audited and
+    for texts that do not fit it.
     """
     gate = check_model(model)
     texts = read_texts(corpus, kind_of(model), seed=seed, progress=progress)

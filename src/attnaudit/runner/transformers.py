@@ -259,6 +259,7 @@ class _Work:
             "class_names": self.names, "metadata": self._origin(), "budget": self.spec.collect.batch, "scores": scores or USUAL,
             "shard_texts": texts_of_a_shard(self.encoded, self.chosen, self.names),
         }  # fmt: skip
+        self._require_usable(options)
         if engine == LOCAL:
             return {"shards": _write(self.network.model, self.encoded, self.network.gate, self.chosen, trace, self.progress, options)}
         of_all, texts = (self.network.gate, self.chosen, options), len(self.encoded)
@@ -269,6 +270,16 @@ class _Work:
             ) for start in range(0, texts, options["shard_texts"])
         ]  # fmt: skip
         return {"shards": collected(engine, calls, trace, self.progress)}
+
+    def _require_usable(self, options: Mapping[str, Any]) -> None:
+        """Raise TraceError, before all texts are collected, where an experiment asked for by name cannot use the trace of one of them."""
+        from attnaudit.experiments import make_experiment, require_usable
+        from attnaudit.hf.trace import collect_shards
+
+        battery, shortest = self.spec.battery, self.encoded.take(np.argsort(self.encoded.ids.lengths)[:1])
+        if battery.chosen:
+            first = next(collect_shards(self.network.model, shortest, self.network.gate, self.chosen, **options))
+            require_usable((make_experiment(name, battery.settings[name]) for name in battery.names), first)
 
     def _origin(self) -> dict[str, Any]:
         """What the trace says of itself."""

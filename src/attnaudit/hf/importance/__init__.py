@@ -93,9 +93,9 @@ def importance(
     return {name: texts.ids.with_values(values) for name, values in out.items()}
 
 
-def known(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of measures. Raises InputError for another name."""
-    names = tuple(names)
+def known(names: str | Iterable[str]) -> tuple[str, ...]:
+    """The names of measures, or of one. Raises InputError for another name."""
+    names = (names,) if isinstance(names, str) else tuple(names)
     for name in names:
         if name not in MEASURES:
             raise InputError(OPERATION, name, "an unknown measure", f"one of {', '.join(MEASURES)}", did_you_mean(name, MEASURES))

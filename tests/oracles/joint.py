@@ -1,0 +1,84 @@
+"""The weights of all heads of several layers replaced at once, by passes of the whole model with hooks on its own modules.
+
+The attended sums of one query are put before the output matrix of each attention. They are of the values of the untouched pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tests.oracles.erasure import decided
+from tests.oracles.readout import naive_tvd
+
+
+class NaiveHeads:
+    """A BERT or GPT-2 and one text, whose prediction reads the query ``position``."""
+
+    def __init__(self, model: Any, inputs: Mapping[str, Tensor], position: int, heads: int) -> None:
+        self.model, self.inputs, self.position = model, inputs, position
+        self.matrices = [module for path, module in model.named_modules() if path.endswith(("attention.output.dense", "attn.c_proj"))]
+        made = [module for path, module in model.named_modules() if path.endswith(("self.value", "attn.c_attn"))]
+        seen: list[Tensor] = []
+        with ExitStack() as hooks:
+            for module in made:
+                hooks.enter_context(_hooked(module.register_forward_hook(lambda module, given, output: seen.append(output[0]))))
+            self.own = self._prediction()
+        width = self.matrices[0].weight.shape[0]
+        self.values = [one[:, -width:].reshape(len(one), heads, -1).transpose(0, 1) for one in seen]
+
+    def under(self, weights: Sequence[np.ndarray]) -> list[float]:
+        """The prediction with weights (H, K) of the query in every layer."""
+        with ExitStack() as hooks:
+            for matrix, values, own in zip(self.matrices, self.values, weights, strict=True):
+                sums = torch.einsum("hk,hkd->hd", torch.from_numpy(own).float(), values).flatten()
+                hooks.enter_context(_hooked(matrix.register_forward_pre_hook(self._put(sums))))
+            return self._prediction()
+
+    def change(self, weights: Sequence[np.ndarray]) -> float:
+        return naive_tvd(self.under(weights), self.own)
+
+    def flips(self, weights: Sequence[np.ndarray]) -> bool:
+        return decided(self.under(weights)) != decided(self.own)
+
+    def by_turns(self, weights: Sequence[np.ndarray], sweeps: int) -> tuple[float, bool]:
+        """Each head in turn on the token that changes the output most, the others as they are by then; and whether one tried flips."""
+        current, best, flips = [own.copy() for own in weights], 0.0, False
+        for _ in range(sweeps):
+            for layer, head in np.ndindex(len(current), len(current[0])):
+                tried = []
+                for corner in np.eye(current[layer].shape[1]):
+                    other = [own.copy() for own in current]
+                    other[layer][head] = corner
+                    tried.append(other)
+                changes = [self.change(other) for other in tried]
+                flips |= any(self.flips(other) for other in tried)
+                if max(changes) > best + 1e-9:
+                    best, current = max(changes), tried[int(np.argmax(changes))]
+        return best, flips
+
+    def _prediction(self) -> list[float]:
+        with torch.no_grad():
+            logits = self.model(**self.inputs).logits[0]
+        return (logits[self.position] if logits.dim() == 2 else logits).double().softmax(dim=-1).tolist()
+
+    def _put(self, sums: Tensor) -> Any:
+        def put(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            mixed = given[0].clone()
+            mixed[:, self.position] = sums
+            return (mixed,)
+
+        return put
+
+
+@contextmanager
+def _hooked(handle: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        handle.remove()
