@@ -18,6 +18,8 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli.bars import progress
+from attnaudit.cli.show import SHOWN_MEASURES
+from attnaudit.core.files import read_json
 from attnaudit.core.progress import within
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.planted.sequences import SYMBOLS
@@ -444,9 +446,13 @@ def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str],
     small = [part for part in TINY if part not in ("--epochs", "2")]
     given = ["--set", "training.epochs=2", "--set", "uniform.seeds=1", "--out", tmp_path / "study"]
     assert main(["study", "uniform", "planted-decisive", *small, *map(str, given)]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert sum("base-s0" in line for line in told) == 1
-    assert sum("uniform-s0" in line for line in told) == 1
+    shown, told = capsys.readouterr()
+    assert sum("base-s0" in line for line in told.splitlines()) == 1
+    assert sum("uniform-s0" in line for line in told.splitlines()) == 1
+    assert shown.index("what it says") < shown.index("study uniform of planted-decisive"), "what may be claimed comes first"
+    rows = [row for row in read_json(tmp_path / "study" / "uniform" / "summary.json") if row["group"] == "all"]
+    assert shown.count("│ uniform ") == min(len(rows), SHOWN_MEASURES)
+    assert f"{len(rows) - SHOWN_MEASURES} further measures in the report and with --json" in shown
 
 
 def test_what_is_refused_soon_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
