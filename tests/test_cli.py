@@ -184,9 +184,15 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["rn", "sst"], "Did you mean 'run'"),
         (["run"], "Missing argument 'CORPUS'"),
         (["run", "sst", "--encodr", "cnn"], "--encoder"),
-        (["run", "sst", "--seed", "one"], "'--seed'"),
-        (["run", "sst", "--seed", "-1"], "'--seed'"),
-        (["run", "sst", "--epochs", "0"], "'--epochs'"),
+        (
+            ["run", "sst", "--seed", "one"],
+            "read options: --seed: 'one'; expected a whole number, 0 to 4294967295; see attnaudit run --help",
+        ),
+        (["run", "sst", "--seed", "-1"], "read options: --seed: '-1'; expected a whole number, 0 to 4294967295"),
+        (["run", "sst", "--epochs", "0"], "read options: --epochs: '0'; expected a whole number, 1 or more"),
+        (["run", "sst", "--epochs", "1.5"], "read options: --epochs: '1.5'; expected a whole number, 1 or more"),
+        (["run", "sst", "--max-tokens", "ten"], "read options: --max-tokens: 'ten'; expected a whole number, 1 or more"),
+        (["hf", "train", "sst", "--deceive", "x"], "read options: --deceive: 'x'; expected a number; see attnaudit hf train --help"),
         (["run", "planted-decisive", "--encoder", "bilstn"], "did you mean bilstm?"),
         (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
         (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
@@ -312,10 +318,10 @@ for line in sys.argv[1:]:
 """
 
 
-def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported() -> None:
+def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path) -> None:
     commands = [
         "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs",
-        "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere",
+        "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere", f"hf {tmp_path} nowhere.csv",
     ]  # fmt: skip
     done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY, *commands], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
