@@ -20,7 +20,16 @@ from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import differences
 from attnaudit.runner import (
-    RunSpec, StudySpec, TranslationSpec, audit_into, demo_spec, parse_assignments, report_into, run, run_study, site_into,
+    RunSpec,
+    StudySpec,
+    TranslationSpec,
+    audit_into,
+    demo_spec,
+    parse_assignments,
+    report_into,
+    run,
+    run_study,
+    site_into,
 )  # fmt: skip
 from attnaudit.runner.cells import manifest_of
 from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
