@@ -72,7 +72,7 @@ def _number(error: typer.TyperException, advice: str) -> str:
     """A refused number of an option in our words: typer passes on pydantic's, which do not say what came. Empty for other errors."""
     refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
     declared = getattr(option, "type_descriptor", None)
-    if refused is None or declared is None or declared.annotation not in (int, float):
+    if refused is None or option is None or declared is None or declared.annotation not in (int, float):
         return ""
     facts = {"least": declared.parameter_info.min, "most": declared.parameter_info.max}
     expected = ", ".join(filter(None, (described(declared.annotation), bounds(facts))))
