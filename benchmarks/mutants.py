@@ -22,6 +22,7 @@ import random
 import re
 import resource
 import shutil
+import subprocess
 import sys
 import tempfile
 import tomllib
@@ -29,6 +30,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ from cosmic_ray import mutating, plugins
 ROOT = Path(__file__).parents[1]
 RECORDS, PAGE, PACKAGE = ROOT / "docs" / "mutants.jsonl", ROOT / "docs" / "mutants.md", Path("src/attnaudit")
 LIBRARIES = ("numba", "polars", "scipy.optimize", "scipy.stats", "sklearn.metrics", "torch", "pytest")
+EARLIER = "commits up to 3f5efed, which recorded them"  # of changes that were tried before their commits were noted
 PATIENCE, LEAST_SECONDS = 3, 12
 QUIET = ["-x", "-q", *(f"-pno:{plugin}" for plugin in ("cacheprovider", "xdist")),
          *(f"-Wignore::{kind}" for kind in ("RuntimeWarning", "pytest.PytestAssertRewriteWarning"))]  # fmt: skip
@@ -106,10 +109,10 @@ def tests_of(file: str, way: str) -> list[str]:
     return next((tests for beginning, tests in LISTS[way].items() if file.startswith(beginning)), [])
 
 
-def tested(beginning: str) -> list[str]:
-    """The files whose name begins so and that have tests."""
+def tested(beginnings: str) -> list[str]:
+    """The files whose name begins in one of these ways, separated by spaces, and that have tests; of none all files."""
     files = [path.relative_to(ROOT / PACKAGE).as_posix() for path in sorted((ROOT / PACKAGE).rglob("*.py"))]
-    return [file for file in files if tests_of(file, "interpreted") and file.startswith(beginning)]
+    return [file for file in files if tests_of(file, "interpreted") and file.startswith(tuple(beginnings.split()) or "")]
 
 
 def _interpreted(file: str) -> set[str]:
@@ -210,7 +213,14 @@ def tried(mutants: list[Mutant], copy: Path) -> Iterator[Mutant]:
                 used += seconds
         shutil.copyfile(ROOT / PACKAGE / file, path)
         print(f"{'SURVIVED' if passed else 'killed'}, {used:.0f} s, {file}:{mutant['line']}: {after}", flush=True)
-        yield {**mutant, "after": after, "outcome": "survived" if passed else "killed"}
+        yield {**mutant, "after": after, "outcome": "survived" if passed else "killed", "commit": _commit()}
+
+
+@cache
+def _commit() -> str:
+    """The commit that is changed, asked in another process: this one must import nothing of the package before its forks do."""
+    program = "from attnaudit.runner.records import commit; print(commit())"
+    return subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
 
 
 def page(records: list[Mutant]) -> str:
@@ -222,8 +232,11 @@ def page(records: list[Mutant]) -> str:
     shares = [f"{len(some) / max(len(counted), 1):.1%} [{low:.1%}, {high:.1%}]"
               for some in (first, killed) for low, high in [interval(len(some), len(counted))]]  # fmt: skip
     folders, killed_in = (Counter(mutant["file"].split("/")[0] for mutant in some) for some in (counted, killed))
+    commits = Counter(mutant.get("commit", EARLIER) for mutant in records)
     lines = [
-        "# Mutation tests", "", "Made by `make mutants` from [mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`.", "",
+        "# Mutation tests", "",
+        "Made by `make mutants N=NUMBER SEED=SEED ONLY=FILES` from [mutants.jsonl](mutants.jsonl); method: `benchmarks/mutants.py`. "
+        f"Changes tried, by commit: {', '.join(f'{number} of {name}' for name, number in commits.items())}.", "",
         f"{len(records)} changes of the source were tried; {len(records) - len(counted)} are equivalent. Of the other {len(counted)} the "
         f"tests killed {len(first)} when first tried, {shares[0]}, and kill {len(killed)} now, {shares[1]} (Wilson's 95 % intervals). The "
         "first share estimates that of changes not yet tried; the second includes tests written for the survivors.", "",
@@ -244,7 +257,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--number", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="files whose names begin so")
+    parser.add_argument("--only", default="", help="files whose names begin so, several separated by spaces")
     chosen = parser.parse_args()
     for name in LIBRARIES:
         importlib.import_module(name)

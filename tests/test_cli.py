@@ -18,6 +18,8 @@ import pytest
 
 from attnaudit.cli import main
 from attnaudit.cli.bars import progress
+from attnaudit.cli.show import SHOWN_MEASURES
+from attnaudit.core.files import read_json
 from attnaudit.core.progress import within
 from attnaudit.corpora import CORPORA
 from attnaudit.corpora.planted.sequences import SYMBOLS
@@ -182,9 +184,15 @@ def test_settings_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         (["rn", "sst"], "Did you mean 'run'"),
         (["run"], "Missing argument 'CORPUS'"),
         (["run", "sst", "--encodr", "cnn"], "--encoder"),
-        (["run", "sst", "--seed", "one"], "'--seed'"),
-        (["run", "sst", "--seed", "-1"], "'--seed'"),
-        (["run", "sst", "--epochs", "0"], "'--epochs'"),
+        (
+            ["run", "sst", "--seed", "one"],
+            "read options: --seed: 'one'; expected a whole number, 0 to 4294967295; see attnaudit run --help",
+        ),
+        (["run", "sst", "--seed", "-1"], "read options: --seed: '-1'; expected a whole number, 0 to 4294967295"),
+        (["run", "sst", "--epochs", "0"], "read options: --epochs: '0'; expected a whole number, 1 or more"),
+        (["run", "sst", "--epochs", "1.5"], "read options: --epochs: '1.5'; expected a whole number, 1 or more"),
+        (["run", "sst", "--max-tokens", "ten"], "read options: --max-tokens: 'ten'; expected a whole number, 1 or more"),
+        (["hf", "train", "sst", "--deceive", "x"], "read options: --deceive: 'x'; expected a number; see attnaudit hf train --help"),
         (["run", "planted-decisive", "--encoder", "bilstn"], "did you mean bilstm?"),
         (["run", "planted-decisive", "--attention", "additve"], "did you mean additive?"),
         (["run", "planted-decisive", "--preset", "papr"], "did you mean paper?"),
@@ -310,10 +318,10 @@ for line in sys.argv[1:]:
 """
 
 
-def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported() -> None:
+def test_a_mistyped_file_is_refused_before_anything_heavy_is_imported(tmp_path: Path) -> None:
     commands = [
         "run nowhere.csv", "run planted-decisive --vectors glove.txt", "study uniform nowhere.csv", "translate nowhere/pairs",
-        "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere",
+        "audit nowhere", "report no", "hf nowhere sst", "hf check nowhere", f"hf {tmp_path} nowhere.csv",
     ]  # fmt: skip
     done = subprocess.run([sys.executable, "-c", NOTHING_HEAVY, *commands], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -444,9 +452,13 @@ def test_a_study_has_one_line_for_a_training(capsys: pytest.CaptureFixture[str],
     small = [part for part in TINY if part not in ("--epochs", "2")]
     given = ["--set", "training.epochs=2", "--set", "uniform.seeds=1", "--out", tmp_path / "study"]
     assert main(["study", "uniform", "planted-decisive", *small, *map(str, given)]) == 0
-    told = capsys.readouterr().err.splitlines()
-    assert sum("base-s0" in line for line in told) == 1
-    assert sum("uniform-s0" in line for line in told) == 1
+    shown, told = capsys.readouterr()
+    assert sum("base-s0" in line for line in told.splitlines()) == 1
+    assert sum("uniform-s0" in line for line in told.splitlines()) == 1
+    assert shown.index("what it says") < shown.index("study uniform of planted-decisive"), "what may be claimed comes first"
+    rows = [row for row in read_json(tmp_path / "study" / "uniform" / "summary.json") if row["group"] == "all"]
+    assert shown.count("│ uniform ") == min(len(rows), SHOWN_MEASURES)
+    assert f"{len(rows) - SHOWN_MEASURES} further measures in the report and with --json" in shown
 
 
 def test_what_is_refused_soon_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

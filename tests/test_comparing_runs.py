@@ -141,6 +141,15 @@ def test_instances_of_another_text_or_id_are_not_shared(runs: tuple[Path, Path],
         compare_runs([runs[0], apart])
 
 
+@pytest.mark.parametrize(("same", "noted"), [(30, False), (29, True)])
+def test_few_shared_instances_are_noted_with_what_to_do(runs: tuple[Path, Path], tmp_path: Path, same: int, noted: bool) -> None:
+    [found] = compare_runs([runs[0], audited(tmp_path, with_tokens(model(0.2), 60 - same))])
+    advice = "run both with the same --set corpus.seed=NUMBER"
+    assert [note for note in found.notes if "few rows in common" in note] == (
+        [f"few rows in common: {same} of 60 and 60; to split a file of your own in the same way for every seed, {advice}"] if noted else []
+    )
+
+
 def test_what_cannot_be_compared_is_one_line(runs: tuple[Path, Path], tmp_path: Path) -> None:
     twice = model().take(np.array([0, 1, 1, 2]))
     with pytest.raises(InputError, match="several rows of instance 1"):

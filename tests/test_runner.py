@@ -19,7 +19,18 @@ from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key, write_json, write_with_digest
 from attnaudit.core.settings import coerce
 from attnaudit.plans.spec import differences
-from attnaudit.runner import RunSpec, TranslationSpec, audit_into, demo_spec, parse_assignments, report_into, run, site_into
+from attnaudit.runner import (
+    RunSpec,
+    StudySpec,
+    TranslationSpec,
+    audit_into,
+    demo_spec,
+    parse_assignments,
+    report_into,
+    run,
+    run_study,
+    site_into,
+)  # fmt: skip
 from attnaudit.runner.cells import manifest_of
 from attnaudit.runner.store import MANIFEST, UNFINISHED, Store, alone, read_manifest
 from attnaudit.runner.tasks import Job, task_of
@@ -174,25 +185,57 @@ def test_a_process_killed_in_the_middle_of_a_write_resumes(whole: Path, tmp_path
         assert not list(out.rglob(".*"))
 
 
-def run_both_tasks(out: Path) -> dict[str, str]:
-    """The digests of what a classifier and a translator leave, at a size at which threads would change results."""
-    texts = {"corpus.size": 100, "corpus.length": (10, 30), "model.hidden": 64, "training.epochs": 1, "permutation.permutations": 5}
-    pairs = {"corpus.size": 100, "model.hidden": 128, "model.embedding": 128, "training.epochs": 1, "decode.beam": 1}
+def a_study(out: Path, stopped: str = "") -> None:
+    """A study of 500 texts, of a size at which threads would change results, and the audit of its base; or up to the step ``stopped``."""
+    settings = {
+        "corpus.size": 500, "corpus.length": (10, 15), "model.hidden": 64, "training.epochs": 2, "uniform.seeds": 1,
+        "permutation.permutations": 5,
+    }  # fmt: skip
+
+    def stop(what: str, done: int, total: int) -> None:
+        if what == stopped:
+            raise KeyboardInterrupt
+
+    with summaries_as_pages(), pytest.MonkeyPatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr("attnaudit.report.study_page.write_study", lambda folder, metadata, notes, page: page.write_text("page"))
+        patch.setattr(
+            "attnaudit.report.study_page.write_studies", lambda folder, metadata, names: (folder / "index.html").write_text("page")
+        )
+        run_study(StudySpec.of("uniform", "planted-decisive", vectors="random", device="cpu", settings=settings), out, stop)
+
+
+def a_translator(out: Path) -> None:
+    """A translator of such a size; nothing is written of its translations."""
+    pairs = {"corpus.size": 60, "model.hidden": 128, "model.embedding": 128, "training.epochs": 1, "decode.beam": 1}
     with summaries_as_pages(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("attnaudit.report.translation_page.write_translation", lambda folder, page: page.write_text("page"))
-        run(RunSpec.of("planted-decisive", vectors="random", device="cpu", settings=texts), out / "texts")
-        run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), out / "pairs")
-    return {path: digest for path, digest in digests(out).items() if not path.endswith((MANIFEST, ".json.lock"))}
+        run(TranslationSpec.of("planted-copy", device="cpu", settings=pairs), out)
 
 
 def test_results_do_not_depend_on_the_threads_of_the_machine(tmp_path: Path) -> None:
-    """Here one thread, there three: torch adds up a product of matrices in as many parts as it has threads."""
+    """Here one thread, there three: torch adds up a product of matrices in as many parts as it has threads.
+
+    One study is made here; another is stopped here in its first training, and goes on there.
+    """
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS", "POLARS_MAX_THREADS")
-    program = f"import pathlib, tests.test_runner; tests.test_runner.run_both_tasks(pathlib.Path({str(tmp_path / 'three')!r}))"
+    here, there = tmp_path / "here", tmp_path / "there"
+    a_study(here / "study")
+    a_study(there / "study", stopped="base-s0 (1 of 2) · train, epoch 2 of 2")
+    assert not (there / "study" / "uniform").exists()
+    program = f"""
+import pathlib, tests.test_runner as runner
+there = pathlib.Path({str(there)!r})
+runner.a_study(there / "study")
+runner.a_translator(there / "pairs")
+"""
     subprocess.run([sys.executable, "-c", program], env=os.environ | dict.fromkeys(names, "3"), capture_output=True, check=True, cwd=ROOT)
-    here = run_both_tasks(tmp_path / "one")
-    there = {path: digest for path, digest in digests(tmp_path / "three").items() if path in here}
-    assert here == there
+    a_translator(here / "pairs")
+    one, three = (
+        {path: digest for path, digest in digests(folder).items() if not path.endswith((MANIFEST, ".json.lock"))}
+        for folder in (here, there)
+    )
+    assert any(path.startswith("study/uniform/results/") for path in one)
+    assert one == three
 
 
 def test_a_damaged_file_is_made_again_and_the_rest_kept(whole: Path, tmp_path: Path) -> None:

@@ -173,6 +173,8 @@ def test_without_attention_there_is_no_trace(pairs: Path, tmp_path: Path, capsys
     assert "BLEU" in (out / "translation.html").read_text(encoding="utf-8")
     show_translation(out, as_json=False)
     said = capsys.readouterr().out
+    assert "no experiment gave a number" not in said
+    assert "BLEU" in said
     assert f"report: {out / 'translation.html'}" in said
     assert "dictionary" not in said
 
@@ -187,6 +189,16 @@ def test_the_dictionary_is_named_and_has_the_columns_that_its_page_tells(run: Pa
     table = pl.read_parquet(run / "dictionary.parquet")
     assert re.findall(r"`(\w+)`", told) == table.columns
     assert table["relevance"].is_sorted(descending=True)  # as the program below it on that page takes it
+
+
+def test_the_command_shows_what_may_be_claimed_and_no_table_of_measures(run: Path, capsys: pytest.CaptureFixture[str]):
+    show_translation(run, as_json=False)
+    said = capsys.readouterr().out
+    assert said.startswith("Claim nothing: the model is not shown to be better than")
+    assert "what it says" in said
+    assert re.search(r"^BLEU [0-9.]+ \[[0-9.]+, [0-9.]+\] on 16 test pairs$", said, re.MULTILINE)
+    named = {row["measure"] for row in read_json(run / "summary.json") if "_" in row["measure"]}
+    assert [name for name in named if name in said] == []
 
 
 def test_deception_keeps_attention_off_aligned_tokens(pairs: Path, tmp_path: Path):

@@ -224,3 +224,11 @@ def test_the_card_prints_figures_and_names_whatever_they_look_like():
 )
 def test_a_trace_is_called_what_its_metadata_say(metadata: dict[str, object], title: str):
     assert verdict(_tau(0.35, 0.66), About.of({}, metadata)).title == title
+
+
+@pytest.mark.parametrize("metadata", [{"corpus": {"name": "c" * 5000}}, {"name": "n" * 5000}, {"model": {"name": "m" * 5000}},
+                                      {"corpus": {"name": "mail", "title": "t" * 5000}}, {"model": {"encoder": "e" * 5000}}])  # fmt: skip
+def test_names_of_any_length_are_cut(metadata: dict[str, object]):
+    title = verdict(_tau(0.35, 0.66), About.of({}, metadata)).title
+    assert "…" in title
+    assert len(title) < 200

@@ -310,7 +310,7 @@ def test_the_command_prints_the_summary(done: Path) -> None:
     )
     assert {row["experiment"] for row in json.loads(shown.stdout)} == {"copying"}
     shown = CliRunner().invoke(app, ["study", "copying", "iid", "--seed", "1", "--out", str(done), *given], catch_exceptions=False)
-    assert "Is copying learned?" in shown.stdout
+    assert shown.stdout.index("Is copying learned?") < shown.stdout.index("study copying of iid"), "what may be claimed comes first"
 
 
 def test_options_that_are_of_no_use_here_are_refused() -> None:

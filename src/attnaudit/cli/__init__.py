@@ -14,8 +14,9 @@ import typer
 from typer.main import get_command
 
 from attnaudit.cli.app import app
-from attnaudit.core.errors import AttnauditError, LostError
+from attnaudit.core.errors import AttnauditError, InputError, LostError
 from attnaudit.core.printable import printable
+from attnaudit.core.settings import bounds, described
 
 DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 # How long an idle OpenMP thread spins before it sleeps. Left alone it spins for milliseconds, which makes a small training much slower
@@ -63,8 +64,19 @@ def end(status: int) -> NoReturn:
 
 def _usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "attnaudit"
-    return f"{error.format_message().rstrip('.')}; see {command} --help"
+    advice = f"see {context.command_path if context is not None else 'attnaudit'} --help"
+    return _number(error, advice) or f"{error.format_message().rstrip('.')}; {advice}"
+
+
+def _number(error: typer.TyperException, advice: str) -> str:
+    """A refused number of an option in our words: typer passes on pydantic's, which do not say what came. Empty for other errors."""
+    refused, option = getattr(error.__cause__, "errors", None), getattr(error, "param", None)
+    declared = getattr(option, "type_descriptor", None)
+    if refused is None or option is None or declared is None or declared.annotation not in (int, float):
+        return ""
+    facts = {"least": declared.parameter_info.min, "most": declared.parameter_info.max}
+    expected = ", ".join(filter(None, (described(declared.annotation), bounds(facts))))
+    return str(InputError("read options", max(option.opts, key=len), repr(refused()[0]["input"]), expected, advice))
 
 
 def _system(error: OSError) -> str:

@@ -175,6 +175,7 @@ def audit(
     """
     require("hf", f"audit {model}")
     check_model_folder(model)
+    o.require_files(corpus)
     from attnaudit.cli.show import show_run
     from attnaudit.runner.transformers import audit_transformer
 

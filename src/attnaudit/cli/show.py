@@ -27,7 +27,7 @@ from attnaudit.results.about import About
 from attnaudit.results.card import SummaryRows
 from attnaudit.results.paired import PairedRuns
 from attnaudit.results.record import read_record, read_summary
-from attnaudit.results.skill import no_skill_of_run
+from attnaudit.results.words import count, figure, interval
 from attnaudit.runner.studies import duration
 from attnaudit.runner.tasks.pairs import DICTIONARY
 from attnaudit.trace import trace_metadata
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from attnaudit.runner.settings import Setting
     from attnaudit.runner.sweep import Outcome
 
-SHOWN_SKIPPED, SHOWN_CLASSES = 3, 12
+SHOWN_SKIPPED, SHOWN_CLASSES, SHOWN_MEASURES = 3, 12, 8
 WIDTH = 140  # columns where the output is no terminal
 
 
@@ -77,7 +77,7 @@ def show_summary(folder: Path, as_json: bool) -> None:
 
 
 def show_study(folder: Path, as_json: bool) -> None:
-    """The card of a study, its numbers over all instances, and where its pages are."""
+    """The card of a study, its first numbers over all instances, and where its pages are; the JSON has the whole summary."""
     rows = read_json(folder / "summary.json")
     if as_json:
         show_json(rows)
@@ -85,8 +85,8 @@ def show_study(folder: Path, as_json: bool) -> None:
     console, spec = _console(), read_with_digest(folder / "spec.json")
     name = spec["study"]["name"]
     source, card, pages = (_card_of_copying if name == "copying" else _card_of_trainings)(folder, spec)
-    console.print(_summary_table(rows, f"study {name} of {source}"))
     card.print(console)
+    console.print(_summary_table(rows, f"study {name} of {source}", SHOWN_MEASURES))
     _tell(console, (), report=folder / "report.html", **pages)
 
 
@@ -103,18 +103,25 @@ def _card_of_copying(folder: Path, spec: dict[str, Any]) -> tuple[str, Card, dic
 
 
 def show_translation(folder: Path, as_json: bool) -> None:
-    """BLEU, what the alignments say, the audit of the attention, and where the pages and the dictionary are."""
+    """The card of the attention of a translator, its BLEU, and where the pages and the dictionary are; the JSON has the whole summary."""
     rows, manifest = read_json(folder / "summary.json"), read_json(folder / "manifest.json")
     if as_json:
         show_json({"run": str(folder), "notes": manifest["notes"], "skipped": manifest["skipped"], "summary": rows})
         return
-    console = _console()
-    notice = no_skill_of_run(SummaryRows.of(read_summary(folder / "summary.json")))
-    if notice:
-        console.print(notice, style="bold", markup=False, highlight=False)
-    console.print(_summary_table(rows, f"translation of {manifest['corpus']['name']}"))
+    console, record = _console(), read_record(folder)
+    card = verdict(record.summary, record.about)
+    if card.rows:
+        card.print(console)
+    else:  # a translator without attention has no audit
+        console.print(card.lead, style="bold", markup=False, highlight=False)
     pages = {"report": folder / "translation.html", "audit_of_the_attention": folder / "report.html", "dictionary": folder / DICTIONARY}
-    _tell(console, _remarks(manifest), **{name: page for name, page in pages.items() if page.exists()})
+    lines = [_bleu(record.summary), *_remarks(manifest)]
+    _tell(console, lines, **{name: page for name, page in pages.items() if page.exists()})
+
+
+def _bleu(summary: pl.DataFrame) -> str:
+    row = SummaryRows.of(summary).rows["translation", "bleu"]
+    return f"BLEU {figure(row['value'], 1)} {interval(row, 1)} on {count(row['n'], 'test pair')}"
 
 
 def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
@@ -125,14 +132,17 @@ def _tell(console: Console, lines: Sequence[str], **pages: Path) -> None:
         console.print(printable(f"{name.replace('_', ' ')}: {page}"), markup=False, highlight=False, soft_wrap=True)
 
 
-def _summary_table(rows: list[dict[str, Any]], title: str) -> Table:
-    """What a summary says over all instances."""
-    table = Table(title=as_markup(title), title_justify="left")
+def _summary_table(rows: list[dict[str, Any]], title: str, most: int | None = None) -> Table:
+    """What a summary says over all instances, its first ``most`` measures."""
+    table = Table(title=as_markup(title), title_justify="left", caption_justify="left")
     for column in ("experiment", "measure", "value", "95 % interval", "n", "undefined"):
         table.add_column(column, justify="left" if column in ("experiment", "measure") else "right")
-    for row in (row for row in rows if row["group"] == "all"):
+    overall = [row for row in rows if row["group"] == "all"]
+    for row in overall[:most]:
         texts = (row["experiment"], row["measure"], _number(row["value"]), _interval(row), counted(row), row["undefined"])
         table.add_row(*(as_markup(str(text)) for text in texts))
+    left_out = len(overall) - len(table.rows)
+    table.caption = f"{count(left_out, 'further measure')} in the report and with --json" if left_out else None
     return table
 
 

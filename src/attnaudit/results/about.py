@@ -10,6 +10,7 @@ from attnaudit.trace import ASKING
 
 UNKNOWN = "unknown"
 MOST_NAMED = 8
+LONGEST_NAME = 100  # characters of a name of a corpus or a model that cards, titles and tables show
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,13 @@ class About:
         spec, metadata = spec or {}, metadata or {}
         seed = first_of(spec.get("seed"), metadata.get("seed"))
         return cls(
-            corpus=str(first_of(_entry(spec, "corpus", "name"), _entry(metadata, "corpus", "name"), UNKNOWN)),
-            encoder=str(first_of(_entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN)),
-            attention=str(first_of(_entry(spec, "model", "attention"), _entry(metadata, "model", "attention"), UNKNOWN)),
+            corpus=_short(first_of(_entry(spec, "corpus", "name"), _entry(metadata, "corpus", "name"), UNKNOWN)),
+            encoder=_short(first_of(_entry(spec, "model", "encoder"), _entry(metadata, "model", "encoder"), UNKNOWN)),
+            attention=_short(first_of(_entry(spec, "model", "attention"), _entry(metadata, "model", "attention"), UNKNOWN)),
             class_names=tuple(map(str, first_of(metadata.get("class_names"), _entry(spec, "corpus", "class_names"), ()))),
             seed=seed if isinstance(seed, int) else None,
-            name=_text(metadata.get("name")),
-            model=_text(_entry(metadata, "model", "name")),
+            name=_short(_text(metadata.get("name"))),
+            model=_short(_text(_entry(metadata, "model", "name"))),
             notes=_notes(spec, metadata),
             spec=spec,
             metadata=metadata,
@@ -55,7 +56,7 @@ class About:
         titles = [
             _entry(record, "corpus", "title") for record in (self.spec, self.metadata) if _entry(record, "corpus", "name") == self.corpus
         ]
-        return str(first_of(*titles, self.corpus))
+        return _short(first_of(*titles, self.corpus))
 
     @property
     def has_question(self) -> bool:
@@ -109,6 +110,12 @@ class About:
 def first_of(*values: Any) -> Any:
     """The first that is not None; None when all are."""
     return next((value for value in values if value is not None), None)
+
+
+def _short(name: Any) -> str:
+    """A name as cards, titles and tables show it: a trace of another program may have one of any length."""
+    text = str(name)
+    return text if len(text) <= LONGEST_NAME else f"{text[: LONGEST_NAME - 1]}…"
 
 
 def _text(value: Any) -> str:
