@@ -1,6 +1,6 @@
 """How much a model gains from more training rows: ever more of train, the same dev and test, one seed.
 
-    python benchmarks/training_size.py snli --data-dir ../shared/data --vectors ../shared/data/glove/glove.6B.50d.top9163.txt.gz
+    python benchmarks/training_size.py snli/bilstm ag_news/cnn --data-dir ../shared/data --vectors glove.6B.50d.top9163.txt.gz
 
 A corpus of which only a sample is here trains on fewer rows than the published model did; what each doubling gives says what that costs.
 """
@@ -50,19 +50,28 @@ def size_row(spec: RunSpec, corpus: Corpus) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("corpus")
+    parser.add_argument("cells", nargs="+", metavar="CORPUS/ENCODER", help="with additive attention")
     parser.add_argument("--data-dir", required=True)
     parser.add_argument("--vectors", required=True)
-    parser.add_argument("--encoder", default="bilstm")
-    parser.add_argument("--attention", default="additive")
     options = parser.parse_args()
-    spec = RunSpec.of(options.corpus, encoder=options.encoder, attention=options.attention, vectors=options.vectors)
-    corpus = read_corpus(options.corpus, data_dir=options.data_dir)
-    print("| train rows | best epoch | its loss | dev accuracy | test accuracy | 95 % interval | test words not in the vocabulary |")
-    print("| --- " * 7 + "|")
-    for share in SHARES:
-        cells = size_row(spec, spaced_rows(corpus, len(corpus.splits["train"]) // share))
-        print(f"| {' | '.join(cells)} |", flush=True)
+    heads = [
+        "corpus",
+        "encoder",
+        "train rows",
+        "best epoch",
+        "its loss",
+        "dev accuracy",
+        "test accuracy",
+        "95 % interval",
+        "unseen test words",
+    ]
+    print(f"| {' | '.join(heads)} |\n{'| --- ' * len(heads)}|")
+    for name, encoder in (cell.split("/") for cell in options.cells):
+        spec = RunSpec.of(name, encoder=encoder, attention="additive", vectors=options.vectors)
+        corpus = read_corpus(name, data_dir=options.data_dir)
+        for share in SHARES:
+            cells = size_row(spec, spaced_rows(corpus, len(corpus.splits["train"]) // share))
+            print(f"| {' | '.join([name, encoder, *cells])} |", flush=True)
 
 
 if __name__ == "__main__":
