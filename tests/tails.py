@@ -66,7 +66,7 @@ def graph_trace(folder: Path, n: int = 20, outputs: int = 3, seed: int = 0) -> T
     sizes = {"pooled": tail.weight.shape[1], "logits": outputs}
     ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", size])] for name, size in sizes.items()]
     held = [numpy_helper.from_array(values.astype(np.float32), name) for name, values in weights.items()]
-    graph = helper.make_graph(nodes, "tail", *ends, held)
+    graph = helper.make_graph(nodes, "tail", ends[0], ends[1], held)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), folder / GRAPH_FILE)
     stored = GraphTail.of(folder / GRAPH_FILE)
     return Trace(base.table, {**base.metadata, "schema": 2, "tail": "onnx", "tail_sha256": stored.sha256}, stored)

@@ -43,7 +43,7 @@ class LostError(RunError):
 
 
 def told(error: Exception) -> str:
-    """What an error of another library says, with its class and without a full stop, to stand within a line."""
+    """What an error of another library says, with its class and without a full stop, as a part of a line."""
     return f"{type(error).__name__} {error}".strip().rstrip(".")
 
 
