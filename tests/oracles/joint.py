@@ -32,35 +32,36 @@ class NaiveHeads:
         width = self.matrices[0].weight.shape[0]
         self.values = [one[:, -width:].reshape(len(one), heads, -1).transpose(0, 1) for one in seen]
 
-    def under(self, weights: Sequence[np.ndarray]) -> list[float]:
-        """The prediction with weights (H, K) of the query in every layer."""
+    def under(self, weights: Sequence[np.ndarray | None]) -> list[float]:
+        """The prediction with weights (H, K) of the query in every layer; with none in a layer, it is left as it is."""
         with ExitStack() as hooks:
             for matrix, values, own in zip(self.matrices, self.values, weights, strict=True):
+                if own is None:
+                    continue
                 sums = torch.einsum("hk,hkd->hd", torch.from_numpy(own).float(), values).flatten()
                 hooks.enter_context(_hooked(matrix.register_forward_pre_hook(self._put(sums))))
             return self._prediction()
 
-    def change(self, weights: Sequence[np.ndarray]) -> float:
+    def change(self, weights: Sequence[np.ndarray | None]) -> float:
         return naive_tvd(self.under(weights), self.own)
 
-    def flips(self, weights: Sequence[np.ndarray]) -> bool:
+    def flips(self, weights: Sequence[np.ndarray | None]) -> bool:
         return decided(self.under(weights)) != decided(self.own)
 
-    def by_turns(self, weights: Sequence[np.ndarray], sweeps: int) -> tuple[float, bool]:
-        """Each head in turn on the token that changes the output most, the others as they are by then; and whether one tried flips."""
-        current, best, flips = [own.copy() for own in weights], 0.0, False
+    def by_turns(self, own: np.ndarray, layer: int, sweeps: int) -> np.ndarray:
+        """The weights of a layer, each head in turn on the token that changes the output most, the others as they are by then."""
+        current, best = own.copy(), 0.0
         for _ in range(sweeps):
-            for layer, head in np.ndindex(len(current), len(current[0])):
+            for head in range(len(current)):
                 tried = []
-                for corner in np.eye(current[layer].shape[1]):
-                    other = [own.copy() for own in current]
-                    other[layer][head] = corner
+                for corner in np.eye(current.shape[1]):
+                    other = current.copy()
+                    other[head] = corner
                     tried.append(other)
-                changes = [self.change(other) for other in tried]
-                flips |= any(self.flips(other) for other in tried)
+                changes = [self.change([other if k == layer else None for k in range(len(self.values))]) for other in tried]
                 if max(changes) > best + 1e-9:
                     best, current = max(changes), tried[int(np.argmax(changes))]
-        return best, flips
+        return current
 
     def _prediction(self) -> list[float]:
         with torch.no_grad():

@@ -47,7 +47,8 @@ class Joint:
     head's weights shuffled by itself, ``joint_max_delta_y`` the largest that was found: with all weight of each head on one token
     (the heads in turn, ``sweeps`` times), or by one head alone, and ``joint_flips`` whether one of those tried flips the decision. In a
     trace of several layers ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y`` and ``layers_flips`` are the same for all
-    recorded heads of all layers at once; what one layer can do counts too. A row has the figures of its layer and text.
+    recorded heads of all layers at once, with the weights that each layer's search ended with in place of a further search; what one
+    layer can do counts too. Values are those of the unchanged model. A row has the figures of its layer and text.
     """
 
     name = "joint"
@@ -65,13 +66,13 @@ class Joint:
         Measure("joint_flips", "share flipped by weights of all heads of the layer",
                 "Share of texts whose decision flips under some weights tried for all heads of a layer at once."),
         Measure("layers_uniform", "Δŷ with uniform weights in all heads of all layers",
-                "Total variation distance of the output with uniform weights in all recorded heads of all layers, 0 to 1.", "higher"),
+                "Total variation distance of the output with uniform weights in all recorded heads, values kept, 0 to 1.", "higher"),
         Measure("layers_shuffled", "median Δŷ with shuffled weights in all heads of all layers",
-                "Median total variation distance with the weights of every recorded head of all layers shuffled, 0 to 1.", "higher"),
+                "Median total variation distance with the weights of all recorded heads shuffled, values kept, 0 to 1.", "higher"),
         Measure("layers_max_delta_y", "largest Δŷ found, all heads of all layers at once",
-                "Largest total variation distance found with all weight of every recorded head on one token, 0 to 1.", "higher"),
+                "Largest total variation distance found with other weights in all recorded heads, values kept, 0 to 1.", "higher"),
         Measure("layers_flips", "share flipped by weights of all heads of all layers",
-                "Share of texts whose decision flips under some weights tried for all recorded heads of all layers at once."),
+                "Share of texts whose decision flips under some weights tried for all recorded heads at once, values kept."),
     )  # fmt: skip
     figures = (
         FigureSpec("joint", question, (
@@ -93,28 +94,27 @@ class Joint:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alone = one_head(trace).change  # which all heads at once can do too
-        found = self._together("joint", trace, (*_NAMED, "layer"), alone.largest, alone.flips)
+        layer = _Search.of(JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer"))))
+        most = layer.most(self.sweeps)
+        change, flips = (_to_rows(values, layer.joint.groups) for values in (most.change, most.flips))
+        found = self._measured("joint", trace, layer, np.maximum(alone.largest, change), alone.flips | flips)
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
-            found |= self._together("layers", trace, _NAMED, found["joint_max_delta_y"], found["joint_flips"])
+            everything = _Search.of(JointReadout(trace.readout, trace.alpha, groups_of(trace, _NAMED)))
+            worst = _to_rows(everything.change(most.sums), everything.joint.groups)
+            found |= self._measured("layers", trace, everything, np.maximum(found["joint_max_delta_y"], worst), found["joint_flips"])
         return keys(trace).with_columns(pl.Series(name, values) for name, values in found.items())
 
-    def _together(
-        self, name: str, trace: Trace, same: tuple[str, ...], largest: Float[np.ndarray, " n"], flips: Bool[np.ndarray, " n"]
+    def _measured(
+        self, name: str, trace: Trace, search: _Search, largest: Float[np.ndarray, " n"], flips: Bool[np.ndarray, " n"]
     ) -> dict[str, np.ndarray]:
-        """At every row the measures ``<name>_…`` of its group, the rows that are the ``same`` in some columns, replaced at once.
-
-        ``largest`` (the change) and ``flips`` are what was found for a part of the group alone.
-        """
-        groups = groups_of(trace, same)
-        joint = JointReadout(trace.readout, trace.alpha, groups)
-        search = _Search.of(joint)
+        """At every row the measures ``<name>_…`` of its group, with what else was found: the ``largest`` change, and ``flips``."""
+        joint, groups = search.joint, search.joint.groups
         uniform = search.change(joint.sums(_uniform(trace.alpha)))
         shuffled = [search.change(joint.sums(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
-        most = search.most(self.sweeps)
         measured = {
             "uniform": uniform, "shuffled": np.median(shuffled, axis=0),
-            "max_delta_y": np.maximum.reduce([most.change, uniform, *shuffled, _to_groups(largest, groups)]),
-            "flips": search.flips | most.flips | _to_groups(flips, groups),
+            "max_delta_y": np.maximum.reduce([uniform, *shuffled, _to_groups(largest, groups)]),
+            "flips": search.flips | _to_groups(flips, groups),
         }  # fmt: skip
         return {f"{name}_{measure}": _to_rows(values, groups) for measure, values in measured.items()}
 
@@ -161,8 +161,8 @@ def _by_layer(rows: SummaryRows) -> str:
     ordered = sorted(layers, key=lambda layer: layers[layer]["value"])
     low, high = (f"{figure(layers[layer]['value'], 3)} (layer {layer})" for layer in (ordered[0], ordered[-1]))
     return (
-        f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers change it by "
-        f"{figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
+        f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers, with the values of the unchanged "
+        f"model, change it by {figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
     )
 
 
@@ -209,10 +209,11 @@ def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Most:
-    """The largest change found of every group, and whether one that was tried flips its decision."""
+    """The largest change found of every group, the attended sums that give it, and whether one that was tried flips the decision."""
 
     change: Float[np.ndarray, " g"]
-    flips: np.ndarray
+    flips: Bool[np.ndarray, " g"]
+    sums: Float[np.ndarray, "n P"]
 
 
 @dataclass(frozen=True)
@@ -264,7 +265,7 @@ class _Search:
                     top = int(changed[part].argmax())
                     if changed[part][top] > best[group] + 1e-9:
                         best[group], current[rows[k]] = changed[part][top], sums[part][top]
-        return Most(best, flips)
+        return Most(best, flips, current)
 
     def _with_one(
         self, tried: Int64[np.ndarray, " m"], place: int, sums: Float[np.ndarray, "m P"], current: Float[np.ndarray, "n P"]
