@@ -121,7 +121,7 @@ sys.exit(main({command!r}))
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))
-    assert set(manifest["steps"]["audit"]["notes"]["left_out"]) == {"alignment", "joint", "ranges"}
+    assert set(manifest["steps"]["audit"]["notes"]["left_out"]) == {"agreement", "alignment", "joint", "ranges"}
     assert (tmp_path / "out" / "results" / "adversary.parquet").is_file()
 
 

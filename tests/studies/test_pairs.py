@@ -260,7 +260,8 @@ def test_the_command_tells_pairs_from_texts(pairs: Path, tmp_path: Path, capsys:
     ]
     assert main(["study", "deceive", str(pairs), "--set=training.epochs=1", "--set=collect.pairs=2", "--set=deceive.seeds=1", *given,
                  "--out", str(tmp_path / "out")]) == 0  # fmt: skip
-    assert "mass_bilinear_1" in capsys.readouterr().out
+    assert "bleu_bilinear_0" in capsys.readouterr().out
+    assert "mass_bilinear_1" in summary(tmp_path / "out", "deceive")
 
 
 def test_a_corpus_of_pairs_is_known_by_its_endings_and_a_misspelt_one_by_its_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
