@@ -14,6 +14,7 @@ from typing import Any
 
 from attnaudit.core.errors import InputError, RunError
 
+SAVE_MODEL = "save it with model.save_pretrained(DIR)"
 DIGEST = "sha256"  # the field of a JSON object that holds the digest of its other fields
 
 
@@ -25,8 +26,8 @@ def user_cache() -> Path:
 def check_model_folder(folder: Path) -> None:
     """Raise InputError where ``folder``, from which a transformer is to be read, is no folder."""
     if not folder.is_dir():
-        got, do = "a file" if folder.exists() else "no such folder", "save it with model.save_pretrained(DIR)"
-        raise InputError("read model", str(folder), got, "the folder of a saved model", do)
+        got = "a file" if folder.exists() else "no such folder"
+        raise InputError("read model", str(folder), got, "the folder of a saved model", SAVE_MODEL)
 
 
 @contextlib.contextmanager

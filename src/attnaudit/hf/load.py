@@ -13,13 +13,12 @@ from safetensors import SafetensorError
 from transformers import PreTrainedModel, logging
 
 from attnaudit.core.errors import InputError, told
-from attnaudit.core.files import check_model_folder
+from attnaudit.core.files import SAVE_MODEL, check_model_folder
 
 OPERATION = "read model"
 CONFIG, ADAPTER = "config.json", "adapter_config.json"
 WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 PICKLES = ("pytorch_model.bin", "pytorch_model.bin.index.json", "tf_model.h5", "flax_model.msgpack")
-SAVE = "save it with model.save_pretrained(DIR)"
 
 
 def load_pretrained(folder: str | Path) -> PreTrainedModel:
@@ -34,16 +33,16 @@ def load_pretrained(folder: str | Path) -> PreTrainedModel:
     if not any((folder / weights).is_file() for weights in WEIGHTS):
         pickled = [pickle for pickle in PICKLES if (folder / pickle).is_file()]
         got = f"weights in {pickled[0]} alone" if pickled else "no weights"
-        raise InputError(OPERATION, str(folder), got, f"{WEIGHTS[0]}, as no pickle is ever read", SAVE)
+        raise InputError(OPERATION, str(folder), got, f"{WEIGHTS[0]}, as no pickle is ever read", SAVE_MODEL)
     model, found = _read(folder, name)
     if found["mismatched_keys"]:
         weight, saved, wanted = sorted(found["mismatched_keys"])[0]
         got, expected = f"{weight} of shape {_shape(saved)}", f"{_shape(wanted)}, by the sizes in {CONFIG}"
-        raise InputError(OPERATION, str(folder), got, expected, SAVE)
+        raise InputError(OPERATION, str(folder), got, expected, SAVE_MODEL)
     if found["missing_keys"]:
         missing = sorted(found["missing_keys"])
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        do = "save the fine-tuned model, head included" if name.endswith("Classification") else SAVE
+        do = "save the fine-tuned model, head included" if name.endswith("Classification") else SAVE_MODEL
         raise InputError(OPERATION, str(folder), f"no weights {shown}", f"all weights of {name}", do)
     return model.eval()
 
@@ -55,12 +54,12 @@ def _class_of(folder: Path) -> str:
         do = "merge it in Python: model.merge_and_unload().save_pretrained(DIR), with the tokenizer, and audit DIR"
         raise InputError(OPERATION, str(folder), f"an adapter of PEFT alone ({ADAPTER})", "a whole model", do)
     if not (folder / CONFIG).is_file():
-        raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE)
+        raise InputError(OPERATION, str(folder), f"no {CONFIG}", "the folder of a saved model", SAVE_MODEL)
     try:
         config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         got, expected = told(error), "the configuration of a model, in JSON"
-        raise InputError(OPERATION, str(folder / CONFIG), got, expected, SAVE) from error
+        raise InputError(OPERATION, str(folder / CONFIG), got, expected, SAVE_MODEL) from error
     if not isinstance(config, dict):
         raise InputError(OPERATION, str(folder / CONFIG), f"a {type(config).__name__}", "the configuration of a model")
     if config.get("auto_map"):
@@ -69,7 +68,7 @@ def _class_of(folder: Path) -> str:
         raise InputError(OPERATION, str(folder / CONFIG), got, "a class of transformers", do)
     names = config.get("architectures")
     if not isinstance(names, list) or len(names) != 1:
-        raise InputError(OPERATION, str(folder / CONFIG), f"architectures: {names!r}", "the name of one class", SAVE)
+        raise InputError(OPERATION, str(folder / CONFIG), f"architectures: {names!r}", "the name of one class", SAVE_MODEL)
     if not _is_model(names[0]):
         version = f"transformers {transformers.__version__}"
         raise InputError(
@@ -106,7 +105,7 @@ def _read(folder: Path, name: str) -> tuple[PreTrainedModel, dict[str, Any]]:
         do = "copy or download it again"
         raise InputError(OPERATION, f"{folder}: {_weights(folder)}", f"damaged ({error})", "whole safetensors", do) from error
     except Exception as error:  # whatever a configuration makes a class do
-        raise InputError(OPERATION, str(folder), told(error), f"a model of class {name}", SAVE) from error
+        raise InputError(OPERATION, str(folder), told(error), f"a model of class {name}", SAVE_MODEL) from error
     finally:
         logging.set_verbosity(verbosity)
         logging.enable_progress_bar()
