@@ -150,7 +150,7 @@ def test_all_layers_can_do_what_one_can(monkeypatch: pytest.MonkeyPatch) -> None
     """Also where what all of them find together is less."""
     trace, _ = made(seed=6, layers=2)
     most = _Search.most
-    monkeypatch.setattr(_Search, "most", lambda search, sweeps: replace(most(search, sweeps), sums=search.joint.own))
+    monkeypatch.setattr(_Search, "most", lambda search, sweeps: replace(most(search, sweeps), alpha=search.joint.alpha))
     table = Joint(shuffles=1)(trace)
     assert (table["layers_max_delta_y"] >= table["joint_max_delta_y"]).all()
     assert (table["layers_flips"] >= table["joint_flips"]).all()

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch import Tensor
 
+from attnaudit.core.ragged import Ragged
 from attnaudit.experiments import joint
-from attnaudit.experiments.joint import Joint
-from attnaudit.hf.gate import check_model
+from attnaudit.experiments.joint import Joint, groups_of
+from attnaudit.hf.capture import Attention, forward
+from attnaudit.hf.encoded import Encoded
+from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.network import Replay
+from attnaudit.hf.replay import logits_at_query
+from attnaudit.stats.measures import tvd
 from attnaudit.trace import Trace
+from attnaudit.trace.joint import JointReadout
 from tests.hf.classes import tiny
 from tests.hf.encoding import random_texts
-from tests.hf.test_trace import collected
+from tests.hf.test_trace import REPLAYED, collected, drawn
 from tests.oracles.joint import NaiveHeads
 
 HEADS, TEXTS, SHUFFLES, SWEEPS = 4, 4, 3, 2
+CLASSES = [(name, False) for name in (*REPLAYED, "FalconForCausalLM", "GPTBigCodeForCausalLM")]
+CLASSES += [(name, True) for name in ("MarianMTModel", "T5ForConditionalGeneration")]
 
 
 @pytest.mark.parametrize("name", ["BertForSequenceClassification", "GPT2LMHeadModel"])
@@ -47,3 +58,36 @@ def test_all_layers_at_once_are_passes_of_the_whole_model(name: str, tmp_path: P
         assert found["layers_max_delta_y"].to_numpy() == pytest.approx(largest, abs=1e-5)
         by_layer = bool(found["joint_flips"].any())
         assert found["layers_flips"].unique().to_list() == [by_layer or any(map(naive.flips, [uniform, worst, *shuffled]))]
+
+
+@pytest.mark.parametrize(("name", "cross"), CLASSES)
+def test_weights_in_all_layers_give_what_a_pass_of_the_whole_model_gives(name: str, cross: bool, tmp_path: Path) -> None:
+    """With as many keys as the layers have, of some heads, in one layer and in all."""
+    model = tiny(name)
+    gate, texts = check_model(model), random_texts(model, 2)
+    trace = Trace.read(collected(model, gate, texts, tmp_path, layers="all", cross=cross, scores=()), Replay(model, gate))
+    chosen = trace.take(np.flatnonzero(trace.array("head") != 1))
+    for some in (chosen, chosen.take(np.flatnonzero(chosen.array("layer") == 0))):
+        groups = groups_of(some, ("instance",))
+        joint, alphas = JointReadout(some.readout, some.alpha, groups), [some.alpha, drawn(some.alpha)]
+        own, found = (joint.under(alpha, np.arange(len(groups))) for alpha in alphas)
+        assert tvd(own, some.prediction[groups.values[groups.offsets[:-1]]]).max() <= 1e-5
+        expected = np.stack([_passed(model, gate, texts, some, rows, alphas[1]) for rows in groups])
+        assert tvd(found, expected).max() <= 1e-5
+
+
+def _passed(model: Any, gate: Gate, texts: Encoded, trace: Trace, rows: np.ndarray, alpha: Ragged) -> np.ndarray:
+    """The prediction of a pass of the whole model with the weights of ``rows``, those of one text."""
+    places = {number: (layer.stack, layer.layer) for number, layer in enumerate(gate.layers)}
+    stacks, layers, heads = trace.table.column("stack").to_pylist(), trace.array("layer"), trace.array("head")
+    query = int(trace.array("query")[rows[0]])
+
+    def exchange(found: Attention) -> Tensor:
+        weights = found.weights.clone()
+        for row in rows.tolist():
+            if (stacks[row], layers[row]) == places[found.index]:
+                weights[0, heads[row], query] = torch.from_numpy(alpha[row][: weights.shape[3]])
+        return weights
+
+    seen = forward(model, texts.batch([int(trace.instance[rows[0]])]), exchange)
+    return logits_at_query(seen.output, gate.task)[0].double().softmax(dim=-1).numpy()

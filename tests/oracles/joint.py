@@ -1,6 +1,6 @@
 """The weights of all heads of several layers replaced at once, by passes of the whole model with hooks on its own modules.
 
-The attended sums of one query are put before the output matrix of each attention. They are of the values of the untouched pass.
+The attended sums of one query are put before the output matrix of each attention. They are of the values that this pass computes.
 """
 
 from __future__ import annotations
@@ -21,25 +21,19 @@ class NaiveHeads:
     """A BERT or GPT-2 and one text, whose prediction reads the query ``position``."""
 
     def __init__(self, model: Any, inputs: Mapping[str, Tensor], position: int, heads: int) -> None:
-        self.model, self.inputs, self.position = model, inputs, position
+        self.model, self.inputs, self.position, self.heads = model, inputs, position, heads
         self.matrices = [module for path, module in model.named_modules() if path.endswith(("attention.output.dense", "attn.c_proj"))]
-        made = [module for path, module in model.named_modules() if path.endswith(("self.value", "attn.c_attn"))]
-        seen: list[Tensor] = []
-        with ExitStack() as hooks:
-            for module in made:
-                hooks.enter_context(_hooked(module.register_forward_hook(lambda module, given, output: seen.append(output[0]))))
-            self.own = self._prediction()
-        width = self.matrices[0].weight.shape[0]
-        self.values = [one[:, -width:].reshape(len(one), heads, -1).transpose(0, 1) for one in seen]
+        self.made = [module for path, module in model.named_modules() if path.endswith(("self.value", "attn.c_attn"))]
+        self.own = self._prediction()
 
     def under(self, weights: Sequence[np.ndarray | None]) -> list[float]:
         """The prediction with weights (H, K) of the query in every layer; with none in a layer, it is left as it is."""
+        seen: list[Tensor] = []
         with ExitStack() as hooks:
-            for matrix, values, own in zip(self.matrices, self.values, weights, strict=True):
-                if own is None:
-                    continue
-                sums = torch.einsum("hk,hkd->hd", torch.from_numpy(own).float(), values).flatten()
-                hooks.enter_context(_hooked(matrix.register_forward_pre_hook(self._put(sums))))
+            for matrix, made, own in zip(self.matrices, self.made, weights, strict=True):
+                hooks.enter_context(_hooked(made.register_forward_hook(lambda module, given, output: seen.append(output[0]))))
+                if own is not None:
+                    hooks.enter_context(_hooked(matrix.register_forward_pre_hook(self._put(own, seen))))
             return self._prediction()
 
     def change(self, weights: Sequence[np.ndarray | None]) -> float:
@@ -58,7 +52,7 @@ class NaiveHeads:
                     other = current.copy()
                     other[head] = corner
                     tried.append(other)
-                changes = [self.change([other if k == layer else None for k in range(len(self.values))]) for other in tried]
+                changes = [self.change([other if k == layer else None for k in range(len(self.made))]) for other in tried]
                 if max(changes) > best + 1e-9:
                     best, current = max(changes), tried[int(np.argmax(changes))]
         return current
@@ -68,10 +62,12 @@ class NaiveHeads:
             logits = self.model(**self.inputs).logits[0]
         return (logits[self.position] if logits.dim() == 2 else logits).double().softmax(dim=-1).tolist()
 
-    def _put(self, sums: Tensor) -> Any:
+    def _put(self, weights: np.ndarray, seen: Sequence[Tensor]) -> Any:
         def put(module: nn.Module, given: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+            width = given[0].shape[-1]
+            values = seen[-1][:, -width:].unflatten(1, (self.heads, -1))  # of this layer, whose values are the last that were made
             mixed = given[0].clone()
-            mixed[:, self.position] = sums
+            mixed[:, self.position] = torch.einsum("hk,khd->hd", torch.from_numpy(weights).float(), values).flatten()
             return (mixed,)
 
         return put

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -28,6 +29,7 @@ from attnaudit.stats.measures import predicted_class, tvd
 from attnaudit.trace import Trace
 from attnaudit.trace.joint import JointReadout
 
+Predicted = Callable[[Ragged], np.ndarray]  # of weights of all rows, the outputs of all groups
 NUMBERS = 1 << 22  # attended sums of one call
 MATTERS = 0.15  # a change of probability from which on all weights of a layer together are said to matter
 _NAMED = ("split", "instance", "query")
@@ -48,7 +50,7 @@ class Joint:
     (the heads in turn, ``sweeps`` times), or by one head alone, and ``joint_flips`` whether one of those tried flips the decision. In a
     trace of several layers ``layers_uniform``, ``layers_shuffled``, ``layers_max_delta_y`` and ``layers_flips`` are the same for all
     recorded heads of all layers at once, with the weights that each layer's search ended with in place of a further search; what one
-    layer can do counts too. Values are those of the unchanged model. A row has the figures of its layer and text.
+    layer can do counts too. The values of a layer are those that follow from the layers below. A row has the figures of its layer and text.
     """
 
     name = "joint"
@@ -66,13 +68,13 @@ class Joint:
         Measure("joint_flips", "share flipped by weights of all heads of the layer",
                 "Share of texts whose decision flips under some weights tried for all heads of a layer at once."),
         Measure("layers_uniform", "Δŷ with uniform weights in all heads of all layers",
-                "Total variation distance of the output with uniform weights in all recorded heads, values kept, 0 to 1.", "higher"),
+                "Total variation distance of the output with uniform weights in all recorded heads, 0 to 1.", "higher"),
         Measure("layers_shuffled", "median Δŷ with shuffled weights in all heads of all layers",
-                "Median total variation distance with the weights of all recorded heads shuffled, values kept, 0 to 1.", "higher"),
+                "Median total variation distance with the weights of all recorded heads shuffled, 0 to 1.", "higher"),
         Measure("layers_max_delta_y", "largest Δŷ found, all heads of all layers at once",
-                "Largest total variation distance found with other weights in all recorded heads, values kept, 0 to 1.", "higher"),
+                "Largest total variation distance found with other weights in all recorded heads, 0 to 1.", "higher"),
         Measure("layers_flips", "share flipped by weights of all heads of all layers",
-                "Share of texts whose decision flips under some weights tried for all recorded heads at once, values kept."),
+                "Share of texts whose decision flips under some weights tried for all recorded heads at once."),
     )  # fmt: skip
     figures = (
         FigureSpec("joint", question, (
@@ -94,23 +96,25 @@ class Joint:
 
     def __call__(self, trace: Trace) -> pl.DataFrame:
         alone = one_head(trace).change  # which all heads at once can do too
-        layer = _Search.of(JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer"))))
+        layer = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, (*_NAMED, "layer"))))
         most = layer.most(self.sweeps)
         change, flips = (_to_rows(values, layer.joint.groups) for values in (most.change, most.flips))
-        found = self._measured("joint", trace, layer, np.maximum(alone.largest, change), alone.flips | flips)
+        found = self._measured("joint", trace, layer, layer.by_sums, np.maximum(alone.largest, change), alone.flips | flips)
         if trace.has("layer") and len(np.unique(trace.array("layer"))) > 1:
-            everything = _Search.of(JointReadout(trace.readout, trace.alpha, groups_of(trace, _NAMED)))
-            worst = _to_rows(everything.change(most.sums), everything.joint.groups)
-            found |= self._measured("layers", trace, everything, np.maximum(found["joint_max_delta_y"], worst), found["joint_flips"])
+            everything = _Search(JointReadout(trace.readout, trace.alpha, groups_of(trace, _NAMED)))
+            worst = _to_rows(everything.change(everything.under(most.alpha)), everything.joint.groups)
+            largest = np.maximum(found["joint_max_delta_y"], worst)
+            found |= self._measured("layers", trace, everything, everything.under, largest, found["joint_flips"])
         return keys(trace).with_columns(pl.Series(name, values) for name, values in found.items())
 
     def _measured(
-        self, name: str, trace: Trace, search: _Search, largest: Float[np.ndarray, " n"], flips: Bool[np.ndarray, " n"]
-    ) -> dict[str, np.ndarray]:
+        self, name: str, trace: Trace, search: _Search, predicted: Predicted, largest: Float[np.ndarray, " n"],
+        flips: Bool[np.ndarray, " n"],
+    ) -> dict[str, np.ndarray]:  # fmt: skip
         """At every row the measures ``<name>_…`` of its group, with what else was found: the ``largest`` change, and ``flips``."""
-        joint, groups = search.joint, search.joint.groups
-        uniform = search.change(joint.sums(_uniform(trace.alpha)))
-        shuffled = [search.change(joint.sums(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
+        groups = search.joint.groups
+        uniform = search.change(predicted(_uniform(trace.alpha)))
+        shuffled = [search.change(predicted(drawn)) for drawn in _shuffled(trace, self.seed, self.shuffles)]
         measured = {
             "uniform": uniform, "shuffled": np.median(shuffled, axis=0),
             "max_delta_y": np.maximum.reduce([uniform, *shuffled, _to_groups(largest, groups)]),
@@ -161,8 +165,8 @@ def _by_layer(rows: SummaryRows) -> str:
     ordered = sorted(layers, key=lambda layer: layers[layer]["value"])
     low, high = (f"{figure(layers[layer]['value'], 3)} (layer {layer})" for layer in (ordered[0], ordered[-1]))
     return (
-        f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers, with the values of the unchanged "
-        f"model, change it by {figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
+        f" By layer: {low} to {high}. Uniform weights in all recorded heads of all {len(layers)} layers change it by "
+        f"{figure(everything['value'], 3)} {interval(everything, 3)}{_worst_of_layers(rows)}."
     )
 
 
@@ -209,11 +213,11 @@ def _to_rows(values: np.ndarray, groups: Ragged) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Most:
-    """The largest change found of every group, the attended sums that give it, and whether one that was tried flips the decision."""
+    """The largest change found of every group, the weights of all rows that give it, and whether some that were tried flip the decision."""
 
     change: Float[np.ndarray, " g"]
     flips: Bool[np.ndarray, " g"]
-    sums: Float[np.ndarray, "n P"]
+    alpha: Ragged
 
 
 @dataclass(frozen=True)
@@ -221,21 +225,29 @@ class _Search:
     """Groups with their own outputs; ``flips`` collects which decisions have been flipped."""
 
     joint: JointReadout
-    own: Float[np.ndarray, "g C"]
-    flips: np.ndarray = field(default_factory=lambda: np.zeros(0, bool))
 
-    @classmethod
-    def of(cls, joint: JointReadout) -> _Search:
+    @cached_property
+    def own(self) -> Float[np.ndarray, "g C"]:
+        return self.by_sums(self.joint.alpha)
+
+    @cached_property
+    def flips(self) -> Bool[np.ndarray, " g"]:
+        return np.zeros(len(self.joint.groups), bool)
+
+    def by_sums(self, alpha: Ragged) -> Float[np.ndarray, "g C"]:
+        """The output of every group under ``alpha``, with the contributions of the trace."""
+        joint, sums = self.joint, self.joint.sums(alpha)
         everything = np.arange(len(joint.groups))
-        own = _in_parts(joint, everything, lambda part: joint.own[joint.groups.take(part).values])
-        return cls(joint, own, np.zeros(len(own), bool))
+        return _in_parts(joint, everything, lambda part: joint.predict(part, sums[joint.groups.take(part).values]))
 
-    def change(self, sums: Float[np.ndarray, "n P"]) -> Float[np.ndarray, " g"]:
-        """The change of every group's output with these sums in all of its rows."""
-        everything = np.arange(len(self.joint.groups))
-        found = _in_parts(self.joint, everything, lambda part: sums[self.joint.groups.take(part).values])
-        np.logical_or(self.flips, self._flips(found, everything), out=self.flips)
-        return tvd(found, self.own)
+    def under(self, alpha: Ragged) -> Float[np.ndarray, "g C"]:
+        """The output of every group under ``alpha``, with the values that follow from it."""
+        return _in_parts(self.joint, np.arange(len(self.joint.groups)), lambda part: self.joint.under(alpha, part))
+
+    def change(self, prediction: Float[np.ndarray, "g C"]) -> Float[np.ndarray, " g"]:
+        """How far other outputs of all groups are from their own."""
+        np.logical_or(self.flips, self._flips(prediction, np.arange(len(self.own))), out=self.flips)
+        return tvd(prediction, self.own)
 
     def _flips(self, prediction: Float[np.ndarray, "m C"], groups: Int64[np.ndarray, " m"]) -> np.ndarray:
         both, decided = two_classes(prediction), predicted_class(self.own)[groups]
@@ -248,7 +260,7 @@ class _Search:
         """The heads in turn: each is given all weight on the token that changes the output most, the others as they are by then."""
         joint, groups = self.joint, self.joint.groups
         current, best = joint.own.copy(), np.zeros(len(groups))
-        flips = np.zeros(len(groups), bool)
+        alpha, flips = joint.alpha.values.copy(), np.zeros(len(groups), bool)
         for _ in range(sweeps):
             for place in range(int(groups.lengths.max())):
                 having = np.flatnonzero(groups.lengths > place)
@@ -265,28 +277,27 @@ class _Search:
                     top = int(changed[part].argmax())
                     if changed[part][top] > best[group] + 1e-9:
                         best[group], current[rows[k]] = changed[part][top], sums[part][top]
-        return Most(best, flips, current)
+                        alpha[joint.alpha.offsets[rows[k]] : joint.alpha.offsets[rows[k] + 1]] = np.arange(lengths[k]) == top
+        return Most(best, flips, joint.alpha.with_values(alpha))
 
     def _with_one(
         self, tried: Int64[np.ndarray, " m"], place: int, sums: Float[np.ndarray, "m P"], current: Float[np.ndarray, "n P"]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Change and flip of the groups ``tried``, with ``sums`` in their row number ``place`` and the current ones in the others."""
 
-        def with_sums(part: Int64[np.ndarray, " b"]) -> np.ndarray:
+        def predicted(part: Int64[np.ndarray, " b"]) -> np.ndarray:
             rows = self.joint.groups.take(tried[part])
             found = current[rows.values]
             found[rows.offsets[:-1] + place] = sums[part]
-            return found
+            return self.joint.predict(tried[part], found)
 
-        found = _in_parts(self.joint, np.arange(len(tried)), with_sums, tried)
+        found = _in_parts(self.joint, tried, predicted)
         return tvd(found, self.own[tried]), self._flips(found, tried)
 
 
 def _in_parts(
-    joint: JointReadout, numbers: Int64[np.ndarray, " m"], sums: Callable[[np.ndarray], np.ndarray], groups: np.ndarray | None = None
+    joint: JointReadout, groups: Int64[np.ndarray, " m"], predicted: Callable[[np.ndarray], np.ndarray]
 ) -> Float[np.ndarray, "m C"]:
-    """Predictions of many groups, in parts that memory holds; ``sums(part)`` are those of the rows of the groups of a part."""
-    of = numbers if groups is None else groups
-    size = joint.groups.lengths[of] * joint.own.shape[1] + joint.readout.offset.shape[1]  # of a group its sums, and what goes into the tail
-    parts = Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)
-    return np.concatenate([joint.predict(of[part], sums(numbers[part])) for part in parts])
+    """Outputs of many groups, in parts that memory holds; ``predicted(part)`` are those of some of them, by their places."""
+    size = joint.groups.lengths[groups] * joint.own.shape[1] + joint.readout.offset.shape[1]  # of a group its sums, and the tail's input
+    return np.concatenate([predicted(part) for part in Ragged.from_lengths(np.zeros(0), size).blocks(NUMBERS)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,11 +23,15 @@ from attnaudit.hf.capture import reading
 from attnaudit.hf.gate import Gate, check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.hf.products import fast_products
-from attnaudit.hf.replay import FAILS, Kept, Query, States, replayed, replayed_together, states_of
+from attnaudit.hf.replay import FAILS, Changes, Kept, Query, States, Weights, replayed, replayed_together, states_of
 from attnaudit.models.fingerprint import weights_fingerprint
 from attnaudit.trace.some_classes import OutputLayer
 
 OF_TEXTS, OF_TOKENS = 64, 256  # replays in a pass, of whole texts and of one position
+OF_ALL_KEYS = {
+    "position": "upper",
+    "step": "copied step",
+}  # where weights are replaced: the way that computes or repeats all keys and values
 SAME = 1e-5  # of an attended sum, relative to the model's own: float32 of a trace
 
 
@@ -137,30 +141,56 @@ class Rows:
 
     def together(self, pooled: Float[np.ndarray, "M P"], rows: Ragged) -> Float[np.ndarray, "m C"]:
         """The logits of groups of rows, each of one text, all sums of a group replaced at once."""
-        groups: defaultdict[Any, list[int]] = defaultdict(list)
+
+        def changes(of_group: tuple[int, ...], groups: list[int]) -> Changes:
+            sums: dict[int, torch.Tensor] = {}
+            states = self.network.states(self._places[of_group[0]])
+            for k, row in enumerate(of_group):
+                own = sums.setdefault(self._number(row), states.sums[self._number(row)].repeat(len(groups), 1, 1))
+                own[:, self._places[row]["head"]] = torch.from_numpy(pooled[rows.offsets[groups] + k]).to(own)
+            return sums
+
+        return self._of_groups(rows, changes)
+
+    def under(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
+        """The logits of groups of rows, each of one text, all weights of a group replaced at once; values are those of their pass."""
+
+        def changes(of_group: tuple[int, ...], groups: list[int]) -> Changes:
+            layers: defaultdict[int, list[int]] = defaultdict(list)
+            for k, row in enumerate(of_group):
+                layers[self._number(row)].append(k)
+            return {number: self._weights(number, of_group, ks, alpha, rows.offsets[groups]) for number, ks in layers.items()}
+
+        return self._of_groups(rows, changes)
+
+    def _weights(self, number: int, of_group: tuple[int, ...], ks: list[int], alpha: Ragged, starts: Int64[np.ndarray, " N"]) -> Weights:
+        """The weights of an attention, those of the rows number ``ks`` of each group."""
+        values = torch.from_numpy(np.stack([[alpha[start + k] for k in ks] for start in starts.tolist()]))
+        return Weights([self._places[of_group[k]]["head"] for k in ks], self.network.gate.layers[number].heads, values)
+
+    def _number(self, row: int) -> int:
+        place = self._places[row]
+        return self.network.numbers[place["stack"], place["layer"]]
+
+    def _of_groups(self, rows: Ragged, changes: Callable[[tuple[int, ...], list[int]], Changes]) -> Float[np.ndarray, "m C"]:
+        """The logits of every group of rows; ``changes`` are those of some of its groups, which are of the same rows."""
+        same: defaultdict[tuple[int, ...], list[int]] = defaultdict(list)
         for k in range(len(rows)):
-            place = self._places[rows[k][0]]
-            groups[text_of(place), tuple(rows[k].tolist())].append(k)
+            same[tuple(rows[k].tolist())].append(k)
         found: dict[int, np.ndarray] = {}
         with self.network.reading():
-            for (_, of_group), group in groups.items():
-                for start in range(0, len(group), OF_TEXTS):
-                    part = group[start : start + OF_TEXTS]
-                    sums = np.stack([pooled[rows.offsets[k] : rows.offsets[k + 1]] for k in part])
-                    found |= dict(zip(part, self._joined(of_group, sums), strict=True))
+            for of_group, groups in same.items():
+                for start in range(0, len(groups), OF_TEXTS):
+                    part = groups[start : start + OF_TEXTS]
+                    found |= dict(zip(part, self._changed(of_group[0], changes(of_group, part)), strict=True))
         return np.stack([found[k] for k in range(len(rows))])
 
-    def _joined(self, rows: tuple[int, ...], pooled: Float[np.ndarray, "N R P"]) -> Float[np.ndarray, "N C"]:
-        """The logits of one text, N times with other sums of the ``rows``."""
-        network, places = self.network, [self._places[row] for row in rows]
-        states, sums = network.states(places[0]), dict[int, torch.Tensor]()
-        for k, place in enumerate(places):
-            number = network.numbers[place["stack"], place["layer"]]
-            own = sums.setdefault(number, states.sums[number].repeat(len(pooled), 1, 1))
-            own[:, place["head"]] = torch.from_numpy(pooled[:, k]).to(own)
-        lowest = network.gate.layers[min(sums)].way
-        way = "upper" if lowest == "position" and len(sums) > 1 else lowest
-        return replayed(network.model, states, sums, way).double().cpu().numpy()
+    def _changed(self, row: int, changes: Changes) -> Float[np.ndarray, "N C"]:
+        """The logits of the text of a row, N times."""
+        network, way = self.network, self.network.gate.layers[min(changes)].way
+        if len(changes) > 1 or any(isinstance(change, Weights) for change in changes.values()):
+            way = OF_ALL_KEYS.get(way, way)
+        return replayed(network.model, network.states(self._places[row]), changes, way).double().cpu().numpy()
 
     def _of_text(self, pooled: np.ndarray, rows: np.ndarray, group: list[int]) -> dict[int, np.ndarray]:
         """The logits of rows of one text and layer."""

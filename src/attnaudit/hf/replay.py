@@ -10,8 +10,8 @@ there, from the shortest to the whole pass (`WAYS`):
 - ``upper``: all positions, from the layer on.
 - ``full``: everything.
 
-In each the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, are put in place of the model's own. Which of them a layer
-allows is tried on the model itself (`ways`).
+In each the attended sums of the query, ``Σ_t alpha_t · v_t`` of every head, are put in place of the model's own, or its weights, with the
+values that the pass computes. Which of the ways a layer allows is tried on the model itself (`ways`).
 """
 
 from __future__ import annotations
@@ -38,8 +38,33 @@ APART = 1e-6  # of logits: a position of the last layer hears of the others by i
 NOISE = (0.1, 0.3, 1.0)  # standard deviations of the states that are put at other positions, over their own
 KEPT = 1 << 30  # bytes of states of texts that are kept
 FAILS = (RuntimeError, ValueError, TypeError, IndexError, AttributeError, KeyError, AssertionError, NotImplementedError)
-Sums = Mapping[int, Float[Tensor, "N H D"]]  # by the number of an attention: attended sums of the query, of every head
+Sums = Float[Tensor, "N H D"]  # attended sums of the query, of every head
 Exchange = Callable[[Attention], Tensor | Mixture | None]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Attention weights (N, R, K) of the query, of R ``heads`` among ``of``; the others keep what the pass computes."""
+
+    heads: Sequence[int]
+    of: int
+    values: Float[Tensor, "N R K"]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def within(self, found: Attention, position: int) -> Tensor:
+        """The weights of ``found`` with these at a position; heads that share keys may stand as queries of one."""
+        weights = found.weights.clone()
+        size = weights.shape[-1]  # a sink's weight, which stands behind those of the keys, multiplies nothing
+        if weights.shape[1] * weights.shape[2] == self.of:
+            weights.view(len(weights), self.of, size)[:, self.heads] = self.values[..., :size].to(weights)
+        else:
+            weights[:, self.heads, position] = self.values[..., :size].to(weights)
+        return weights
+
+
+Changes = Mapping[int, Sums | Weights]  # by the number of an attention
 
 
 @dataclass(frozen=True)
@@ -143,32 +168,32 @@ def positions_read(model: nn.Module, inputs: Mapping[str, Tensor], seen: Pass) -
     return ((logits - own).abs().amax(dim=-1) > EXACT * own.abs().max()).nonzero().flatten().tolist()
 
 
-def replayed(model: Any, states: States, sums: Sums, way: str) -> Float[Tensor, "N C"]:
-    """The logits with ``sums`` in place of the model's own, by one of `WAYS`. Raises one of `FAILS` where the model does not allow it."""
-    query, number = states.query, len(next(iter(sums.values())))
+def replayed(model: Any, states: States, changes: Changes, way: str) -> Float[Tensor, "N C"]:
+    """The logits with ``changes`` in place of the model's own, by one of `WAYS`. Raises one of `FAILS` where the model refuses."""
+    query, number = states.query, len(next(iter(changes.values())))
     if way == "full":
-        seen = forward(model, _copies(states.inputs, number), _exchange(sums, query.position))
+        seen = forward(model, _copies(states.inputs, number), _exchange(changes, query.position))
         return logits_at_query(seen.output, query.task)
-    calls, first = states.calls[min(sums)]
+    calls, first = states.calls[min(changes)]
     begun, skipped = calls[0].attentions.start, calls[first].attentions.start - calls[0].attentions.start
     if way == "position":
-        if len(sums) > 1 or first != len(calls) - 1 or query.task == "seq2seq":
+        if len(changes) > 1 or first != len(calls) - 1 or query.task == "seq2seq":
             raise ValueError("other positions are read above this layer")
         inputs = {name: value[:, query.position : query.position + 1].repeat(number, 1) for name, value in states.inputs.items()}
-        exchange, chosen = _exchange(sums, 0, begun + skipped), repeated(number, query.position)
+        exchange, chosen = _exchange(changes, 0, begun + skipped), repeated(number, query.position)
     elif way == "upper":
         inputs, chosen = _copies(states.inputs, number), repeated(number)
-        exchange = _exchange(sums, query.position, skipped, begun)
+        exchange = _exchange(changes, query.position, skipped, begun)
     else:
         inputs, chosen = _step(states, number, shared if way == "step" else _repeated_cache), repeated(number, query.position)
         if way == "whole step":
-            return logits_at_query(forward(model, inputs, _exchange(sums, 0, begun)).output, query.task)
-        exchange = _exchange(sums, 0, begun + skipped)
+            return logits_at_query(forward(model, inputs, _exchange(changes, 0, begun)).output, query.task)
+        exchange = _exchange(changes, 0, begun + skipped)
     with resumed(calls, first, chosen):
         return logits_at_query(forward(model, inputs, exchange).output, query.task)
 
 
-def replayed_together(model: Any, states: Sequence[States], sums: Sums, way: str) -> Float[Tensor, "N C"]:
+def replayed_together(model: Any, states: Sequence[States], sums: Mapping[int, Sums], way: str) -> Float[Tensor, "N C"]:
     """`replayed` of N rows, each with a text of its own; of several texts by the way ``position`` alone.
 
     The layer is given each text's hidden state, and the rest of the pass is that of the first text: a model that brings something else of a
@@ -204,7 +229,7 @@ def ways(model: Any, states: States, seen: Pass) -> Iterator[tuple[str, float]]:
         yield next(((way, found) for way, found in tried if found <= EXACT), ("none", float("inf")))
 
 
-def _difference(model: Any, states: States, sums: Sums, way: str, expected: Tensor) -> float:
+def _difference(model: Any, states: States, sums: Mapping[int, Sums], way: str, expected: Tensor) -> float:
     """How far the predictions by a way differ from those expected; infinity where the model does not allow it."""
     try:
         if way == "position" and not _stands_alone(model, states, min(sums)):
@@ -248,17 +273,19 @@ def _copies(inputs: Mapping[str, Tensor], number: int) -> dict[str, Tensor]:
     return {name: value.repeat(number, *[1] * (value.dim() - 1)) for name, value in inputs.items()}
 
 
-def _exchange(sums: Sums, position: int, skipped: int = 0, since: int = 0) -> Exchange:
-    """Puts the sums in place of the model's own at ``position``, in a pass that leaves out ``skipped`` attentions from ``since`` on."""
+def _exchange(changes: Changes, position: int, skipped: int = 0, since: int = 0) -> Exchange:
+    """Puts the changes in place of the model's own at ``position``, in a pass that leaves out ``skipped`` attentions from ``since`` on."""
 
-    def exchange(found: Attention) -> Mixture | None:
-        number = found.index + (skipped if found.index >= since else 0)
-        if number not in sums:
+    def exchange(found: Attention) -> Mixture | Tensor | None:
+        new = changes.get(found.index + (skipped if found.index >= since else 0))
+        if new is None:
             return None
-        if found.weights.shape[2] * found.weights.shape[1] == sums[number].shape[1]:  # the one query, or its heads that share keys
-            return Mixture(sums[number][:, :, None])
+        if isinstance(new, Weights):
+            return new.within(found, position)
+        if found.weights.shape[2] * found.weights.shape[1] == new.shape[1]:  # the one query, or its heads that share keys
+            return Mixture(new[:, :, None])
         mixed = _sums(found)
-        mixed[:, :, position] = sums[number]
+        mixed[:, :, position] = new
         return Mixture(mixed)
 
     return exchange

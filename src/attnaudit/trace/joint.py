@@ -10,7 +10,7 @@ from jaxtyping import Float, Int64
 
 from attnaudit.core.ragged import Ragged
 from attnaudit.stats.measures import activate
-from attnaudit.trace.readout import Readout
+from attnaudit.trace.readout import LayersTail, Readout
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,23 @@ class JointReadout:
     def predict(self, chosen: Int64[np.ndarray, " m"], sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m C"]:
         """Predictions of the groups ``chosen``, which may repeat; ``sums`` are those of all their rows, one group after another."""
         readout, rows = self.readout, self.groups.take(chosen)
-        first = rows.values[rows.offsets[:-1]]
         if readout.rows is not None:
             logits = readout.tail.together(sums, rows.with_values(readout.rows[rows.values]))
         else:
-            logits = readout.tail(self._pooled(first, rows, sums))
-        return activate(logits, readout.activation, None if readout.candidates is None else readout.candidates[first])
+            logits = readout.tail(self._pooled(rows.values[rows.offsets[:-1]], rows, sums))
+        return self._activated(logits, rows)
+
+    def under(self, alpha: Ragged, chosen: Int64[np.ndarray, " m"]) -> Float[np.ndarray, "m C"]:
+        """Predictions of the groups ``chosen`` under ``alpha``, of all rows; values of upper layers are those that follow from it."""
+        readout, rows = self.readout, self.groups.take(chosen)
+        if readout.rows is None or not isinstance(readout.tail, LayersTail):
+            return self.predict(chosen, self.sums(alpha)[rows.values])
+        logits = readout.tail.under(alpha.take(rows.values), rows.with_values(readout.rows[rows.values]))
+        return self._activated(logits, rows)
+
+    def _activated(self, logits: Float[np.ndarray, "m C"], rows: Ragged) -> Float[np.ndarray, "m C"]:
+        candidates = self.readout.candidates
+        return activate(logits, self.readout.activation, None if candidates is None else candidates[rows.values[rows.offsets[:-1]]])
 
     def _pooled(self, first: Int64[np.ndarray, " m"], rows: Ragged, sums: Float[np.ndarray, "M P"]) -> Float[np.ndarray, "m Q"]:
         readout, columns, change = self.readout, np.arange(sums.shape[1]), sums - self.own[rows.values]

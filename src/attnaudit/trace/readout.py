@@ -57,6 +57,15 @@ class RowTail(Protocol):
         ...
 
 
+@runtime_checkable
+class LayersTail(RowTail, Protocol):
+    """The tail of a network whose rows are of several layers, each of which makes the values of those above."""
+
+    def under(self, alpha: Ragged, rows: Ragged) -> Float[np.ndarray, "m C"]:
+        """`together` with the attention weights of all M rows in place of their sums; values are those that the pass computes."""
+        ...
+
+
 @dataclass(frozen=True)
 class IdentityTail:
     """The weighted sum already is the logits (classification with one linear layer)."""
