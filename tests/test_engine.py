@@ -7,6 +7,7 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,11 +18,12 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import read_with_digest
-from attnaudit.core.progress import silent
+from attnaudit.core.progress import Progress, silent
 from attnaudit.plans.spec import RunSpec
 from attnaudit.runner import audit_into, reproduce, run, studies, study
 from attnaudit.runner.claim import NAME, claimed
-from attnaudit.runner.engine import LOCAL, engine_of
+from attnaudit.runner.engine import LOCAL, Call, Here, engine_of
+from attnaudit.runner.pieces import do_missing, whole
 from attnaudit.runner.store import is_free
 from attnaudit.runner.studies import TRAININGS, StudySpec, prepared
 from attnaudit.runner.tasks import TASKS, TEXTS
@@ -87,6 +89,25 @@ def test_an_audit_of_several_files(tmp_path: Path) -> None:
     for name, engine in (("local", LOCAL), ("elsewhere", Elsewhere())):
         audit_into(tmp_path / name, tmp_path / "trace", engine=engine)
     assert made(tmp_path / "elsewhere") == made(tmp_path / "local")
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda file: file.write_bytes(file.read_bytes()[:-1]), Path.unlink, lambda file: Path(f"{file}x").touch()]
+)
+def test_a_damaged_piece_is_made_again(tmp_path: Path, damage: Callable[[Path], Any]) -> None:
+    done = list[int]()
+
+    def work(here: Here, held: None, progress: Progress, *, number: int) -> None:
+        with whole(tmp_path / str(number)) as made:
+            (made / "file").write_text(str(number))
+        done.append(number)
+
+    calls = [Call(f"call {k}", work, tmp_path / str(k), {"number": k}) for k in range(3)]
+    do_missing(LOCAL, calls, silent)
+    damage(tmp_path / "1" / "file")
+    do_missing(LOCAL, calls, silent)
+    assert done == [0, 1, 2, 1]
+    assert (tmp_path / "1" / "file").read_text() == "1"
 
 
 def test_a_file_of_another_trace_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from attnaudit.cli import main
 from attnaudit.core.errors import TraceError
 from attnaudit.core.files import sha256
+from attnaudit.experiments import EXPERIMENTS
 from attnaudit.hf.gate import check_model
 from attnaudit.hf.load import load_pretrained
 from attnaudit.trace import Trace
@@ -128,6 +130,36 @@ def test_a_finished_run_is_left_as_it_is(run: Path, models: Path, corpus: Path, 
         path: digest for path, digest in before.items() if path.name not in ("manifest.json", "report.html")
     }.items()
     assert "it holds a run of another spec" in refused(capsys, *command, "--seed", "3")
+
+
+def test_a_stopped_audit_resumes_with_the_tables_that_are_whole(
+    run: Path, models: Path, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, done = tmp_path / "stopped", Counter[str]()
+
+    def counted(name: str, made: Any) -> Any:
+        def call(experiment: Any, trace: Trace) -> pl.DataFrame:
+            done[name] += 1
+            if name == "erasure" and done[name] == 1:
+                raise KeyboardInterrupt
+            return made(experiment, trace)
+
+        return call
+
+    for name in ("maximal_change", "joint", "adversary", "erasure"):
+        kind = EXPERIMENTS[name]
+        monkeypatch.setattr(kind, "__call__", counted(name, kind.__call__))
+    command = ["hf", str(models / CLASSIFIER), str(corpus), "--sample", "3", "--score", "gradient", "--score", "loo", "--out", str(out)]
+    assert main(command) == 130
+    (table,) = (out / ".unfinished").rglob("joint.arrow")
+    content = bytearray(table.read_bytes())
+    content[len(content) // 2] ^= 1
+    table.write_bytes(content)
+    assert main(command) == 0
+    assert done == {"maximal_change": 1, "joint": 2, "adversary": 1, "erasure": 2}
+    assert not (out / ".unfinished").exists()
+    for file in (run / "results").iterdir():
+        assert (out / "results" / file.name).read_bytes() == file.read_bytes()
 
 
 def test_an_audit_of_the_trace_needs_no_model(run: Path, tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ for _experiment in _OURS:
 
 __all__ = [
     "EXPERIMENTS", "Experiment", "audit", "by_group", "columns_of_figures", "facts", "keys", "make_experiment", "measure_label", "refusal",
-    "register_experiment", "require_usable", "row_streams", "settings_for_task", "with_settings",
+    "register_experiment", "require_usable", "row_streams", "settings_for_task", "tables_of_shards", "with_settings",
 ]  # fmt: skip
 
 

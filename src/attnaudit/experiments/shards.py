@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -18,36 +18,37 @@ from attnaudit.experiments.through_tail import has_compiled_tail
 from attnaudit.trace import Trace
 
 Tables = list[tuple[str, pl.DataFrame]]
+Keep = Callable[[str, int, Callable[[], pl.DataFrame]], pl.DataFrame]  # of an experiment, the number of a shard, and what makes the table
 
 
 def tables_of_shards(
-    experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress
+    experiments: Mapping[str, Experiment], shards: Iterable[Trace], rows: int, progress: Progress, keep: Keep | None = None
 ) -> Iterator[tuple[str, pl.DataFrame]]:
     """The table of every experiment on every shard, those of one experiment in order; ``progress`` reports how many rows are done.
 
     Kernels run without Python's lock, what is around them does not: one shard after another would leave a core idle meanwhile. The first
-    is done alone, and compiles the kernels. So is each whose tail no kernel computes: a network has threads of its own.
+    is done alone, and compiles the kernels. So is each whose tail no kernel computes: a network has threads of its own. The tables of these
+    take long; with ``keep`` they are those that it has, and it keeps new ones.
     """
-    several = iter(shards)
-    for shard in several:
-        yield from _alone(experiments, shard, rows, progress)
-        if SETTINGS.NUMBA_NUM_THREADS > 1 and has_compiled_tail(shard.readout):
-            yield from _at_once(experiments, several, len(shard), rows, progress)
+    several, done = iter(shards), 0
+    for number, shard in enumerate(several):
+        compiled = has_compiled_tail(shard.readout)
+        made = dict[str, pl.DataFrame]()
+        for name in in_turn(shard, list(experiments), progress, partial(_compile_summaries, experiments, made)):
+            progress(f"audit: {name}", done, rows)
+            make = partial(experiments[name], shard)
+            with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", done, rows)):
+                made[name] = make() if compiled or keep is None else keep(name, number, make)
+            yield name, made[name]
+        done += len(shard)
+        if SETTINGS.NUMBA_NUM_THREADS > 1 and compiled:
+            yield from _at_once(experiments, several, done, rows, progress)
             return
 
 
-def _alone(experiments: Mapping[str, Experiment], shard: Trace, rows: int, progress: Progress) -> Iterator[tuple[str, pl.DataFrame]]:
-    made = dict[str, pl.DataFrame]()
-
-    def compile_summaries() -> None:
-        for name, table in made.items():
-            experiments[name].summarise(table.head(2).lazy())
-
-    for name in in_turn(shard, list(experiments), progress, compile_summaries):
-        progress(f"audit: {name}", 0, rows)
-        with compiling(partial(progress, f"audit: {name} (compiled once, on its first use)", 0, rows)):
-            made[name] = experiments[name](shard)
-        yield name, made[name]
+def _compile_summaries(experiments: Mapping[str, Experiment], made: Mapping[str, pl.DataFrame]) -> None:
+    for name, table in made.items():
+        experiments[name].summarise(table.head(2).lazy())
 
 
 def _at_once(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import content_key, sha256, write_json, write_with_digest
@@ -14,7 +15,7 @@ from attnaudit.plans.spec import SCHEMA, experiment_settings
 from attnaudit.published.compare import with_references
 from attnaudit.results.about import About
 from attnaudit.runner.engine import LOCAL, Engine
-from attnaudit.runner.pieces import AuditOfPieces, pieces_folder, replay_folder
+from attnaudit.runner.pieces import AuditOfPieces, KeptTables, pieces_folder, replay_folder
 from attnaudit.runner.store import (
     OF_TRANSFORMERS,
     Record,
@@ -29,6 +30,9 @@ from attnaudit.runner.store import (
 )
 from attnaudit.runner.tasks import TASKS
 from attnaudit.trace import trace_metadata
+
+if TYPE_CHECKING:
+    from attnaudit.experiments import Tables
 
 RESULTS = ("results", "summary.json")
 Page = Callable[[Path, Path], Any]  # writes a page about a folder to a path
@@ -81,11 +85,16 @@ def audit_step(
     return store.step("audit", key, outputs, work)
 
 
-def tables_on(engine: Engine, trace: Path, out: Path, key: str, replay: Any = None) -> AuditOfPieces | None:
-    """What computes the tables of a trace's shards for an audit in ``out``; None for this process, which needs nothing for it."""
-    if engine == LOCAL:
-        return None
-    return AuditOfPieces(engine, trace, pieces_folder(out, key), replay_folder(replay))
+def tables_on(engine: Engine, trace: Path, out: Path, key: str, replay: Any = None) -> Tables:
+    """What computes the tables of a trace's shards for an audit in ``out``, and keeps those that took long until it is done."""
+    from attnaudit.experiments import tables_of_shards
+
+    folder = pieces_folder(out, key)
+    return (
+        partial(tables_of_shards, keep=KeptTables(folder))
+        if engine == LOCAL
+        else AuditOfPieces(engine, trace, folder, replay_folder(replay))
+    )
 
 
 def report_step(store: Store, progress: Progress, pages: Mapping[str, Page]) -> Record:

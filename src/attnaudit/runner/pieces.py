@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -13,14 +13,16 @@ from typing import Any
 
 import polars as pl
 
-from attnaudit.core.errors import InputError
-from attnaudit.core.files import atomic
+from attnaudit.core.errors import InputError, RunError
+from attnaudit.core.files import atomic, read_with_digest, write_with_digest
 from attnaudit.core.progress import Progress
 from attnaudit.experiments import Experiment, make_experiment
 from attnaudit.experiments.replay import network_of
 from attnaudit.runner.engine import Call, Engine, Here
-from attnaudit.runner.store import PIECES, UNFINISHED
+from attnaudit.runner.store import PIECES, UNFINISHED, digests
 from attnaudit.trace import Trace, tail_file, trace_files
+
+DIGESTS = "digests.json"  # of the files of a piece
 
 
 def pieces_folder(out: Path, key: str) -> Path:
@@ -31,9 +33,7 @@ def pieces_folder(out: Path, key: str) -> Path:
 def collected(engine: Engine, calls: Iterable[Call], trace: Path, progress: Progress) -> int:
     """Do ``calls``, each of which writes a folder of shards, and move these into the folder ``trace``; returns their number."""
     listed = list(calls)
-    missing = [call for call in listed if not call.writes.exists()]
-    for done in engine.do(missing, progress, len(missing)):
-        done.result()
+    do_missing(engine, listed, progress)
     trace.mkdir(parents=True)
     shards = [shard for call in listed for shard in sorted(call.writes.glob("part-*.parquet"))]
     tail = next((file for call in listed if (file := tail_file(call.writes)) is not None), None)
@@ -63,13 +63,10 @@ class AuditOfPieces:
         """The table of every experiment on every file, in their order; of ``shards`` the first alone is read here."""
         first = next(iter(shards))
         calls = [self._call(file, experiments, first) for file in trace_files(self.trace)]
-        missing = [call for call in calls if not call.writes.exists()]
-        for done in self.engine.do(missing, progress, len(missing)):
-            done.result()
+        do_missing(self.engine, calls, progress)
         for call in calls:
             for name in experiments:
-                with (call.writes / f"{name}.arrow").open("rb") as file:  # of a path polars would read [1] as a pattern
-                    yield name, pl.read_ipc(file)
+                yield name, _table(call.writes, name)
 
     def _call(self, file: Path, experiments: Mapping[str, Any], first: Trace) -> Call:
         tail = tail_file(file.parent)
@@ -93,21 +90,68 @@ def audit_file(
             made[name].append(make_experiment(name, values)(shard))
     with whole(place) as folder:
         for name, tables in made.items():
-            with atomic(folder / f"{name}.arrow") as temporary:
-                pl.concat(tables).write_ipc(temporary)
+            _write_table(folder, name, pl.concat(tables))
+
+
+@dataclass(frozen=True)
+class KeptTables:
+    """The tables of an audit in this process that are done, one folder each in ``folder``, so that an audit that was stopped resumes."""
+
+    folder: Path
+
+    def __call__(self, name: str, number: int, make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+        """The table of an experiment on the shard of a ``number``: the one that is kept, else what ``make`` gives."""
+        place = self.folder / f"{number:05d}-{name}"
+        if is_whole(place):
+            return _table(place, name)
+        table = make()
+        with whole(place) as made:
+            _write_table(made, name, table)
+        return table
+
+
+def _write_table(folder: Path, name: str, table: pl.DataFrame) -> None:
+    with atomic(folder / f"{name}.arrow") as temporary:
+        table.write_ipc(temporary)
+
+
+def _table(folder: Path, name: str) -> pl.DataFrame:
+    with (folder / f"{name}.arrow").open("rb") as file:  # of a path polars would read [1] as a pattern
+        return pl.read_ipc(file)
+
+
+def do_missing(engine: Engine, calls: Sequence[Call], progress: Progress) -> None:
+    """Do those of ``calls`` whose folders are not there whole; a damaged one is made again. Raises InputError."""
+    missing = [call for call in calls if not is_whole(call.writes)]
+    for call in missing:
+        shutil.rmtree(call.writes, ignore_errors=True)
+    for done in engine.do(missing, progress, len(missing)):
+        done.result()
 
 
 @contextmanager
 def whole(place: Path) -> Iterator[Path]:
-    """A folder next to ``place`` that takes its name once the block ends without an error. Two processes may make the same one."""
+    """A folder next to ``place`` that takes its name, with digests, once the block ends without an error. Two processes may make one."""
     made = place.with_name(f".{place.name}.{uuid.uuid4().hex[:8]}")
     made.mkdir(parents=True)
     try:
         yield made
+        write_with_digest(made / DIGESTS, _digests(made))
         with suppress(OSError):  # one that is there was made of the same
             made.rename(place)
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def is_whole(place: Path) -> bool:
+    """Whether a folder holds what `whole` left there, undamaged."""
+    with suppress(RunError):
+        return (place / DIGESTS).exists() and read_with_digest(place / DIGESTS) == _digests(place)
+    return False
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    return {name: digest for name, digest in digests(folder, (".",)).items() if name != DIGESTS}
 
 
 @lru_cache(1)
