@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,3 +83,11 @@ def test_attention_of_a_run_is_fixed_by_the_words(encoder: str, tmp_path: Path) 
 def test_the_preset_knows_the_attention() -> None:
     assert model_preset("bilstm", "log_odds").attention == "log_odds"
     assert not list(LogOdds(3).parameters())
+
+
+@pytest.mark.parametrize(("source", "options"), [("babi1", {}), ("sst", {"preset": "han"}), ("sst", {"settings": {"model.heads": 2}})])
+def test_a_model_whose_positions_are_not_the_words_of_one_text_is_refused_before_a_corpus_is_read(
+    source: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(InputError, match="attention log_odds: a model that reads questions, of sentences, or of several heads"):
+        RunSpec.of(source, attention="log_odds", data_dir="nowhere", **options)

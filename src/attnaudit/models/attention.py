@@ -14,8 +14,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from attnaudit.core.errors import InputError
-from attnaudit.models.presets import ModelSettings
+from attnaudit.models.presets import ModelSettings, check_attention
 from attnaudit.models.product import prepared, product
 
 ALL = slice(None)
@@ -136,10 +135,8 @@ def make_attention(settings: ModelSettings, width: int, has_question: bool = Fal
 
     ``words`` is the size of the vocabulary. Raises InputError for log-odds in a model whose positions are not the words of one text.
     """
+    check_attention(settings, has_question)
     if settings.attention == "log_odds":
-        if has_question or settings.hierarchical or settings.heads > 1:
-            got = "a model that reads questions, of sentences, or of several heads"
-            raise InputError("build model", "attention log_odds", got, "a flat classifier with one head", "choose another attention")
         return LogOdds(words)
     if settings.attention == "additive":
         return Additive(width, has_question, settings.attention_units, settings.heads)

@@ -148,6 +148,13 @@ class ModelSettings:
             raise InputError("build model", "model.kernels", str(list(self.kernels)), "odd widths, so that same padding is symmetric")
 
 
+def check_attention(settings: ModelSettings, has_question: bool) -> None:
+    """Raise InputError for log-odds in a model whose positions are not the words of one text."""
+    if settings.attention == "log_odds" and (has_question or settings.hierarchical or settings.heads > 1):
+        got = "a model that reads questions, of sentences, or of several heads"
+        raise InputError("build model", "attention log_odds", got, "a flat classifier with one head", "choose another attention")
+
+
 def model_preset(encoder: str, attention: str, preset: str = "paper") -> ModelSettings:
     """The model of a preset. Raises InputError for an unknown name.
 

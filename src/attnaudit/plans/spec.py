@@ -13,7 +13,7 @@ from attnaudit.core.files import read_with_digest
 from attnaudit.core.settings import coerce, from_plain, override, setting
 from attnaudit.corpora.registry import CORPORA, task_of
 from attnaudit.corpora.spec import CorpusSpec, ParallelSpec, Preset
-from attnaudit.models.presets import ModelSettings, model_preset
+from attnaudit.models.presets import ModelSettings, check_attention, model_preset
 
 if TYPE_CHECKING:
     from attnaudit.models.presets import PairSettings
@@ -95,6 +95,7 @@ class RunSpec:
             raise InputError(
                 "read settings", "setting collect.erase_input", "true with collect.level=words", "positions: sentences are deleted"
             )
+        check_attention(changed["model"], task != "classification")
         experiments = {name: asdict(changed[name]) for name in _all_experiments()}
         return cls(
             changed["corpus"], changed["model"], changed["training"], changed["collect"], experiments, vectors or usual_vectors, chosen,
