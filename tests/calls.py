@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -48,6 +49,11 @@ def touch(here: Here, held: Any, progress: Progress, *, folder: Path, number: in
     here.path(folder).mkdir(parents=True, exist_ok=True)
     (here.path(folder) / "made").write_text(f"{number}", encoding="utf-8")
     return number
+
+
+def touch_later(here: Here, held: Any, progress: Progress, *, folder: Path, seconds: float) -> None:
+    """Ends before the folder is there, as where nodes share it by a cache."""
+    threading.Timer(seconds, here.path(folder).mkdir).start()
 
 
 def threads(here: Here, held: Any, progress: Progress) -> list[int]:

@@ -26,10 +26,11 @@ from attnaudit.runner.claim import claimed
 from attnaudit.runner.engine import Call
 from attnaudit.runner.ray_cluster import ON_LOOPBACK, ONE_MACHINE, Head, Seen, _needs_token, _question, connected, environment, refuse
 from attnaudit.runner.ray_engine import AHEAD, RayCluster
+from attnaudit.runner.ray_worker import await_path
 from attnaudit.runner.store import versions
 from attnaudit.runner.studies import StudySpec
 from attnaudit.trace import write_shards
-from tests.calls import gpus, threads, too_large, touch
+from tests.calls import gpus, threads, too_large, touch, touch_later
 from tests.test_engine import SMALL, made
 from tests.traces import make_trace
 
@@ -192,7 +193,7 @@ def stop_the_head(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cal
 def test_a_head_that_is_silent_is_one_line(engine: RayCluster, stop_the_head: Callable[[], None], tmp_path: Path) -> None:
     def until_silent() -> None:
         with engine.opened(tmp_path) as opened:
-            for _ in opened.do((Call(f"{number}", threads, tmp_path / "x") for number in count()), silent):
+            for _ in opened.do((Call(f"{number}", threads, tmp_path) for number in count()), silent):
                 stop_the_head()
 
     with pytest.raises(LostError, match=r"the head of the cluster: no answer for 3 s; .* the same command resumes"):
@@ -269,9 +270,21 @@ def test_no_more_calls_are_submitted_than_a_cluster_can_do_soon(engine: RayClust
     assert shown[-1].startswith("cluster · ")
 
 
+def test_what_a_slow_folder_shows_late_is_waited_for(engine: RayCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = [Call(f"{late}", touch_later, tmp_path / f"{late}", {"folder": tmp_path / f"{late}", "seconds": late}) for late in (2.0, 60.0)]
+    with engine.opened(tmp_path) as opened:
+        assert [done.error for done in opened.do(calls[:1], silent)] == [None]
+        assert (tmp_path / "2.0").exists()
+        monkeypatch.setattr("attnaudit.runner.ray_worker.LATE", 1.0)
+        with pytest.raises(RunError, match=r"60\.0: not seen on .* 1 s after a node wrote it; expected a shared folder"):
+            list(opened.do(calls[1:], silent))
+        with pytest.raises(RunError, match=r"never: not seen on .* after the command wrote it"):
+            await_path(tmp_path / "never", "the command")
+
+
 def test_a_call_takes_the_threads_that_it_is_given(engine: RayCluster, tmp_path: Path) -> None:
     with engine.opened(tmp_path) as opened:
-        (done,) = opened.do([Call("threads", threads, tmp_path / "x")], silent)
+        (done,) = opened.do([Call("threads", threads, tmp_path)], silent)
     assert done.result() == [1, 1, 1]
 
 
@@ -294,7 +307,7 @@ def test_a_gpu_is_asked_for_where_settings_want_one(engine: RayCluster, tmp_path
 def test_a_call_of_a_model_on_a_gpu_is_given_one(cluster: Any, engine: RayCluster, tmp_path: Path) -> None:
     """Of a node that says that it has one."""
     node = cluster.add_node(num_cpus=1, num_gpus=1, node_ip_address="127.0.0.1", object_store_memory=80 << 20)
-    calls = [Call(device, gpus, tmp_path / device, device=device) for device in ("auto", "cuda", "cpu")]
+    calls = [Call(device, gpus, tmp_path, device=device) for device in ("auto", "cuda", "cpu")]
     with engine.opened(tmp_path) as opened:
         found = {done.call.name: done.result() for done in opened.do(calls, silent)}
     cluster.remove_node(node)

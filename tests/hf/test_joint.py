@@ -89,5 +89,6 @@ def _passed(model: Any, gate: Gate, texts: Encoded, trace: Trace, rows: np.ndarr
                 weights[0, heads[row], query] = torch.from_numpy(alpha[row][: weights.shape[3]])
         return weights
 
+    assert gate.task is not None
     seen = forward(model, texts.batch([int(trace.instance[rows[0]])]), exchange)
     return logits_at_query(seen.output, gate.task)[0].double().softmax(dim=-1).numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import shutil
 import tempfile
 import time
@@ -11,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from attnaudit.core.errors import InputError
+from attnaudit.core.errors import InputError, RunError
 from attnaudit.core.files import unwritable
 from attnaudit.core.threads import take
 from attnaudit.runner.engine import Call, Here, done
 
 Files = Mapping[str, bytes]  # by path within the folder; of a file alone the path is empty
 NEWS = 1.0  # seconds between two reports of progress
+LATE = 90.0  # seconds after which a shared folder shows at the latest what another machine wrote there: NFS keeps attributes for up to 60
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,9 @@ def perform(order: Order, held: list[Any]) -> Answer:
 def _performed(order: Order, held: Any, stack: ExitStack) -> Answer:
     copied = _copied(order, Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="attnaudit-")))) if order.files is not None else {}
     here = Here(order.folder, copied, order.device)
+    if order.files is None:
+        for path in order.call.reads:
+            await_path(here.path(path), "the command")
     result = done(order.call, here, held, _Reporter(order.board, order.call.name))
     files = files_in(here.path(order.call.writes)) if copied and result.error is None else {}
     return Answer(result.answer, result.error, files=files)
@@ -98,6 +103,17 @@ def _copied(order: Order, scratch: Path) -> dict[Path, Path]:
     for path, files in sent.items():
         put_files(files, found[path])
     return found
+
+
+def await_path(path: Path, writer: str) -> None:
+    """Wait until a file or folder that the ``writer`` has written is seen on this machine. Raises RunError."""
+    until = time.monotonic() + LATE
+    while not path.exists():
+        if time.monotonic() > until:
+            got = f"not seen on {platform.node()} {LATE:.0f} s after {writer} wrote it"
+            do = "mount it with a shorter cache of attributes, or use --unshared; the same command resumes"
+            raise RunError("run on a cluster", str(path), got, "a shared folder that shows what is written", do)
+        time.sleep(NEWS)
 
 
 def files_in(path: Path) -> dict[str, bytes]:
