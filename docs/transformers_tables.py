@@ -42,7 +42,9 @@ MEASURES = (
     ("prediction", "accuracy"), ("correlation", "tau_gradient"), ("correlation", "tau_loo"), ("correlation", "tau_gradient_loo"),
     ("permutation", "median_delta_y"), ("maximal_change", "max_delta_y"), ("maximal_change", "flips"), ("joint", "joint_uniform"),
     ("joint", "joint_max_delta_y"), ("joint", "joint_flips"), ("adversary", "emax_jsd"), ("adversary", "emax_jsd_upper"),
-    ("erasure", "never_attention"), ("erasure", "never_minimum"),
+    ("erasure", "never_attention"), ("erasure", "never_minimum"), ("comprehensiveness", "comprehensiveness_attention"),
+    ("comprehensiveness", "sufficiency_attention"), ("identifiability", "identifiable"), ("identifiability", "max_tvd_alpha"),
+    ("identifiability", "max_tvd_alpha_upper"),
 )  # fmt: skip
 OF_HEADS = {
     "permutation.median_delta_y": "Δŷ, weights shuffled", "maximal_change.max_delta_y": "largest Δŷ found",
@@ -54,6 +56,7 @@ FURTHER_OF_HEADS = {
     f"{experiment}.{measure}": measure_label(measure, experiment)
     for experiment, measure in MEASURES if experiment != "prediction" and f"{experiment}.{measure}" not in OF_HEADS
 }  # fmt: skip
+PAIRS = "Kendall τ of every two scores, by seed"
 FURTHER = "The other measures that the records hold, head by head"
 STUDIES = {  # the study, and the record of the paper that it belongs to
     "uniform": ("uniform", "wiegreffe2019/sst-uniform-small-bert"),
@@ -86,12 +89,10 @@ def _audit(name: str, seed: int, options: argparse.Namespace) -> None:
         audit_transformer(model, "sst", run, collect={"scores": COLLECTED}, data_dir=str(options.data_dir))
     if (run / "manifest.json").exists():
         known = {(experiment, measure) for experiment, measure in MEASURES} | {tuple(name.split(".")) for name in OF_HEADS}
-        of_all_or_head = pl.col("group").str.contains("^(all|head:.*)$")
-        rows = [
-            row
-            for row in read_summary(run / "summary.json").filter(of_all_or_head).to_dicts()
-            if (row["experiment"], row["measure"]) in known
-        ]
+        summary, agree = read_summary(run / "summary.json"), pl.col("experiment") == "agreement"
+        shown = pl.struct("experiment", "measure").map_elements(lambda row: tuple(row.values()) in known, pl.Boolean)
+        of_heads = shown & pl.col("group").str.contains("^(all|head:.*)$")
+        rows = summary.filter(of_heads | (agree & (pl.col("group") == "all"))).to_dicts()
         scores = " ".join(f"--score {score}" for score in COLLECTED)
         train = f"attnaudit hf train sst --data-dir DATA --seed {seed} --out MODEL"
         save(RECORDS / f"{name}.json", f"{train}; attnaudit hf MODEL sst --data-dir DATA {scores}", rows)
@@ -141,6 +142,20 @@ def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
         for experiment, measure in MEASURES
     ]
     return table(["measure", *(name.replace("sst-s", "seed ") for name in records)], rows)
+
+
+def of_pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for each pair of scores, a column for the τ of each training; nothing without it."""
+    made = [row for record in records.values() for row in record["summary"] if row["experiment"] == "agreement"]
+    taus = dict.fromkeys(row["measure"] for row in made if row["measure"].startswith("tau_"))
+    rows = [
+        [
+            measure_label(tau, "agreement").removeprefix("Kendall τ, "),
+            *(cell(_row(record, "agreement", tau)) for record in records.values()),
+        ]
+        for tau in taus
+    ]
+    return table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows) if rows else ""
 
 
 def _row(record: Mapping[str, Any], experiment: str, measure: str, group: str = "all") -> dict[str, Any] | None:
@@ -209,9 +224,12 @@ def blocks() -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """The tables of every block of the page that has its records."""
     audits = {name: load(RECORDS / f"{name}.json") for name in NAMES[: len(SEEDS)] if (RECORDS / f"{name}.json").exists()}
     if audits:
-        yield "audits", [(of_seeds(audits), made_by(*(f"transformers/{name}" for name in audits)))]
+        places = [f"transformers/{name}" for name in audits]
+        yield "audits", [(of_seeds(audits), made_by(*places))]
         further = f"<details markdown>\n<summary>{FURTHER}</summary>\n\n{of_heads(audits, FURTHER_OF_HEADS)}\n\n</details>"
         yield "heads", [(of_heads(audits), further)]
+        if pairs := of_pairs(audits):
+            yield "pairs", [(f"<details markdown>\n<summary>{PAIRS}</summary>\n\n{pairs}\n\n</details>", made_by(*places))]
     if (RECORDS / "scores.json").exists():
         yield "scores", [(of_scores(load(RECORDS / "scores.json")["summary"]), made_by("transformers/scores"))]
     columns = {"accuracy": "accuracy", "f1": "F1", "roc_auc": "ROC-AUC", "difference_accuracy": "accuracy, minus learned attention",

@@ -12,7 +12,7 @@ import pytest
 from attnaudit.results import summary_row
 
 DOCS = Path(__file__).parents[1] / "docs"
-BLOCKS = ("audits", "heads", "scores", "uniform", "pronoun")
+BLOCKS = ("audits", "heads", "pairs", "scores", "uniform", "pronoun")
 COMMIT = "0123abcde"
 
 
@@ -45,6 +45,7 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
         rows = [
             summary_row("permutation", "median_delta_y", 0.25 + seed, 0.2, 0.3, n=9),
             summary_row("permutation", "median_delta_y", 0.125 + seed, 0.1, 0.2, n=9, group="head:3.1"),
+            summary_row("agreement", "tau_attention_and_rollout", 0.5 + seed, 0.4, 0.6, n=9),
             summary_row("adversary", "emax_jsd_upper", 0.5, 0.25, 0.75, n=9, group="head:3.1"),
         ]
         script.save(script.RECORDS / f"sst-s{seed}.json", "attnaudit hf", rows)
@@ -54,6 +55,7 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     assert "| 0 | 1 | 0.125 [0.100, 0.200] |" in page
     further = page[page.index("<details markdown>") : page.index("</details>")]
     assert "| 0 | 1 | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
+    assert "| attention – rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |" in page
     assert f"code of commit {COMMIT}" in page
 
 
