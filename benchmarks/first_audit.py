@@ -2,8 +2,8 @@
 
     python benchmarks/first_audit.py [--rows N]
 
-Generated traces of each kind, audited by the command line, each first with an empty folder of compiled code. CPU seconds are those of the
-command and of the process that it compiles with. Prints a markdown table.
+`attnaudit demo`, and generated traces of each kind, audited by the command line, each first with an empty folder of compiled code. CPU
+seconds are those of the command and of the process that it compiles with. Prints a markdown table.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,29 +32,34 @@ def kinds(rows: int) -> dict[str, Trace]:
     }
 
 
-def audited(trace: Path, out: Path, environment: dict[str, str]) -> tuple[float, float]:
-    """Wall and CPU seconds of one audit; ``out`` is a new folder, as an audit that is there already is not done again."""
+def timed(command: Sequence[str], environment: dict[str, str]) -> tuple[float, float]:
+    """Wall and CPU seconds of a command of attnaudit."""
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    command = [sys.executable, "-m", "attnaudit", "audit", str(trace), "--out", str(out), "--json"]
-    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run([sys.executable, "-m", "attnaudit", *command, "--json"], check=True, env=environment, **silent)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter() - begun, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def first_and_second(name: str, command: Sequence[str], folder: Path) -> None:
+    """Print the row of a command, each time into a new folder, as what is there already is not done again."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "code")}
+    (first, first_cpu), (second, second_cpu) = (timed([*command, "--out", str(folder / out)], environment) for out in ("first", "second"))
+    print(f"| {name} | {first:.1f} | {second:.1f} | {first - second:.1f} | {first_cpu:.1f} | {second_cpu:.1f} |", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=20)
     options = parser.parse_args()
-    columns = ("trace", "first (s)", "second (s)", "more (s)", "first (CPU s)", "second (CPU s)")
+    columns = ("command", "first (s)", "second (s)", "more (s)", "first (CPU s)", "second (CPU s)")
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
+    with tempfile.TemporaryDirectory() as folder:
+        first_and_second("demo", ["demo"], Path(folder))
     for name, trace in kinds(options.rows).items():
         with tempfile.TemporaryDirectory() as folder:
             write_shards(Path(folder, "trace"), [trace])
-            environment = {**os.environ, "NUMBA_CACHE_DIR": str(Path(folder, "code"))}
-            (first, first_cpu), (second, second_cpu) = (
-                audited(Path(folder, "trace"), Path(folder, out), environment) for out in ("first", "second")
-            )
-        print(f"| {name} | {first:.1f} | {second:.1f} | {first - second:.1f} | {first_cpu:.1f} | {second_cpu:.1f} |", flush=True)
+            first_and_second(f"audit, {name}", ["audit", str(Path(folder, "trace"))], Path(folder))
 
 
 if __name__ == "__main__":

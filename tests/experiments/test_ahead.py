@@ -13,7 +13,7 @@ import pytest
 
 from attnaudit.core.kernels import SETTINGS
 from attnaudit.core.progress import silent
-from attnaudit.experiments import EXPERIMENTS, ahead, audit
+from attnaudit.experiments import EXPERIMENTS, ahead, audit, make_experiment, refusal
 from attnaudit.runner import RunSpec, run
 from attnaudit.trace import Trace, write_shards
 from tests.experiments.test_adversary_several import tail_trace
@@ -55,8 +55,8 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     ("trace", "later"),
     [
         (make_trace(3, (2, 4), 1), ["erasure", "comprehensiveness"]),
-        (make_trace(3, (2, 4), 3), ["adversary"]),
-        (tail_trace(3, (2, 4), 3, 4, 0), ["adversary"]),
+        (make_trace(3, (2, 4), 3), ["adversary", "ranges"]),
+        (tail_trace(3, (2, 4), 3, 4, 0), ["adversary", "ranges"]),
     ],
 )
 def test_what_takes_longest_is_compiled_elsewhere_and_run_last(process: Process, trace: Trace, later: list[str]):
@@ -64,6 +64,17 @@ def test_what_takes_longest_is_compiled_elsewhere_and_run_last(process: Process,
     assert process.experiments == later
     assert order == [*(name for name in NAMES if name not in later), *later]
     assert process.said == ["something else done", "waited for", "ended"]
+
+
+def test_what_is_run_meanwhile_uses_nothing_that_the_other_process_compiles(process: Process, monkeypatch: pytest.MonkeyPatch):
+    trace = make_trace(3, (2, 4), 3)
+    taken = [name for name in NAMES if refusal(make_experiment(name), trace) is None]
+    monkeypatch.setattr(EXPERIMENTS["adversary"], "bounded", lambda *arguments: pytest.fail("compiled by both"))
+    for name in ahead.in_turn(trace, taken, silent):
+        if name in process.experiments:
+            break
+        make_experiment(name)(trace)
+    assert process.experiments
 
 
 def test_an_experiment_that_fails_ends_the_process(process: Process):

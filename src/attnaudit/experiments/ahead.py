@@ -60,12 +60,12 @@ def compiled_meanwhile(trace: Trace, experiments: Sequence[str]) -> Iterator[Non
 def _slowest(trace: Trace, experiments: Sequence[str]) -> list[str]:
     """About half of what is to be compiled: the adversary, where more than one logit decides, else removals; none with one thread.
 
-    A tail that no kernel computes needs hardly any kernel.
+    With the adversary go the ranges, which search by its kernels. A tail that no kernel computes needs hardly any kernel.
     """
     if SETTINGS.NUMBA_NUM_THREADS == 1 or not has_compiled_tail(trace.readout):
         return []
     if "adversary" in experiments and not one_logit_decides(trace.readout) and not is_compiled(bounded_rows):
-        return ["adversary"]
+        return [name for name in ("adversary", "ranges") if name in experiments]
     return [] if is_compiled(erase_rows) else [name for name in ("erasure", "comprehensiveness") if name in experiments]
 
 
