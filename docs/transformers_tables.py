@@ -21,6 +21,7 @@ import polars as pl
 
 from attnaudit.core.files import write_text
 from attnaudit.experiments import measure_label
+from attnaudit.experiments.agreement import AND
 from attnaudit.experiments.rows import importance_scores, over_words
 from attnaudit.hf.importance import MEASURES as SCORES
 from attnaudit.plans.transformer import TransformerTraining
@@ -146,14 +147,13 @@ def of_seeds(records: Mapping[str, Mapping[str, Any]]) -> str:
 
 def of_pairs(records: Mapping[str, Mapping[str, Any]]) -> str:
     """A row for each pair of scores, a column for the τ of each training; nothing without it."""
-    made = [row for record in records.values() for row in record["summary"] if row["experiment"] == "agreement"]
-    taus = dict.fromkeys(row["measure"] for row in made if row["measure"].startswith("tau_"))
+    made = [row["measure"] for record in records.values() for row in record["summary"] if row["experiment"] == "agreement"]
     rows = [
         [
-            measure_label(tau, "agreement").removeprefix("Kendall τ, "),
+            " – ".join(map(_title, tau.removeprefix("tau_").split(AND))),
             *(cell(_row(record, "agreement", tau)) for record in records.values()),
         ]
-        for tau in taus
+        for tau in dict.fromkeys(name for name in made if name.startswith("tau_"))
     ]
     return table(["scores", *(name.replace("sst-s", "seed ") for name in records)], rows) if rows else ""
 
@@ -178,10 +178,13 @@ def of_scores(rows: Sequence[Mapping[str, Any]]) -> str:
     """A row for each score."""
     made = []
     for row in rows:
-        title = "attention, last layer" if row["score"] == "attention" else SCORES[row["score"]].title
         less = f"{row['difference']:.3f} [{row['difference_low']:.3f}, {row['difference_high']:.3f}]" if row["difference"] else "–"
-        made.append([title, *(f"{value:.3f}" for value in row["seeds"]), cell({**row, "reference": None}), less])
+        made.append([_title(row["score"]), *(f"{value:.3f}" for value in row["seeds"]), cell({**row, "reference": None}), less])
     return table(["score", *(f"seed {seed}" for seed in SEEDS), "mean", "less than the first"], made)
+
+
+def _title(score: str) -> str:
+    return "attention, last layer" if score == "attention" else SCORES[score].title
 
 
 def of_models(study: str, record: Mapping[str, Any], columns: Mapping[str, str]) -> str:

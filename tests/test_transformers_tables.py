@@ -55,7 +55,7 @@ def test_audits_are_shown_by_seed_and_by_head(script: ModuleType) -> None:
     assert "| 0 | 1 | 0.125 [0.100, 0.200] |" in page
     further = page[page.index("<details markdown>") : page.index("</details>")]
     assert "| 0 | 1 | – | – | – | – | 0.500 [0.250, 0.750] | – |" in further
-    assert "| attention – rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |" in page
+    assert "| attention, last layer – attention rollout | 0.500 [0.400, 0.600] | 1.500 [0.400, 0.600] |" in page
     assert f"code of commit {COMMIT}" in page
 
 
